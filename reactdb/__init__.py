@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         SparkUnavailable,
         StorageError,
         StorageMoved,
+        SyncFailed,
         TableExists,
         TableNotFound,
         UnsupportedFeed,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
+    from reactdb.replication.syncing import Sync, sync
     from reactdb.table import Selection, Table
     from reactdb.values.blob import Blob
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
@@ -118,6 +120,7 @@ _HOMES = {
         "SparkUnavailable",
         "StorageError",
         "StorageMoved",
+        "SyncFailed",
         "TableExists",
         "TableNotFound",
         "UnsupportedFeed",
@@ -128,6 +131,7 @@ _HOMES = {
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
+    "reactdb.replication.syncing": ("Sync", "sync"),
     "reactdb.table": ("Selection", "Table"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -181,6 +185,8 @@ __all__ = [
     "SparkUnavailable",
     "StorageError",
     "StorageMoved",
+    "Sync",
+    "SyncFailed",
     "Table",
     "TableExists",
     "TableNotFound",
@@ -197,6 +203,7 @@ __all__ = [
     "r",
     "remove",
     "row",
+    "sync",
     "thaw",
 ]
 

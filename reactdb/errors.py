@@ -28,6 +28,7 @@
     │   ├── FeedAborted           the table or an index went away
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
+    ├── SyncFailed                another database could not be reached, or refused what a synchronisation needs
     ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
@@ -304,6 +305,18 @@ class HistoryDiverged(FeedError):
 
 # ---------------------------------------------------------------------------------------------------------------
 # What a durable consumer refuses
+
+
+class SyncFailed(ReactDBError):
+    """A synchronisation with another database cannot go on. What was copied before is on both sides, and in the checkpoints.
+
+    `url` is the other database's, without a password.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"no synchronisation with {url}: {reason}")
+        self.url = url
+        self.reason = reason
 
 
 class LeaseLost(ReactDBError):

@@ -34,6 +34,7 @@ COMMANDS = {
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
     "spark": ("reactdb.cli.spark", "spark", "Analyse files with Spark: from the log to Parquet."),
+    "sync": ("reactdb.cli.sync", "sync", "Synchronise a table with CouchDB, PouchDB or another reactdb."),
     "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
     "top": ("reactdb.cli.top", "top", "Show a file at work, refreshed each second."),
 }

@@ -145,7 +145,7 @@ def read(
     if table_ids is None and position - since != len(rows):
         present = {row[0] for row in rows}
         raise missing_entry(next(seq for seq in count(since + 1) if seq not in present))
-    return (_verified(rows, catalogue) if rows else None), position
+    return (verified(rows, catalogue) if rows else None), position
 
 
 def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change | None:
@@ -157,7 +157,7 @@ def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change |
     rows = connection.execute(ONE_CHANGE, (seq,)).fetchall()
     if not rows:
         return None
-    return next(changes_of(_verified(rows, catalogue, is_complete=False), catalogue))
+    return next(changes_of(verified(rows, catalogue, is_complete=False), catalogue))
 
 
 def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes | None:
@@ -258,7 +258,7 @@ def name_of(table_id: int, catalogue: Catalogue) -> TableReference:
     return f"#{table_id}" if known is None else known.reference
 
 
-def _verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True) -> Entries:
+def verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True) -> Entries:
     """Rows of the log by their columns.
 
     Args:

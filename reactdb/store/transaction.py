@@ -354,7 +354,7 @@ class WriteTransaction:
         """What the table's write hook makes of a write; None where it makes no new version, and what is beside is written."""
         if table.hook is None:
             raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
-        old_meta = None if prev is None else self._meta_of(prev)
+        old_meta = None if prev is None else self.meta_of(prev)
         before = self.count, self.catalogue
         derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
         if before != (self.count, self.catalogue):
@@ -368,7 +368,7 @@ class WriteTransaction:
             self.put(*other)
         return None
 
-    def _meta_of(self, seq: int) -> bytes | None:
+    def meta_of(self, seq: int) -> bytes | None:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
         return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)

@@ -1168,8 +1168,8 @@ MUTANTS = [
     Mutant(
         "a write hook forgets a document when it is deleted",
         "store/transaction.py",
-        "        old_meta = None if prev is None else self._meta_of(prev)",
-        "        old_meta = None if prev is None or old_body is None else self._meta_of(prev)",
+        "        old_meta = None if prev is None else self.meta_of(prev)",
+        "        old_meta = None if prev is None or old_body is None else self.meta_of(prev)",
         ("tests/store/test_write_hooks.py::TestWhatAHookIsTold",),
     ),
     Mutant(

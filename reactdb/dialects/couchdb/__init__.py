@@ -1,0 +1,26 @@
+"""CouchDB's documents, revisions, changes and queries, on a reactdb file.
+
+    couch                    the databases of a file: `Couch(db)`
+    database, reader         one database: documents in and out
+    changes, waking          `_changes`, and who is called when there are some
+    states                   a document with all its leaves, and edits of it
+    revisions                what is kept of revisions, and the write hook that keeps it
+    trees                    revision trees, as pure functions
+    documents, attachments, locals, listing, settings, sequences, spelling
+                             how each of these is told and kept
+    mango, collation         selectors, and the order of values
+    filters, designs, javascript
+                             which changes are told, and what design documents have for it
+
+There are no sockets and no threads here; `reactdb.servers.http` adds them.
+"""
+
+from __future__ import annotations
+
+from reactdb.dialects.couchdb import revisions as _revisions
+from reactdb.dialects.couchdb.errors import CouchError
+
+# A process that imports the dialect knows its write hook.
+_HOOK = _revisions.HOOK
+
+__all__ = ["CouchError"]

@@ -1,0 +1,222 @@
+"""Attachments: what a document says of them, and where their bytes come from and go to.
+
+Stored is the stub that CouchDB shows, with the `Blob` whose bytes it names:
+
+    {"a.txt": {"content_type": "text/plain", "revpos": 1, "digest": "md5-...", "length": 5, "stub": true, "blob": Blob(...)}}
+
+So a native reader sees the stubs, and the bytes stay for as long as an entry of the log refers to them. They are written before
+the document, by commits of their own; where the document is refused then, compaction removes them.
+
+The digest is that of the bytes as they were given. (CouchDB compresses text, and has the digest of what that gives.)
+
+Rule of this file: the bytes of an attachment pass through in pieces, and are never all in memory, except where JSON has them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import md5
+from typing import Any, Final
+
+from reactdb.blobs import Blobs, pieces_of
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
+from reactdb.values.blob import Blob
+
+DEFAULT_TYPE: Final = "application/octet-stream"
+PARTS: Final = ("content_type", "revpos", "digest", "length")
+
+
+def stubs_of(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]] | None:
+    """The stored stubs of a document; None where it has none, or a native writer has put something else there."""
+    found = fields.get(ATTACHMENTS)
+    if not isinstance(found, dict):
+        return None
+    for stub in found.values():
+        if not isinstance(stub, dict) or not isinstance(stub.get("blob"), Blob):
+            return None
+    return found
+
+
+def shown(stubs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Stubs as CouchDB shows them."""
+    return {
+        name: {**{part: stub[part] for part in PARTS if part in stub}, "stub": True}
+        for name, stub in stubs.items()
+    }
+
+
+def with_data(
+    blobs: Blobs, stubs: Mapping[str, Mapping[str, Any]], *, later_than: int | None = None
+) -> dict[str, Any]:
+    """Stubs with their bytes as base64.
+
+    Args:
+        later_than: A generation: what was attached up to it stays a stub.
+    """
+    found = shown(stubs)
+    for name, stub in stubs.items():
+        if later_than is None or stub.get("revpos", 0) > later_than:
+            del found[name]["stub"]
+            del found[name]["length"]
+            found[name]["data"] = b64encode(blobs.read(stub["blob"])).decode("ascii")
+    return found
+
+
+class _Digested:
+    """The pieces of a source, and their MD5 and length once they have gone by."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._digest = md5(usedforsecurity=False)
+        self.length = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in pieces_of(self._source):
+            self._digest.update(piece)
+            self.length += len(piece)
+            yield piece
+
+    @property
+    def digest(self) -> str:
+        return "md5-" + b64encode(self._digest.digest()).decode("ascii")
+
+
+def keep(blobs: Blobs, source: Any, content_type: str, *, encoding: str | None = None) -> dict[str, Any]:
+    """Write the bytes of an attachment, and give its stub, without `revpos`.
+
+    Args:
+        source: bytes, a binary file, or an iterable of bytes.
+        encoding: "gzip": the source is compressed, and kept as it was before.
+
+    Raises:
+        CouchError: 400, it is not compressed.
+    """
+    digested = _Digested(source if encoding in (None, "identity") else unzipped(source))
+    blob = blobs.put(digested)
+    return {
+        "content_type": content_type,
+        "digest": digested.digest,
+        "length": digested.length,
+        "stub": True,
+        "blob": blob,
+    }
+
+
+def unzipped(source: Any) -> Iterator[bytes]:
+    """
+    Raises:
+        CouchError: 400, it is not compressed with gzip.
+    """
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        for piece in pieces_of(source):
+            data = inflate.decompress(piece, 1 << 20)
+            while data:
+                yield data
+                data = inflate.decompress(inflate.unconsumed_tail, 1 << 20)
+        yield inflate.flush()
+    except zlib.error:
+        raise CouchError(400, "bad_request", "The attachment is not compressed with gzip") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a write says
+
+
+class Given:
+    """The `_attachments` of a document that is to be written. The bytes are kept when this is made, so before the write."""
+
+    def __init__(self, blobs: Blobs, id: str, attachments: object, parts: Mapping[str, Any] | None) -> None:
+        """
+        Args:
+            parts: The sources of those that follow the document, by name.
+
+        Raises:
+            CouchError: 400, they are not right.
+        """
+        self._id = id
+        self._stubs: dict[str, dict[str, Any]] = {}
+        # Those that say only what the document had already: name and digest.
+        self._old: dict[str, str | None] = {}
+        if not isinstance(attachments, dict):
+            raise CouchError(400, "bad_request", "Attachments must be a JSON object")
+        for name, said in attachments.items():
+            check_name(name)
+            if not isinstance(said, dict):
+                raise CouchError(400, "bad_request", f"Invalid attachment `{name}`: it is a JSON object")
+            self._take(blobs, name, said, parts or {})
+
+    def _take(self, blobs: Blobs, name: str, said: dict[str, Any], parts: Mapping[str, Any]) -> None:
+        content_type = said.get("content_type", DEFAULT_TYPE)
+        if not isinstance(content_type, str):
+            raise CouchError(400, "bad_request", f"Invalid content_type of attachment `{name}`")
+        source: Any
+        if "data" in said:
+            try:
+                source = b64decode(said["data"], validate=True)
+            except (NotBase64, TypeError, ValueError):
+                raise CouchError(400, "bad_request", f"Invalid attachment data for {name}") from None
+        elif said.get("follows") is True:
+            if name not in parts:
+                raise CouchError(400, "bad_request", f"The bytes of attachment `{name}` do not follow")
+            source = parts[name]
+        elif said.get("stub") is True:
+            digest = said.get("digest")
+            self._old[name] = digest if isinstance(digest, str) else None
+            return
+        else:
+            raise CouchError(400, "bad_request", f"Invalid attachment data for {name}")
+        stub = keep(blobs, source, content_type, encoding=said.get("encoding"))
+        revpos = said.get("revpos")
+        self._stubs[name] = stub if not isinstance(revpos, int) else {**stub, "revpos": revpos}
+
+    def stubs(self, near: Sequence[KeptLeaf], generation: int, *, is_new_edit: bool) -> dict[str, Any]:
+        """What is stored: the stubs of all of them.
+
+        Args:
+            near: The leaves that may have what was only named, the nearest first.
+
+        Raises:
+            CouchError: 412, none has.
+        """
+        found = {}
+        for name, stub in self._stubs.items():
+            revpos = generation if is_new_edit else min(stub.get("revpos", generation), generation)
+            parts = {"content_type": stub["content_type"], "revpos": revpos, **stub}
+            parts["revpos"] = revpos
+            found[name] = parts
+        for name, digest in self._old.items():
+            found[name] = self._known(near, name, digest, is_new_edit)
+        return found
+
+    def _known(
+        self, near: Sequence[KeptLeaf], name: str, digest: str | None, is_new_edit: bool
+    ) -> dict[str, Any]:
+        candidates = []
+        for leaf in near:
+            stub = (stubs_of(leaf.fields) or {}).get(name)
+            if stub is not None:
+                candidates.append(stub)
+        for stub in candidates:
+            if is_new_edit or digest is None or stub["digest"] == digest:
+                return stub
+        if candidates:
+            # Its digest is that of compressed bytes, or made by another server.
+            return candidates[0]
+        raise CouchError(412, "missing_stub", f"Invalid attachment stub in {self._id} for {name}")
+
+
+def check_name(name: str) -> None:
+    """Raises: CouchError."""
+    if name.startswith("_"):
+        raise CouchError(400, "bad_request", f"Attachment name '{name}' starts with prohibited character '_'")
+    if not name:
+        raise CouchError(400, "bad_request", "Attachment name is empty")
+
+
+def missing() -> CouchError:
+    return CouchError(404, "not_found", "Document is missing attachment")

@@ -1,0 +1,360 @@
+"""Changes: what `_changes` tells, as rows that are there now, and a call when there are more.
+
+    feed = database.changes(ChangesRequest(since="0", include_docs=True))
+    feed.rows(100)                  the next rows; an empty list where there are none at the moment
+    feed.last_seq, feed.pending     where it stands, and how many changes it has before it
+    feed.on_ready(callback)         called once when there may be rows again
+    feed.close()
+
+Rows are read from the log in pages, each in a snapshot of its own: one row a document, at the place of its newest change, in
+the order of commits. A change of any leaf, also of one that loses, is a change of its document. A reader that stands still holds
+a position and nothing else.
+
+Rule of this file: it never waits, and has no thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from reactdb.change import Change
+from reactdb.dialects.couchdb.attachments import stubs_of
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
+from reactdb.dialects.couchdb.revisions import KeptLeaf
+from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
+from reactdb.dialects.couchdb.states import State, load
+from reactdb.dialects.couchdb.trees import Path
+from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
+from reactdb.errors import DatabaseClosed
+from reactdb.store.newest import count_newest, newest_by_seq
+from reactdb.values import collation
+
+# Documents that are looked at in one snapshot.
+PAGE: Final = 256
+# CouchDB's limit where none is given: what `seq_interval` counts from.
+NO_LIMIT: Final = 10**15
+MOST_SEQ: Final = 2**62
+# What is raised where the database was deleted, or the file closed: a feed has ended then.
+GONE: Final = (CouchError, DatabaseClosed)
+
+
+class RevisionFilter(Protocol):
+    """What decides which revisions are told. Of what `filters` has, more is used where it is there:
+
+    passes_many(documents)      which of many pass, at once
+    ids                         no other documents pass: they are looked up
+    selector.equalities()       what all that pass have: a feed that waits is found by it
+    shown(document)             what rows have as `doc`
+    """
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        """`document`: a revision as CouchDB shows it, with `_id`, `_rev`, and `_deleted` of a deleted one."""
+
+
+@dataclass(frozen=True)
+class ChangesRequest:
+    """What of a database's changes is asked for.
+
+    Attributes:
+        since: Begin after this position: "0", "now", or a seq.
+        limit: The most rows; None: any number.
+        descending: The newest first, of what is there now. `since` does not count.
+        style: "main_only": the winner's revision; "all_docs": those of all leaves.
+        include_docs: Rows have `doc`, the winner as it is now.
+        conflicts: In `doc`, the revisions that lost.
+        attachments: In `doc`, the bytes of attachments.
+        filter: Which revisions are told; None: all.
+        doc_ids: Of these documents only; None: of all.
+        seq_interval: Only each so manieth row has its seq.
+    """
+
+    since: str = "0"
+    limit: int | None = None
+    descending: bool = False
+    style: Literal["main_only", "all_docs"] = "main_only"
+    include_docs: bool = False
+    conflicts: bool = False
+    attachments: bool = False
+    att_encoding_info: bool = False
+    filter: RevisionFilter | None = None
+    doc_ids: Sequence[str] | None = None
+    seq_interval: int | None = None
+
+
+class _Candidate:
+    """A document whose row may be told, while it is made."""
+
+    __slots__ = ("doc", "leaves", "seq", "seq_text", "state")
+
+    def __init__(
+        self, seq: int, seq_text: str, state: State, leaves: list[tuple[str, Any]], doc: Any
+    ) -> None:
+        self.seq = seq
+        self.seq_text = seq_text
+        self.state = state
+        # Revisions, each with what the filter sees of it.
+        self.leaves = leaves
+        self.doc = doc
+
+
+class ChangesFeed:
+    """See the head of this file. One thread at a time, and `on_ready` from any."""
+
+    def __init__(self, database: DocumentReader, request: ChangesRequest, wakers: Wakers) -> None:
+        self._database = database
+        self._request = request
+        self._left = request.limit
+        # Rows that were told.
+        self._count = 0
+        self._is_finished = request.limit == 0
+        self._lock = threading.Lock()
+        self._on_ready: Callable[[], object] | None = None
+        self._is_told = False
+        self._keys: list[bytes] | None = None
+        ids = request.doc_ids if request.doc_ids is not None else getattr(request.filter, "ids", None)
+        if ids is not None:
+            self._keys = list(dict.fromkeys(key_bytes_of(id) for id in ids if id))
+        self._end_listening: Callable[[], None] | None = None
+        self._wakers = wakers
+        with database.reading() as reading:
+            since = "0" if request.descending else request.since
+            self._position = database.sequences.seq(reading.snapshot, reading.tables, since)
+            # Descending, what is before this one is next.
+            self._above = database.sequences.newest(reading.snapshot, reading.tables)
+            start = self._above if request.descending else self._position
+            self._last_seq = database.sequences.text(reading.snapshot, start)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # OpenReading
+
+    @property
+    def last_seq(self) -> str:
+        """The position that was reached."""
+        return self._last_seq
+
+    @property
+    def pending(self) -> int:
+        """How many documents have changed past it. With a filter, whether they pass is not known."""
+        try:
+            with self._database.reading() as reading:
+                if self._request.descending:
+                    return count_newest(reading.snapshot, reading.tables.told, 0, self._above)
+                return count_newest(reading.snapshot, reading.tables.told, self._position, MOST_SEQ)
+        except GONE:
+            return 0
+
+    @property
+    def is_finished(self) -> bool:
+        """No more rows will come: the limit is reached, all was told that a descending feed has, or the database is gone."""
+        return self._is_finished
+
+    def rows(self, most: int = 1000) -> list[dict[str, Any]]:
+        """The next rows that are there now, at most so many. Fewer do not mean that there are no more: an empty list does."""
+        with self._lock:
+            self._is_told = False
+        found: list[dict[str, Any]] = []
+        while len(found) < most and not self._is_finished:
+            wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
+            try:
+                candidates, end, end_text = self._page(wanted)
+            except GONE:
+                self._is_finished = True
+                break
+            is_last = len(candidates) == 0
+            verdicts = self._verdicts(candidates)
+            for candidate, passing in zip(candidates, verdicts, strict=True):
+                if not passing:
+                    continue
+                found.append(self._row(candidate, passing))
+                self._count += 1
+                if self._left is not None:
+                    self._left -= 1
+                    self._is_finished = self._left == 0
+                if len(found) == most or self._is_finished:
+                    # What comes after in this page is read again.
+                    end, end_text = candidate.seq, candidate.seq_text
+                    break
+            self._move(end, end_text, is_told=bool(found))
+            if is_last:
+                self._is_finished = self._is_finished or self._request.descending
+                break
+        return found
+
+    def _move(self, end: int, end_text: str, *, is_told: bool) -> None:
+        if not self._request.descending:
+            self._position = end
+            self._last_seq = end_text
+        else:
+            self._above = end - 1
+            if is_told:
+                self._last_seq = end_text
+
+    def _page(self, wanted: int) -> tuple[list[_Candidate], int, str]:
+        """The next documents, the seq up to which these are all, and its text."""
+        request, sequences = self._request, self._database.sequences
+        with self._database.reading() as reading:
+            limit = min(PAGE, wanted) if request.filter is None else PAGE
+            newest = sequences.newest(reading.snapshot, reading.tables)
+            # Also where everything in the page was told already, by a later change of the document.
+            states: list[State] = []
+            end = 0 if request.descending else newest
+            while not states:
+                changes, is_last = self._changes(reading, newest, limit)
+                states = self._states(reading, changes)
+                if is_last:
+                    break
+                end = changes[-1].seq
+                if not states:
+                    self._move(end, sequences.text(reading.snapshot, end), is_told=False)
+            if is_last and not request.descending:
+                end = newest
+            elif states:
+                end = states[-1].seq
+            candidates = [self._candidate(reading, state) for state in states]
+            return candidates, end, sequences.text(reading.snapshot, end)
+
+    def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
+        """The next entries, and whether these are the last."""
+        if self._keys is not None:
+            return [], True
+        if self._request.descending:
+            bounds, reverse = (0, self._above), True
+        else:
+            bounds, reverse = (self._position, newest), False
+        found = newest_by_seq(reading.snapshot, reading.tables.told, *bounds, reverse=reverse, limit=limit)
+        return found, len(found) < limit
+
+    def _states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
+        """The documents whose newest changes these are."""
+        if self._keys is not None:
+            known = (load(reading.heads, reading.tables, key) for key in self._keys)
+            if self._request.descending:
+                found = [state for state in known if state is not None and state.seq <= self._above]
+                return sorted(found, key=lambda state: -state.seq)
+            found = [state for state in known if state is not None and state.seq > self._position]
+            return sorted(found, key=lambda state: state.seq)
+        states = []
+        for change in changes:
+            state = load(reading.heads, reading.tables, change.key_bytes)
+            if state is not None and state.seq == change.seq:
+                states.append(state)
+        return states
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Rows
+
+    def _candidate(self, reading: OpenReading, state: State) -> _Candidate:
+        request, database = self._request, self._database
+        text = database.sequences.text(reading.snapshot, state.seq)
+        revs = state.revs() if request.style == "all_docs" else state.revs()[:1]
+        leaves: list[tuple[str, Any]]
+        if request.filter is None:
+            leaves = [(str(rev), None) for rev, _ in revs]
+        else:
+            shown = state.leaves if request.style == "all_docs" else [state.winner]
+            leaves = [(str(leaf.lineage.rev), database.shown(leaf, state)) for leaf in shown]
+        doc = None
+        if request.include_docs:
+            doc = database.shown(state.winner, state)
+            losers = [str(rev) for rev, deleted in state.revs()[1:] if not deleted]
+            if request.conflicts and losers:
+                doc["_conflicts"] = losers
+            # With bytes, the whole is made first.
+            if not request.attachments:
+                doc = self._projected(doc)
+        return _Candidate(state.seq, text, state, leaves, doc)
+
+    def _verdicts(self, candidates: Sequence[_Candidate]) -> list[list[str]]:
+        """Of each, the revisions that pass."""
+        filter = self._request.filter
+        if filter is None:
+            return [[rev for rev, _ in candidate.leaves] for candidate in candidates]
+        documents = [document for candidate in candidates for _, document in candidate.leaves]
+        many = getattr(filter, "passes_many", None)
+        answers = iter(many(documents) if many is not None else map(filter.passes, documents))
+        return [[rev for rev, _ in candidate.leaves if next(answers)] for candidate in candidates]
+
+    def _row(self, candidate: _Candidate, revs: Sequence[str]) -> dict[str, Any]:
+        request, state = self._request, candidate.state
+        seq: str | None = candidate.seq_text
+        if request.seq_interval is not None:
+            left = (NO_LIMIT if request.limit is None else request.limit) - self._count
+            seq = seq if left % request.seq_interval == 0 else None
+        row: dict[str, Any] = {
+            "seq": seq,
+            "id": id_of(collation.key_value(state.key_bytes)),
+            "changes": [{"rev": rev} for rev in revs],
+        }
+        if state.is_deleted:
+            row["deleted"] = True
+        if candidate.doc is not None:
+            if request.attachments:
+                winner: KeptLeaf = state.winner
+                if stubs_of(winner.fields):
+                    self._database.attach(
+                        candidate.doc, winner, Path(state.rev.generation, (state.rev.hash,))
+                    )
+                candidate.doc = self._projected(candidate.doc)
+            row["doc"] = candidate.doc
+        return row
+
+    def _projected(self, document: dict[str, Any]) -> Any:
+        shown = getattr(self._request.filter, "shown", None)
+        return document if shown is None else shown(document)
+
+    def _interest(self) -> Interest:
+        """What it waits for."""
+        selector = getattr(self._request.filter, "selector", None)
+        for path, value in [] if selector is None else selector.equalities():
+            if self._keys is None and can_be_hashed(path):
+                return Interest(equality=(path, value))
+        return Interest(self._keys)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Waiting
+
+    def on_ready(self, callback: Callable[[], object]) -> None:
+        """Have it called when there may be rows, or the database is gone: once, and again only after `rows` was called. At once
+        where that is so already. It runs where a commit is delivered: it should set an event, and return."""
+        with self._lock:
+            self._on_ready = callback
+        if self._end_listening is None and not self._is_finished:
+            try:
+                with self._database.reading() as reading:
+                    tables = reading.tables
+                self._end_listening = self._wakers.listen(tables, self._wake, self._interest())
+            except GONE:
+                self._is_finished = True
+        if self._has_more():
+            self._wake()
+
+    def _has_more(self) -> bool:
+        if self._is_finished:
+            return True
+        try:
+            with self._database.reading() as reading:
+                newest = self._database.sequences.newest(reading.snapshot, reading.tables)
+        except GONE:
+            return True
+        return newest > self._position
+
+    def _wake(self) -> None:
+        with self._lock:
+            callback = self._on_ready
+            if callback is None or self._is_told:
+                return
+            self._is_told = True
+        callback()
+
+    def close(self) -> None:
+        """End it. Any thread; a second call does nothing."""
+        with self._lock:
+            self._on_ready = None
+            end, self._end_listening = self._end_listening, None
+        self._is_finished = True
+        if end is not None:
+            end()

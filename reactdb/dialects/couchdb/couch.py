@@ -1,0 +1,127 @@
+"""Couch: a file as a CouchDB server sees it, with its databases.
+
+    couch = Couch(db)
+    couch.create("notes")
+    notes = couch.open("notes")             a CouchDatabase
+
+Every table is a database. When one is first opened here, it gets the write hook of revisions, so that from then on every writer
+of every process keeps to them. Where the file cannot be written, or the table has another write hook, it is served as it is: a
+document has a revision made of its content, and cannot be written.
+
+Rule of this file: which databases there are. What is in one is `database`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import md5
+from typing import TYPE_CHECKING
+
+from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.reader import no_database
+from reactdb.dialects.couchdb.revisions import HOOK, hidden
+from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
+from reactdb.dialects.couchdb.waking import Wakers
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import WriteTransaction
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+
+KINDS = ("conflicts", "tombstones", "ancestors", "local")
+
+
+class Couch:
+    """See the head of this file. Any thread."""
+
+    def __init__(self, db: Database) -> None:
+        self._native = db
+        self._session = db.session
+        self._wakers = Wakers(db.session)
+
+    @property
+    def uuid(self) -> str:
+        """Names this file: 32 hexadecimal digits."""
+        return md5(self._session.database_id.encode(), usedforsecurity=False).hexdigest()
+
+    @property
+    def database_id(self) -> str:
+        """As reactdb has it."""
+        return self._session.database_id
+
+    def databases(self) -> list[str]:
+        """The names of all databases, sorted."""
+        return sorted(map(database_name, self._session.tables()))
+
+    def create(self, name: str) -> CouchDatabase:
+        """
+        Raises:
+            CouchError: 400, no database can have this name; 412, it is there.
+        """
+        check_name(name)
+
+        def work(transaction: WriteTransaction) -> TableInfo:
+            if table_name(name) in transaction.catalogue.live:
+                raise CouchError(
+                    412, "file_exists", "The database could not be created, the file already exists."
+                )
+            table = transaction.create_table(table_name(name), "_id")
+            serve(transaction, table)
+            return table
+
+        table = self._session.transact(work, operation="table_create")
+        return CouchDatabase(self._native, name, table.id, self._wakers)
+
+    def drop(self, name: str) -> None:
+        """
+        Raises:
+            CouchError: 404.
+        """
+
+        def work(transaction: WriteTransaction) -> None:
+            table = transaction.catalogue.live.get(table_name(name))
+            if table is None:
+                raise no_database()
+            transaction.drop_table(table)
+            for kind in KINDS:
+                beside = transaction.catalogue.live.get(hidden(kind, table.id))
+                if beside is not None:
+                    transaction.drop_table(beside)
+
+        self._session.transact(work, operation="table_drop")
+
+    def open(self, name: str) -> CouchDatabase:
+        """
+        Raises:
+            CouchError: 404, there is none.
+        """
+        table = self._session.find(table_name(name))
+        if table is None:
+            raise no_database()
+        if table.hook is None and not self._session.engine.read_only:
+
+            def work(transaction: WriteTransaction) -> None:
+                found = transaction.catalogue.live.get(table_name(name))
+                if found is None:
+                    raise no_database()
+                serve(transaction, found)
+
+            self._session.transact(work, operation="set hook")
+        return CouchDatabase(self._native, name, table.id, self._wakers)
+
+
+def serve(transaction: WriteTransaction, table: TableInfo) -> None:
+    """Let a table have revisions from now on, unless it has."""
+    live = transaction.catalogue.live
+    if settings.SETTINGS not in live:
+        transaction.create_table(settings.SETTINGS.name, "id", settings.SETTINGS.owner)
+    for kind in KINDS:
+        beside = hidden(kind, table.id)
+        if beside not in live:
+            transaction.create_table(beside.name, "id", beside.owner)
+    current = transaction.catalogue.by_id[table.id]
+    if current.hook is None:
+        transaction.set_hook(current, HOOK)
+        settings.change(transaction, table_id=table.id, created=str(int(time.time())))

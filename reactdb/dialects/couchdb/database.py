@@ -1,0 +1,651 @@
+"""CouchDatabase: one database, which is a table. Documents in and out, with their revisions.
+
+Reads are of one moment each. Each write is one commit; of `bulk_docs`, all documents that are not refused are one.
+
+Rule of this file: arguments come checked for their JSON types as far as HTTP can check them; what they mean is checked here, and
+refused with a CouchError in CouchDB's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
+from uuid import uuid4
+
+from reactdb.dialects.couchdb import attachments as attached
+from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
+from reactdb.dialects.couchdb.documents import GivenDocument, given_document
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.listing import IdRange, listed
+from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
+from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
+from reactdb.dialects.couchdb.states import (
+    Editor,
+    Fill,
+    State,
+    conflict,
+    earlier,
+)
+from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.store.retention import Retention, named_retention
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import collation
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.dialects.couchdb.waking import Wakers
+
+T = TypeVar("T")
+
+MANY_REVS: Final = 1 << 40
+
+
+class CouchDatabase(DocumentReader):
+    """See the head of this file, and `Couch.open`.
+
+    Attributes:
+        name: As CouchDB has it.
+    """
+
+    def __init__(self, native: Database, name: str, table_id: int, wakers: Wakers) -> None:
+        super().__init__(native, table_id)
+        self.name = name
+        self._wakers = wakers
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The database
+
+    def info(self) -> dict[str, Any]:
+        """What `GET /{db}` answers."""
+        with self.reading() as reading:
+            snapshot, tables = reading.snapshot, reading.tables
+            kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
+            deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+            return {
+                "instance_start_time": kept.created,
+                "db_name": self.name,
+                "purge_seq": "0",
+                "update_seq": self.sequences.text(snapshot, self.sequences.newest(snapshot, tables)),
+                "sizes": {"file": 0, "external": 0, "active": 0},
+                "props": {},
+                "doc_del_count": deleted,
+                "doc_count": snapshot.count(tables.main),
+                "disk_format_version": 8,
+                "compact_running": False,
+                "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
+            }
+
+    @property
+    def revs_limit(self) -> int:
+        """How many revisions of a path are kept."""
+        with self.reading() as reading:
+            return reading.revs_limit
+
+    @revs_limit.setter
+    def revs_limit(self, limit: int) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
+        self.session.transact(partial(settings.change, table_id=self.table_id, revs_limit=limit))
+
+    def compact(self) -> None:
+        """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
+        whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
+        with self.session.read() as snapshot:
+            retention = named_retention(snapshot.connection)
+        if retention is not None:
+            self.session.compact(Retention(changes=0) if retention.is_auto else retention)
+
+    def _write(self, work: Callable[[Editor], T]) -> T:
+        def one(transaction: WriteTransaction) -> T:
+            tables = self.tables(transaction.catalogue)
+            limit = settings.read(transaction, transaction.catalogue, self.table_id).revs_limit
+            return work(Editor(transaction, tables, limit))
+
+        return self.session.transact(one)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # OpenReading documents
+
+    def get(
+        self,
+        id: str,
+        *,
+        rev: str | None = None,
+        revs: bool = False,
+        revs_info: bool = False,
+        conflicts: bool = False,
+        deleted_conflicts: bool = False,
+        local_seq: bool = False,
+        attachments: bool = False,
+        atts_since: Sequence[str] | None = None,
+        att_encoding_info: bool = False,
+        latest: bool = False,
+    ) -> dict[str, Any]:
+        """A document, or one revision of it.
+
+        Args:
+            latest: With `rev`: the leaf that comes of it.
+            atts_since: Revisions that the caller has: only what was attached later comes with its bytes.
+
+        Raises:
+            CouchError: 404, there is none: `missing`, or `deleted` where there was one.
+        """
+        if id.startswith(LOCAL):
+            return self.get_local(id)
+        wanted = None if rev is None else parse_rev(rev)
+        with self.reading() as reading:
+            state = reading.state(id)
+            if state is None:
+                raise not_found("missing")
+            if wanted is None:
+                if state.is_deleted:
+                    raise not_found("deleted")
+                leaf: KeptLeaf | None = state.winner
+            elif latest:
+                leaf = next(iter(reading.below(state, wanted)), None)
+            else:
+                leaf = reading.revision(state, wanted)
+            if leaf is None:
+                raise not_found("missing")
+            path = reading.path(state, leaf.lineage)
+            found = self.shown(leaf, state)
+            if revs:
+                found["_revisions"] = revisions_of(path)
+            if revs_info:
+                found["_revs_info"] = _revs_info(reading, state, path)
+            if conflicts:
+                _add_revs(found, "_conflicts", state, is_deleted=False)
+            if deleted_conflicts:
+                _add_revs(found, "_deleted_conflicts", state, is_deleted=True)
+            if local_seq:
+                found["_local_seq"] = self.sequences.text(reading.snapshot, state.seq)
+        # Outside of the snapshot, because they may be large.
+        if attachments or atts_since is not None:
+            self.attach(found, leaf, path, atts_since)
+        return found
+
+    def open_revs(
+        self,
+        id: str,
+        wanted: Sequence[str] | Literal["all"],
+        *,
+        revs: bool = False,
+        latest: bool = False,
+        attachments: bool = False,
+        atts_since: Sequence[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Revisions of a document, as `{"ok": document}` or `{"missing": rev}`; "all": its leaves.
+
+        Raises:
+            CouchError: 400, a revision is none; 404, all leaves of a document that never was.
+        """
+        asked = None if wanted == "all" else [parse_rev(one) for one in wanted]
+        with self.reading() as reading:
+            state = reading.state(id)
+            if state is None:
+                if asked is None:
+                    raise not_found("missing")
+                return [{"missing": str(rev)} for rev in asked]
+            leaves: dict[Rev, KeptLeaf | None] = {}
+            if asked is None:
+                leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
+            for rev in asked or ():
+                below = reading.below(state, rev) if latest else []
+                if below:
+                    leaves |= {leaf.lineage.rev: leaf for leaf in below}
+                else:
+                    leaves[rev] = reading.revision(state, rev)
+            paths = {
+                rev: reading.path(state, leaf.lineage) for rev, leaf in leaves.items() if leaf is not None
+            }
+        found: list[dict[str, Any]] = []
+        for rev, leaf in leaves.items():
+            if leaf is None:
+                found.append({"missing": str(rev)})
+                continue
+            document = self.shown(leaf, state)
+            if revs:
+                document["_revisions"] = revisions_of(paths[rev])
+            if attachments or atts_since is not None:
+                self.attach(document, leaf, paths[rev], atts_since)
+            found.append({"ok": document})
+        return found
+
+    def bulk_get(
+        self,
+        requests: Sequence[Any],
+        *,
+        revs: bool = False,
+        latest: bool = False,
+        attachments: bool = False,
+    ) -> list[dict[str, Any]]:
+        """One result a request, in order: `{"id", "docs": [{"ok": document} or {"error": {...}}]}`. A request is `{"id", "rev",
+        "atts_since"}`; without `rev`, all leaves."""
+        return [self._bulk_got(request, revs, latest, attachments) for request in requests]
+
+    def _bulk_got(self, request: Any, revs: bool, latest: bool, attachments: bool) -> dict[str, Any]:
+        asked: dict[str, Any] = request if isinstance(request, dict) else {}
+        id, rev = asked.get("id"), asked.get("rev")
+
+        def failed(error: str, reason: str) -> dict[str, Any]:
+            said = {"id": id, "rev": "undefined" if rev is None else rev, "error": error, "reason": reason}
+            return {"id": id, "docs": [{"error": said}]}
+
+        if id is None:
+            rev = None
+            return failed("bad_request", "document id missed")
+        since = asked.get("atts_since")
+        try:
+            check_id(id)
+            found = self.open_revs(
+                id,
+                "all" if rev is None else [rev],
+                revs=revs,
+                latest=latest,
+                attachments=attachments,
+                atts_since=since if attachments and isinstance(since, list) else None,
+            )
+        except CouchError as error:
+            return failed(error.error, error.reason)
+        if any("missing" in one for one in found):
+            return failed("not_found", "missing")
+        return {"id": id, "docs": found}
+
+    def revs_diff(self, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Which revisions are not here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
+
+        Raises:
+            CouchError: 400, what was asked are no lists of revisions.
+        """
+        found: dict[str, Any] = {}
+        with self.reading() as reading:
+            for id, texts in asked.items():
+                if not isinstance(texts, list):
+                    raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
+                wanted = list(dict.fromkeys(map(parse_rev, texts)))
+                state = None if not id else reading.state(id)
+                missing = [rev for rev in wanted if state is None or not reading.knows(state, rev)]
+                if not missing:
+                    continue
+                found[id] = {"missing": [str(rev) for rev in missing]}
+                highest = max(rev.generation for rev in missing)
+                leaves = [] if state is None else [rev for rev, _ in state.revs()]
+                ancestors = [str(rev) for rev in leaves if rev.generation < highest]
+                if ancestors:
+                    found[id]["possible_ancestors"] = ancestors
+        return found
+
+    def all_docs(
+        self,
+        *,
+        keys: Sequence[Any] | None = None,
+        startkey: Any = None,
+        endkey: Any = None,
+        inclusive_end: bool = True,
+        descending: bool = False,
+        limit: int | None = None,
+        skip: int = 0,
+        include_docs: bool = False,
+        conflicts: bool = False,
+        attachments: bool = False,
+        update_seq: bool = False,
+    ) -> dict[str, Any]:
+        """What `_all_docs` answers. Of `startkey` and `endkey`, None is no bound."""
+        with self.reading() as reading:
+            total = reading.snapshot.count(reading.tables.main)
+            offset: int | None = None
+            found: list[tuple[Any, State | None]]
+            if keys is not None:
+                found = [(key, reading.state(key) if isinstance(key, str) and key else None) for key in keys]
+                found = found[::-1] if descending else found
+                found = found[skip:][: limit if limit is not None else len(found)]
+            else:
+                wanted = IdRange(startkey, endkey, inclusive_end, descending, limit, skip)
+                offset, states = listed(reading.snapshot, reading.tables, reading.heads, wanted)
+                found = [(None, state) for state in states]
+            documents = [
+                None
+                if state is None or state.is_deleted or not include_docs
+                else self.shown(state.winner, state)
+                for _, state in found
+            ]
+            seq = self.sequences.text(
+                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
+            )
+        rows = []
+        for (key, state), document in zip(found, documents, strict=True):
+            if state is None:
+                rows.append({"key": key, "error": "not_found"})
+                continue
+            id = id_of(collation.key_value(state.key_bytes))
+            value: dict[str, Any] = {"rev": str(state.rev)}
+            if state.is_deleted:
+                value["deleted"] = True
+            row: dict[str, Any] = {"id": id, "key": id, "value": value}
+            if include_docs:
+                if document is not None and conflicts:
+                    _add_revs(document, "_conflicts", state, is_deleted=False)
+                if document is not None and attachments:
+                    self.attach(document, state.winner, Path(state.rev.generation, (state.rev.hash,)))
+                row["doc"] = document
+            rows.append(row)
+        answer: dict[str, Any] = {"total_rows": total, "offset": offset, "rows": rows}
+        return answer | {"update_seq": seq} if update_seq else answer
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing documents
+
+    def put(
+        self,
+        document: dict[str, Any],
+        *,
+        rev: str | None = None,
+        new_edits: bool = True,
+        parts: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Write one document, as its `_id` and `_rev` say.
+
+        Args:
+            rev: The same as `_rev`, from elsewhere in the request.
+            new_edits: False: the revision is from another server, and grafted on the tree.
+            parts: By name, the bytes (a binary file, or an iterable of bytes) of attachments with `follows`.
+
+        Returns:
+            `{"ok": True, "id", "rev"}`.
+
+        Raises:
+            CouchError: 409, it is not a leaf's `_rev`; 400, it cannot be a document; 412, an attachment is only named.
+        """
+        if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
+            return self.put_local(document if rev is None else {**document, "_rev": rev})
+        given = self._given(document)
+        id = given.id if given.id is not None else uuid4().hex
+        if rev is not None:
+            wanted = parse_rev(rev)
+            if given.rev is not None and given.rev != wanted:
+                raise CouchError(
+                    400,
+                    "bad_request",
+                    "Document rev from request body and query string have different values",
+                )
+            given = given._replace(rev=wanted, path=given.path or Path(wanted.generation, (wanted.hash,)))
+        key = key_bytes_of(id)
+        fill = self._fill(given, id, parts, is_new_edit=new_edits)
+        if new_edits:
+            made = self._write(lambda editor: editor.edit(key, given.rev, fill, is_deleted=given.is_deleted))
+            return {"ok": True, "id": id, "rev": str(made)}
+        path = _told_path(given)
+        self._write(lambda editor: editor.add(key, path, fill, is_deleted=given.is_deleted))
+        return {"ok": True, "id": id, "rev": str(path.rev)}
+
+    def delete(self, id: str, rev: str | None) -> dict[str, Any]:
+        """Delete a leaf. Nothing of its fields is kept.
+
+        Raises:
+            CouchError: 404, there is no such document; 409, it is not a leaf's revision.
+        """
+        if id.startswith(LOCAL):
+            return self.delete_local(id)
+        check_id(id)
+        key = key_bytes_of(id)
+        wanted = None if rev is None else parse_rev(rev)
+
+        def work(editor: Editor) -> Rev:
+            state = editor.load(key)
+            if state is None:
+                raise not_found("missing")
+            if state.is_deleted:
+                raise not_found("deleted")
+            if wanted is None:
+                raise conflict()
+            return editor.edit(key, wanted, lambda *_: {}, is_deleted=True)
+
+        return {"ok": True, "id": id, "rev": str(self._write(work))}
+
+    def bulk_docs(self, documents: Sequence[Any], new_edits: bool = True) -> list[dict[str, Any]]:
+        """Write many documents.
+
+        Returns:
+            One row a document, `{"ok", "id", "rev"}` or `{"id", "error", "reason"}`; with new_edits=False only the failures.
+
+        Raises:
+            CouchError: 400, one of them cannot be a document. Nothing was written.
+        """
+        given = [self._given(one) for one in documents]
+        if not new_edits:
+            for one in given:
+                if one.path is None:
+                    raise CouchError(
+                        400,
+                        "bad_request",
+                        "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
+                    )
+        ids = [uuid4().hex if one.id is None else one.id for one in given]
+        keys = [b"" if id.startswith(LOCAL) else key_bytes_of(id) for id in ids]
+        fills: list[Fill | CouchError] = []
+        for one, id in zip(given, ids, strict=True):
+            try:
+                fills.append(self._fill(one, id, None, is_new_edit=new_edits))
+            except CouchError as error:
+                fills.append(error)
+
+        def work(editor: Editor) -> list[dict[str, Any]]:
+            rows = []
+            for place, (id, key, one, fill) in enumerate(zip(ids, keys, given, fills, strict=True)):
+                try:
+                    if isinstance(fill, CouchError):
+                        raise fill
+                    if id.startswith(LOCAL):
+                        made_local = self.put_local(documents[place])
+                        rows += [made_local] if new_edits else []
+                    elif new_edits:
+                        made = editor.edit(key, one.rev, fill, is_deleted=one.is_deleted)
+                        rows.append({"ok": True, "id": id, "rev": str(made)})
+                    else:
+                        editor.add(key, _told_path(one), fill, is_deleted=one.is_deleted)
+                except CouchError as error:
+                    rows.append({"id": id, "error": error.error, "reason": error.reason})
+            return rows
+
+        return self._write(work)
+
+    def _given(self, document: object) -> GivenDocument:
+        with self.session.read() as snapshot:
+            primary_key = self.tables(snapshot.catalogue).main.primary_key
+        return given_document(document, primary_key)
+
+    def _fill(
+        self, given: GivenDocument, id: str, parts: Mapping[str, Any] | None, *, is_new_edit: bool
+    ) -> Fill:
+        """What gives the fields of the new revision. The bytes of attachments are written now."""
+        if not given.attachments:
+            return lambda near, generation: given.fields
+        attachments = attached.Given(self.blobs, id, given.attachments, parts)
+
+        def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+            stubs = attachments.stubs(near, generation, is_new_edit=is_new_edit)
+            return {**given.fields, ATTACHMENTS: stubs}
+
+        return fill
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Attachments
+
+    def attachment(
+        self, id: str, name: str, rev: str | None = None
+    ) -> tuple[dict[str, Any], Callable[[], BinaryIO]]:
+        """An attachment: its stub, and what opens its bytes as a binary file, which seeks.
+
+        Raises:
+            CouchError: 404, there is none.
+        """
+        wanted = None if rev is None else parse_rev(rev)
+        with self.reading() as reading:
+            state = reading.state(id)
+            if state is None:
+                raise not_found("missing")
+            if wanted is None and state.is_deleted:
+                raise not_found("deleted")
+            leaf = state.winner if wanted is None else reading.revision(state, wanted)
+            if leaf is None:
+                raise not_found("missing")
+        stub = (attached.stubs_of(leaf.fields) or {}).get(name)
+        if stub is None:
+            raise attached.missing()
+        return attached.shown({name: stub})[name], partial(self.blobs.open, stub["blob"])
+
+    def put_attachment(
+        self,
+        id: str,
+        name: str,
+        stream: Any,
+        content_type: str | None = None,
+        rev: str | None = None,
+        *,
+        encoding: str | None = None,
+    ) -> dict[str, Any]:
+        """Add an attachment to a document, or replace one; a document that is not there is made.
+
+        Args:
+            stream: bytes, a binary file, or an iterable of bytes.
+
+        Raises:
+            CouchError: 409, it is not a leaf's revision.
+        """
+        check_id(id)
+        attached.check_name(name)
+        wanted = None if rev is None else parse_rev(rev)
+        key = key_bytes_of(id)
+        self._check_leaf(id, wanted)
+        stub = attached.keep(self.blobs, stream, content_type or attached.DEFAULT_TYPE, encoding=encoding)
+
+        def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+            fields = dict(near[0].fields) if near and not near[0].is_deleted else {}
+            own = {"content_type": stub["content_type"], "revpos": generation, **stub}
+            return {**fields, ATTACHMENTS: {**(attached.stubs_of(fields) or {}), name: own}}
+
+        made = self._write(lambda editor: editor.edit(key, wanted, fill, is_deleted=False))
+        return {"ok": True, "id": id, "rev": str(made)}
+
+    def _check_leaf(self, id: str, wanted: Rev | None) -> None:
+        """Before many bytes are read.
+
+        Raises:
+            CouchError: 409.
+        """
+        with self.reading() as reading:
+            state = reading.state(id)
+        if wanted is None:
+            if state is not None and not state.is_deleted:
+                raise conflict()
+        elif state is None or (wanted, False) not in state.revs():
+            raise conflict()
+
+    def delete_attachment(self, id: str, name: str, rev: str | None) -> dict[str, Any]:
+        """
+        Raises:
+            CouchError: 404, there is no such document or attachment; 409, it is not a leaf's revision.
+        """
+        check_id(id)
+        wanted = None if rev is None else parse_rev(rev)
+        key = key_bytes_of(id)
+
+        def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+            stubs = dict(attached.stubs_of(near[0].fields) or {})
+            if name not in stubs:
+                raise attached.missing()
+            del stubs[name]
+            fields = {field: value for field, value in near[0].fields.items() if field != ATTACHMENTS}
+            return {**fields, ATTACHMENTS: stubs} if stubs else fields
+
+        def work(editor: Editor) -> Rev:
+            state = editor.load(key)
+            if state is None:
+                raise not_found("missing")
+            if state.is_deleted:
+                raise not_found("deleted")
+            if wanted is None:
+                raise conflict()
+            return editor.edit(key, wanted, fill, is_deleted=False)
+
+        return {"ok": True, "id": id, "rev": str(self._write(work))}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Local documents and changes
+
+    def get_local(self, id: str) -> dict[str, Any]:
+        """A `_local/` document. Raises: CouchError, 404."""
+        with self.reading() as reading:
+            return get_local(reading.heads, reading.tables, id)
+
+    def put_local(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Write a `_local/` document; the last write wins."""
+        return self.session.transact(
+            lambda transaction: put_local(transaction, self.tables(transaction.catalogue), document)
+        )
+
+    def delete_local(self, id: str, rev: str | None = None) -> dict[str, Any]:
+        """Delete a `_local/` document. Raises: CouchError, 404."""
+        return self.session.transact(
+            lambda transaction: delete_local(transaction, self.tables(transaction.catalogue), id)
+        )
+
+    def local_docs(self, *, include_docs: bool = False) -> dict[str, Any]:
+        """What `_local_docs` answers."""
+        with self.reading() as reading:
+            return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
+
+    def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+        """Take leaves out of trees, without a tombstone. The revisions that were taken, by id."""
+        wanted = {id: [parse_rev(rev) for rev in revs] for id, revs in asked.items()}
+
+        def work(editor: Editor) -> dict[str, list[str]]:
+            return {
+                id: [str(rev) for rev in editor.purge(key_bytes_of(id), revs)] for id, revs in wanted.items()
+            }
+
+        return self._write(work)
+
+    def changes(self, request: ChangesRequest) -> ChangesFeed:
+        """A feed of the database's changes.
+
+        Raises:
+            CouchError: 400, `since` is no position of this database.
+        """
+        return ChangesFeed(self, request, self._wakers)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def revisions_of(path: Path) -> dict[str, Any]:
+    return {"start": path.start, "ids": list(path.ids)}
+
+
+def _told_path(given: GivenDocument) -> Path:
+    if given.path is None:
+        raise CouchError(
+            400,
+            "bad_request",
+            "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
+        )
+    return given.path
+
+
+def _add_revs(found: dict[str, Any], name: str, state: State, *, is_deleted: bool) -> None:
+    """The leaves but the winner, where there are any."""
+    revs = [str(rev) for rev, deleted in state.revs()[1:] if deleted is is_deleted]
+    if revs:
+        found[name] = revs
+
+
+def _revs_info(reading: OpenReading, state: State, path: Path) -> list[dict[str, str]]:
+    there = {
+        leaf.lineage.rev: "deleted" if leaf.is_deleted else "available"
+        for leaf in [*earlier(reading.snapshot, reading.tables, state.key_bytes), *state.leaves]
+    }
+    return [{"rev": str(rev), "status": there.get(rev, "missing")} for rev in path.revs()]

@@ -1,0 +1,103 @@
+"""Documents as CouchDB has them: what a given one says, and how a leaf is shown.
+
+Rule of this file: it checks and spells. What a document is written to, and read from, is the database's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS
+from reactdb.dialects.couchdb.spelling import check_id, shown_fields, stored_fields
+from reactdb.dialects.couchdb.trees import Path, Rev, normal_hash, parse_rev
+
+# Members that say something of a document, and are not kept as it says.
+SAID: Final = frozenset({"_id", "_rev", "_deleted", "_attachments", "_revisions"})
+PASSED_OVER: Final = frozenset({"_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"})
+
+
+class GivenDocument(NamedTuple):
+    """A document that is to be written.
+
+    Attributes:
+        id: None where it has none.
+        rev: The `_rev` that it has, or None.
+        path: The revision with its ancestors, of `_revisions` or else of `_rev`; None where it has neither.
+        fields: As they are stored, without attachments and primary key.
+        attachments: `_attachments` as given; None where there is none.
+    """
+
+    id: str | None
+    rev: Rev | None
+    path: Path | None
+    is_deleted: bool
+    fields: dict[str, Any]
+    attachments: object
+
+
+def given_document(document: object, primary_key: str) -> GivenDocument:
+    """
+    Raises:
+        CouchError: 400, CouchDB has no such document.
+    """
+    if not isinstance(document, dict):
+        raise CouchError(400, "bad_request", "Document must be a JSON object")
+    id = document.get("_id")
+    if "_id" in document:
+        check_id(id)
+    fields = {}
+    for name, value in document.items():
+        if not name.startswith("_"):
+            fields[name] = value
+        elif name not in SAID and name not in PASSED_OVER:
+            raise CouchError(400, "doc_validation", f"Bad special document member: {name}")
+    is_deleted = document.get("_deleted", False)
+    if not isinstance(is_deleted, bool):
+        raise CouchError(400, "doc_validation", "Bad special document member: _deleted")
+    rev = document.get("_rev")
+    rev = None if rev is None or rev == "" else parse_rev(rev)
+    path = None if rev is None else Path(rev.generation, (rev.hash,))
+    if "_revisions" in document:
+        path = _path(document["_revisions"])
+    stored = stored_fields(fields)
+    if primary_key in stored:
+        # The table has its key there.
+        if stored[primary_key] != id:
+            raise CouchError(
+                400,
+                "doc_validation",
+                f"`{primary_key}` is the primary key of this table, and shown as `_id`: it cannot be another field",
+            )
+        del stored[primary_key]
+    return GivenDocument(id, rev, path, is_deleted, stored, document.get(ATTACHMENTS))
+
+
+def _path(revisions: object) -> Path:
+    if isinstance(revisions, dict):
+        start, ids = revisions.get("start"), revisions.get("ids")
+        if (
+            isinstance(start, int)
+            and not isinstance(start, bool)
+            and isinstance(ids, list)
+            and 0 < len(ids) <= start
+            and all(isinstance(one, str) and one for one in ids)
+        ):
+            return Path(start, tuple(map(normal_hash, ids)))
+    raise CouchError(
+        400, "doc_validation", "`_revisions` has a `start`, and `ids` that are revisions, newest first"
+    )
+
+
+def shown_document(
+    id: str, rev: Rev, fields: dict[str, Any], primary_key: str, *, is_deleted: bool, has_stubs: bool
+) -> dict[str, Any]:
+    """A revision as CouchDB shows it, without what can be asked for besides, and without attachments.
+
+    Args:
+        has_stubs: Its `_attachments` are ones.
+    """
+    found: dict[str, Any] = {"_id": id, "_rev": str(rev)}
+    if is_deleted:
+        found["_deleted"] = True
+    return found | shown_fields(fields, (primary_key, ATTACHMENTS) if has_stubs else (primary_key,))

@@ -1,0 +1,156 @@
+"""Filters of `_changes`: which revisions a feed tells.
+
+A filter sees a revision in CouchDB's form, a tombstone included: with `_deleted`, and whatever fields it kept. With
+`style=all_docs` each leaf is asked about; otherwise the winner is.
+
+Rule of this file: a filter is refused before the feed begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from reactdb.dialects.couchdb.designs import DesignDocuments, filter_function, map_function
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.mango import Selector, field_path, projected
+
+__all__ = ["DesignFilter", "DocumentFilter", "IdFilter", "SelectorFilter", "filter_of"]
+
+
+class DocumentFilter(Protocol):
+    """What a feed of changes asks."""
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        """Whether this revision is told."""
+
+    def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
+        """The same for many at once, which is quicker where they are given to JavaScript."""
+
+
+class _OneByOne:
+    """A filter to which many documents are many times one."""
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        raise NotImplementedError
+
+    def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
+        return list(map(self.passes, documents))
+
+
+class IdFilter(_OneByOne):
+    """`_doc_ids`: these documents. `ids` lets a feed look them up, and be found by the hash of a key."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self.ids = frozenset(ids)
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        return document["_id"] in self.ids
+
+
+class DesignFilter(_OneByOne):
+    """`_design`: design documents."""
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        return bool(document["_id"].startswith("_design"))
+
+
+class SelectorFilter(_OneByOne):
+    """`_selector`: what a selector selects. `selector.equalities()` lets a feed be found by the hash of a value."""
+
+    def __init__(self, selector: Selector, fields: list[str] | None = None) -> None:
+        self.selector = selector
+        self._paths = [field_path(field) for field in fields or ()]
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        return self.selector.passes(document)
+
+    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """What `include_docs` tells of a document: the `fields` that were asked for, or all."""
+        return projected(document, self._paths)
+
+
+def filter_of(
+    database: DesignDocuments,
+    query: dict[str, str],
+    body: dict[str, Any] | None = None,
+    request: dict[str, Any] | None = None,
+) -> DocumentFilter | None:
+    """The filter that a request asks for, None for all changes.
+
+    Args:
+        query: The parameters of the URL: `filter`, `doc_ids`, `view`, and what a function reads as `req.query`.
+        body: The body of a POST, `{}` for an empty one; None for a GET.
+        request: More of what a function gets as its second argument: `method`, `headers`, `userCtx`, ...
+
+    Raises:
+        CouchError: It cannot be used (400), is not there (404), is no function (500), or JavaScript is not installed (501).
+    """
+    name = query.get("filter", "")
+    if name == "_doc_ids":
+        return IdFilter(_ids(query, body))
+    if name == "_selector":
+        return _selector(body)
+    if name == "_design":
+        return DesignFilter()
+    if name == "_view":
+        return map_function(database, *_view(query.get("view", "")))
+    if name.startswith("_"):
+        raise CouchError(400, "bad_request", "unknown builtin filter name")
+    parts = _parts(name)
+    if not parts:
+        return None
+    if len(parts) != 2:
+        raise CouchError(400, "bad_request", "`filter` must be of the form `designname/filtername`")
+    return filter_function(database, parts[0], parts[1], _asked(body) | (request or {}) | {"query": query})
+
+
+def _asked(body: dict[str, Any] | None) -> dict[str, Any]:
+    """What a function can always read of the request."""
+    nobody: dict[str, Any] = {"db": None, "name": None, "roles": []}
+    return {"method": "GET" if body is None else "POST", "headers": {}, "body": body, "userCtx": nobody}
+
+
+def _parts(path: str) -> list[str]:
+    return [unquote(part) for part in path.split("/") if part]
+
+
+def _view(path: str) -> list[str]:
+    if not path:
+        raise CouchError(400, "bad_request", "`view` filter parameter is not provided.")
+    parts = _parts(path)
+    if len(parts) != 2:
+        raise CouchError(400, "bad_request", "`view` must be of the form `designname/viewname`")
+    return parts
+
+
+def _ids(query: dict[str, str], body: dict[str, Any] | None) -> list[str]:
+    try:
+        # With a POST, only the body counts.
+        ids = json.loads(query.get("doc_ids", "null")) if body is None else body.get("doc_ids")
+    except (ValueError, RecursionError):
+        raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
+    if not (isinstance(ids, list) and all(isinstance(id, str) for id in ids)):
+        raise CouchError(400, "bad_request", "`doc_ids` filter parameter is not a list of doc ids.")
+    return ids
+
+
+def _selector(body: dict[str, Any] | None) -> SelectorFilter:
+    if body is None:
+        raise CouchError(400, "bad_request", "Selector must be specified in POST payload")
+    source, fields = body.get("selector"), body.get("fields")
+    if not isinstance(source, dict):
+        raise CouchError(400, "bad_request", "Selector error: expected a JSON object")
+    if "fields" in body and not isinstance(fields, list):
+        raise CouchError(400, "bad_request", "Selector error: fields must be JSON array")
+    try:
+        selector = Selector(source)
+        for field in fields or ():
+            if not isinstance(field, str):
+                raise CouchError(400, "bad_request", f"Invalid JSON for field spec: {json.dumps(field)}")
+        return SelectorFilter(selector, fields)
+    except CouchError as error:
+        # `_find` tells mistakes apart by names; here they have one.
+        raise CouchError(400, "bad_request", error.reason) from None

@@ -1,0 +1,217 @@
+"""JavaScript: the functions of design documents, run by QuickJS (the extra `couchdb-js`).
+
+A function lives in a context of its own, which has neither files nor network nor a clock to wait on, and whose time and memory
+are bounded. Documents are given to it by the hundred, as JSON, because a call costs more than most functions do. After a function
+that ran out of memory nothing in its context can be relied on: the next call makes a new one.
+
+Rule of this file: what a script does, it does to its own context. Whatever it throws becomes a CouchError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from threading import Lock
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.errors import CouchError
+
+__all__ = ["DocumentFunction"]
+
+CALL_S: Final = 5.0
+"""CPU time of one call: CouchDB's own limit. A call has up to `DOCUMENTS` documents."""
+
+MEMORY_BYTES: Final = 64 << 20
+"""Memory of one context, the documents of a call included."""
+
+DOCUMENTS: Final = 100
+CALL_CHARACTERS: Final = 1 << 20
+"""A call has as many documents as fit this many characters of JSON, and at least one."""
+
+# What QuickJS says where a context has come to its bounds. Memory that is full may leave nothing that it could say it with.
+_ENDS: Final = {
+    "InternalError: interrupted": "it takes too long",
+    "InternalError: out of memory": "it needs too much memory",
+    "null": "it needs too much memory",
+}
+
+# Makes `run`, which takes the documents of a call as JSON and answers in JSON: [true, one boolean for each document],
+# or [false, the name of an error, what it says]. What the functions of design documents may call is made global.
+_PRELUDE: Final = r"""
+(function () {
+  "use strict";
+  var parse = JSON.parse, stringify = JSON.stringify, evaluate = eval, emitted = false;
+  var names = {
+    emit: function () { emitted = true; },
+    log: function () {},
+    isArray: Array.isArray,
+    toJSON: stringify,
+    sum: function (values) { return values.reduce(function (one, other) { return one + other; }, 0); }
+  };
+  for (var name in names) globalThis[name] = names[name];
+
+  function told(error) {
+    if (error instanceof Error) return [false, String(error.name), String(error.message)];
+    return [false, "error", typeof error === "string" ? error : stringify(error)];
+  }
+
+  // A module is a text inside of the design document, named by the members on the way to it.
+  function required(design) {
+    var loaded = {};
+    function load(path, folder) {
+      var steps = path.split("/"), place = steps[0] === "." || steps[0] === ".." ? folder.slice() : [];
+      steps.forEach(function (step) {
+        if (step === "..") place.pop();
+        else if (step !== ".") place.push(step);
+      });
+      var key = place.join("/"), source = design;
+      place.forEach(function (step) { source = source === undefined ? undefined : source[step]; });
+      if (typeof source !== "string") throw new Error("require('" + path + "') names no text in the design document");
+      if (!Object.prototype.hasOwnProperty.call(loaded, key)) {
+        var module = { id: key, exports: {} };
+        loaded[key] = module.exports;
+        evaluate("(function (module, exports, require) { " + source + "\n})").call(
+          {}, module, module.exports, function (inner) { return load(inner, place.slice(0, -1)); });
+        loaded[key] = module.exports;
+      }
+      return loaded[key];
+    }
+    return function (path) { return load(path, []); };
+  }
+
+  return function (sourceText, designText, requestText) {
+    try {
+      var design = parse(designText), request = parse(requestText), call;
+      globalThis.require = required(design);
+      // A function alone, with or without a semicolon after it.
+      call = evaluate("(" + sourceText.replace(/;\s*$/, "") + "\n)");
+      if (typeof call !== "function") throw new Error("Expression does not eval to a function.");
+    } catch (error) {
+      return stringify(told(error));
+    }
+    // Read by whoever made this context, and no longer than until the function has its first turn.
+    globalThis.__run = function (documents) {
+      try {
+        return stringify([true, parse(documents).map(request === null ? function (document) {
+          emitted = false;
+          call(document);
+          return emitted;
+        } : function (document) {
+          return Boolean(call.apply(design, [document, request]));
+        })]);
+      } catch (error) {
+        return stringify(told(error));
+      }
+    };
+    return stringify([true, []]);
+  };
+})()
+"""
+
+
+class DocumentFunction:
+    """A function of a design document: a filter, which answers for each document, or with `request` None a map function,
+    of which it counts whether it emits anything.
+
+    Thread safety: one call at a time; a call from another thread waits.
+
+    Args:
+        name: As errors show it: `filters/by_type of _design/app`.
+        source: The function's text.
+        design: The design document, which is `this` to a filter, and in which `require` looks for modules.
+        request: What a filter gets as its second argument.
+
+    Raises:
+        CouchError: There is no JavaScript here (501), or the text is no function (500).
+    """
+
+    def __init__(
+        self, name: str, source: str, design: dict[str, Any], request: dict[str, Any] | None = None
+    ) -> None:
+        self._name = name
+        self._texts = (source, _json(design), _json(request))
+        self._lock = Lock()
+        self._call: Any = None
+        with self._lock:
+            self._begin()
+
+    def passes(self, document: dict[str, Any]) -> bool:
+        """Whether the filter says yes, or the map function emits."""
+        return self.passes_many([document])[0]
+
+    def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
+        """The same for each of many documents.
+
+        Raises:
+            CouchError: The function threw something, or took too long or too much memory (500).
+        """
+        answers: list[bool] = []
+        with self._lock:
+            for batch in _batches(map(_json, documents)):
+                if self._call is None:
+                    self._begin()
+                given = self._ask(f"[{','.join(batch)}]")
+                if not (isinstance(given, list) and len(given) == len(batch)):
+                    raise self._refusal("it did not answer for each document")
+                answers += map(bool, given)
+        return answers
+
+    def _begin(self) -> None:
+        """A new context, with the function in it."""
+        try:
+            import quickjs
+        except ImportError:
+            raise CouchError(
+                501,
+                "not_implemented",
+                'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
+            ) from None
+        context = quickjs.Context()
+        context.set_memory_limit(MEMORY_BYTES)
+        context.set_time_limit(CALL_S)
+        self._call = context.eval(_PRELUDE)
+        try:
+            self._ask(*self._texts)
+            self._call = context.eval(
+                "(function (run) { delete globalThis.__run; return run; })(globalThis.__run)"
+            )
+        except CouchError as error:
+            self._call = None
+            raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
+
+    def _ask(self, *arguments: str) -> Any:
+        try:
+            answer = json.loads(self._call(*arguments))
+        except Exception as error:
+            # QuickJS itself ended it; its errors have no class in common with anything.
+            answer = [False, "error", str(error).partition("\n")[0]]
+        if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
+            return answer[1]
+        kind, said = (
+            answer[1:] if isinstance(answer, list) and len(answer) == 3 else ("error", "it did not answer")
+        )
+        shown = said if kind == "error" else f"{kind}: {said}"
+        if shown in _ENDS:
+            self._call = None
+        raise self._refusal(_ENDS.get(shown, shown))
+
+    def _refusal(self, said: str) -> CouchError:
+        return CouchError(500, "error", f"{self._name} failed: {said}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Documents as a call takes them: so many, or so many characters."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == DOCUMENTS or characters + len(text) > CALL_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch

@@ -1,0 +1,677 @@
+"""Mango: CouchDB's selectors, as conditions on documents in CouchDB's form (with `_id`, `_rev`, `_deleted`).
+
+A selector is brought into a normal form, where each condition stands at a field and names its operator, and is then compiled into
+functions of a document. The normal form is CouchDB's: it decides what a selector means, its odd rules included.
+
+- `{a: 1, b: 2}` is an `$and`; a bare value is an `$eq`; `{a: {b: 1}}` is a condition on the field `a.b`.
+- `$not` and `$nor` are pushed inwards, where the comparisons turn into their opposites. A document without the field passes
+  none of them: only `$exists: false` holds for what is not there, and only in an object. Inside of `$elemMatch` and its kin
+  they stay where they are: an element without the field does pass a negation there.
+- An empty `$and`, `$or` or `$nor` holds for every document; `{}` as a part of them is a comparison of the document with `{}`.
+
+Where it differs from CouchDB: a `$regex` has the syntax of RE2, and is matched in time linear in the text, or within a bound.
+
+Rule of this file: a selector is refused when it is compiled; a condition never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator
+from functools import reduce
+from operator import and_
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.collation import collation_key, identity, raw_key
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import QueryError, ResourceLimit
+from reactdb.expression.build import Expression, row
+from reactdb.expression.pattern import read_pattern
+
+__all__ = ["Selector", "erlang", "field_path", "native_path", "projected", "read_field", "set_field"]
+
+Condition = Callable[[Any], bool]
+MAX_DEPTH: Final = 100
+"""How deeply a selector may be nested: a thousand levels would end in a RecursionError."""
+
+_BOOLEAN: Final = {"$and", "$or", "$nor"}
+_ELEMENTS: Final = {"$elemMatch", "$allMatch", "$keyMapMatch"}
+_OPPOSITES: Final = {
+    "$lt": "$gte",
+    "$lte": "$gt",
+    "$eq": "$ne",
+    "$ne": "$eq",
+    "$gte": "$lt",
+    "$gt": "$lte",
+    "$in": "$nin",
+    "$nin": "$in",
+}
+_NOT_SUPPORTED: Final = {"$where", "$geoWithin", "$geoIntersects", "$near", "$nearSphere"}
+# Comparisons that one range of an index answers.
+_RANGES: Final = {"$lt", "$lte", "$eq", "$gte", "$gt", "$beginsWith", "$exists"}
+
+
+class Selector:
+    """A selector that has been read.
+
+    `source` is the selector as it was given, `normal` its normal form: nested objects of one member each, fields joined by dots.
+
+    Raises:
+        CouchError: It is not one (400). `error` has the name that `_find` gives, such as `bad_arg`.
+    """
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        self.source = source
+        self.normal = _normalized(source)
+        self.passes: Condition = _compiled(self.normal)
+        """Whether a document, in CouchDB's form, is selected."""
+
+    def fields(self) -> list[str]:
+        """The fields that it has conditions on, in their order, with repetitions."""
+        return list(_fields(self.normal))
+
+    def required_fields(self) -> set[str]:
+        """The fields that each selected document has."""
+        return _required(self.normal)
+
+    def indexable_fields(self) -> list[str]:
+        """The fields on which a range of an index may help, sorted."""
+        return sorted({field for field, condition in self._conjuncts() if next(iter(condition)) in _RANGES})
+
+    def conditions_on(self, field: str) -> list[tuple[str, Any]]:
+        """The comparisons that each selected document passes in this field: pairs of an operator and its argument."""
+        return [
+            (operator, argument)
+            for name, condition in self._conjuncts()
+            if name == field
+            for operator, argument in condition.items()
+        ]
+
+    def is_constant(self, field: str) -> bool:
+        """Whether the field has one and the same value in all that is selected."""
+        return any(operator == "$eq" for operator, _ in self.conditions_on(field))
+
+    def equalities(self) -> list[tuple[tuple[str, ...], Any]]:
+        """Paths that have this value, a text, a number, a boolean or null, in each selected document. A router of changes may
+        use them as they are: values are equal to this order if they are equal to reactdb's."""
+        return [
+            (field_path(field), condition["$eq"])
+            for field, condition in self._conjuncts()
+            if "$eq" in condition and not isinstance(condition["$eq"], dict | list)
+        ]
+
+    def condition(self) -> Expression | None:
+        """A condition on native documents that all those pass which are selected: what an index, or a router, can begin with.
+        None where it says nothing of the kind."""
+        parts = [
+            part
+            for field in dict.fromkeys(self.fields())
+            for part in _implied(field, self.conditions_on(field))
+        ]
+        return reduce(and_, parts) if parts else None
+
+    def is_text_search(self) -> bool:
+        """Whether it asks a text index, of which there are none here."""
+        return "$default" in _operators(self.normal)
+
+    def _conjuncts(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return _conjuncts(self.normal)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Refusals
+
+
+def erlang(value: Any, *, with_text: bool = False) -> str:
+    """A JSON value as Erlang prints it, which is how CouchDB shows an argument that it refuses.
+
+    Args:
+        with_text: Text is shown as text, where it would be the numbers of its bytes.
+    """
+    if isinstance(value, bool) or value is None:
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, str):
+        if with_text and value.isascii() and value.isprintable():
+            return f'<<"{value}">>' if value else "<<>>"
+        return f"<<{','.join(map(str, value.encode('utf-8', 'surrogatepass')))}>>"
+    if isinstance(value, list):
+        return f"[{','.join(erlang(member, with_text=with_text) for member in value)}]"
+    if isinstance(value, dict):
+        pairs = [[erlang(part, with_text=with_text) for part in member] for member in value.items()]
+        return f"{{[{','.join(f'{{{name},{member}}}' for name, member in pairs)}]}}"
+    return repr(value)
+
+
+def _bad_argument(operator: str, argument: Any) -> CouchError:
+    return CouchError(400, "bad_arg", f"Bad argument for operator {operator}: {erlang(argument)}")
+
+
+def _invalid_operator(operator: str) -> CouchError:
+    return CouchError(400, "invalid_operator", f"Invalid operator: {operator}")
+
+
+def _bad_field(selector: Any) -> CouchError:
+    return CouchError(400, "bad_field", f"Invalid field normalization on selector: {erlang(selector)}")
+
+
+def _no_field() -> CouchError:
+    return CouchError(400, "invalid_selector", "One or more conditions is missing a field name.")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The normal form: each operator with its argument, then fields as far down as they go, then negations further down
+
+
+def _normalized(selector: dict[str, Any]) -> dict[str, Any]:
+    if not selector:
+        return {}
+    _check_depth(selector)
+    normal = _with_negations_inside(_with_fields(_with_operators(selector), ""))
+    if "" in normal:
+        raise _no_field()
+    return normal
+
+
+def _check_depth(selector: Any) -> None:
+    level, depth = [selector], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise CouchError(
+                400, "bad_arg", f"A selector may be nested {MAX_DEPTH} levels deep, and this one is deeper."
+            )
+        depth += 1
+        members = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [inner for values in members for inner in values if isinstance(inner, dict | list)]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_pattern(argument: Any) -> bool:
+    if not isinstance(argument, str):
+        return False
+    try:
+        _pattern(argument)
+    except ResourceLimit as error:
+        raise CouchError(400, "bad_arg", f"{_bad_argument('$regex', argument).reason}. {error}") from None
+    except QueryError:
+        raise _bad_argument("$regex", argument) from None
+    return True
+
+
+_ARGUMENTS: Final[dict[str, Callable[[Any], bool]]] = {
+    "$in": lambda argument: isinstance(argument, list),
+    "$nin": lambda argument: isinstance(argument, list),
+    "$all": lambda argument: isinstance(argument, list),
+    "$exists": lambda argument: isinstance(argument, bool),
+    "$type": lambda argument: isinstance(argument, str),
+    "$mod": lambda argument: (
+        isinstance(argument, list) and len(argument) == 2 and all(map(_is_integer, argument))
+    ),
+    "$size": lambda argument: _is_integer(argument) and argument >= 0,
+    "$text": lambda argument: not isinstance(argument, dict | list | None),
+    "$regex": _is_pattern,
+    "$beginsWith": lambda argument: isinstance(argument, str),
+    **dict.fromkeys(("$lt", "$lte", "$eq", "$ne", "$gte", "$gt", "$default"), lambda argument: True),
+}
+
+
+def _with_operators(selector: Any) -> dict[str, Any]:
+    """Each condition named by its operator, and the operators' arguments checked."""
+    if not isinstance(selector, dict) or not selector:
+        return {"$eq": selector}
+    if len(selector) > 1:
+        return {"$and": [_with_operators({name: condition}) for name, condition in selector.items()]}
+    ((name, argument),) = selector.items()
+    if name in _BOOLEAN:
+        if not isinstance(argument, list):
+            raise _bad_argument(name, argument)
+        return {name: [_with_operators(part) for part in argument]}
+    if name == "$not" or name in _ELEMENTS:
+        if not isinstance(argument, dict):
+            raise _bad_argument(name, argument)
+        return {name: _with_operators(argument)}
+    if name in _ARGUMENTS:
+        if not _ARGUMENTS[name](argument):
+            # To CouchDB an operator of these two with another argument is no operator.
+            raise (
+                _invalid_operator(name)
+                if name in ("$regex", "$beginsWith")
+                else _bad_argument(name, argument)
+            )
+        return {"$default": {"$text": argument}} if name == "$text" else selector
+    if name in _NOT_SUPPORTED:
+        raise CouchError(400, "not_supported", f"Unsupported operator: {name}")
+    if name.startswith("$"):
+        raise _invalid_operator(name)
+    return {name: _with_operators(argument)}
+
+
+def _with_fields(selector: dict[str, Any], path: str) -> dict[str, Any]:
+    """Names of fields moved down to the operators, joined by dots. A condition on the value itself has the field ``""``."""
+    ((name, argument),) = selector.items()
+    if name in _BOOLEAN:
+        return {name: [_with_fields(part, path) for part in argument]}
+    if name == "$not":
+        return {name: _with_fields(argument, path)}
+    if name in _ELEMENTS:
+        return {path: {name: _with_fields(argument, "")}}
+    if name == "$default":
+        if path or list(argument) != ["$text"]:
+            raise _bad_field(selector)
+        return selector
+    if name.startswith("$"):
+        return {path: selector}
+    return _with_fields(argument, f"{path}.{name}" if path else name)
+
+
+def _with_negations_inside(selector: dict[str, Any]) -> dict[str, Any]:
+    ((name, argument),) = selector.items()
+    if name == "$not":
+        return _negated(argument)
+    if name == "$nor":
+        return {"$and": [_negated(part) for part in argument]}
+    if name in ("$and", "$or"):
+        return {name: [_with_negations_inside(part) for part in argument]}
+    return selector
+
+
+def _negated(selector: dict[str, Any]) -> dict[str, Any]:
+    ((name, argument),) = selector.items()
+    if name == "$not":
+        return _with_negations_inside(argument)
+    if name == "$nor":
+        return {"$or": [_with_negations_inside(part) for part in argument]}
+    if name in ("$and", "$or"):
+        return {"$or" if name == "$and" else "$and": [_negated(part) for part in argument]}
+    if name == "$default":
+        raise _bad_argument("$not", selector)
+    if name in _OPPOSITES:
+        return {_OPPOSITES[name]: argument}
+    if name == "$exists":
+        return {name: not argument}
+    if name.startswith("$"):
+        return {"$not": selector}
+    return {name: _negated(argument)}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What the normal form says
+
+
+def _conjuncts(normal: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The fields with their conditions that hold for every selected document."""
+    for name, argument in normal.items():
+        if name == "$and":
+            for part in argument:
+                yield from _conjuncts(part)
+        elif not name.startswith("$"):
+            yield name, argument
+
+
+def _fields(normal: dict[str, Any]) -> Iterator[str]:
+    for name, argument in normal.items():
+        if not name.startswith("$"):
+            yield name
+        elif isinstance(argument, list):
+            for part in argument:
+                yield from _fields(part)
+
+
+def _operators(normal: dict[str, Any]) -> Iterator[str]:
+    for name, argument in normal.items():
+        yield name
+        for part in argument if isinstance(argument, list) else (argument,):
+            if isinstance(part, dict):
+                yield from _operators(part)
+
+
+def _required(normal: dict[str, Any]) -> set[str]:
+    if "$and" in normal:
+        return set().union(*map(_required, normal["$and"]))
+    if "$or" in normal:
+        return set.intersection(*map(_required, normal["$or"])) if normal["$or"] else set()
+    return {
+        name
+        for name, argument in normal.items()
+        if not name.startswith("$") and argument != {"$exists": False}
+    }
+
+
+# The greatest code point, which no text contains: it stands above all texts that begin with what is before it.
+_ABOVE: Final = "\U0010ffff"
+
+
+def native_path(field: str) -> tuple[str, ...] | None:
+    """Where a native document has this field, or None: one that begins with `_`, and elements of arrays, are elsewhere."""
+    path = field_path(field)
+    is_here = not any(name.startswith(("_", "=")) or name.lstrip("+").isdecimal() for name in path)
+    return path if is_here else None
+
+
+def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expression]:
+    """Comparisons of native values that follow from Mango's. Between two numbers there are only numbers, in either order; above
+    one there are also texts in Mango's order, and others in the native one."""
+    path = native_path(field) if field else None
+    if path is None:
+        return
+    value = reduce(lambda expression, name: expression[name], path, row)
+    bounds: dict[str, list[Expression]] = {"$g": [], "$l": []}
+    for operator, argument in conditions:
+        if operator == "$eq" and isinstance(argument, str | bool | int | float):
+            yield value == argument
+        elif operator == "$beginsWith":
+            yield (value >= argument) & (value <= argument + _ABOVE)
+        elif operator in _COMPARED and isinstance(argument, int | float) and not isinstance(argument, bool):
+            bounds[operator[:2]].append(_COMPARED[operator](value, argument))
+    if bounds["$g"] and bounds["$l"]:
+        yield from bounds["$g"]
+        yield from bounds["$l"]
+
+
+_COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
+    "$gt": lambda value, argument: value > argument,
+    "$gte": lambda value, argument: value >= argument,
+    "$lt": lambda value, argument: value < argument,
+    "$lte": lambda value, argument: value <= argument,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Fields of documents
+
+_MISSING: Final = object()
+"""The object that should hold the field is there, and the field is not."""
+_NO_PATH: Final = object()
+"""The way to the field leads through a value that holds no fields."""
+
+_DOT: Final = re.compile(r"(?<!\\)\.")
+
+
+def field_path(field: str) -> tuple[str, ...]:
+    """The names along a path: dots descend, and a backslash takes the next dot for a part of the name.
+
+    Raises:
+        CouchError: One of the names is empty.
+    """
+    names = _DOT.split(field)
+    if "" in names:
+        raise CouchError(400, "invalid_field_name", f"Invalid field name: {field}")
+    return tuple(name.replace("\\", "") for name in names)
+
+
+def _read(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if isinstance(value, dict):
+            value = value.get(name, _MISSING)
+            if value is _MISSING:
+                return _MISSING
+        elif isinstance(value, list):
+            # Elements are named by their numbers from zero; one beyond the end is no missing field.
+            digits = name.removeprefix("+")
+            if not (digits.isascii() and digits.isdecimal() and int(digits) < len(value)):
+                return _NO_PATH
+            value = value[int(digits)]
+        else:
+            return _NO_PATH
+    return value
+
+
+def read_field(document: Any, path: tuple[str, ...], absent: Any = None) -> Any:
+    """The value at a path, or `absent`."""
+    value = _read(document, path)
+    return absent if value is _MISSING or value is _NO_PATH else value
+
+
+def set_field(document: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Put a value at a path into a document, with the objects on the way to it."""
+    for name in path[:-1]:
+        inner = document.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return
+        document = inner
+    document[path[-1]] = value
+
+
+def projected(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:
+    """The fields of a document at these paths, in their order; without paths the document."""
+    if not paths:
+        return document
+    found: dict[str, Any] = {}
+    for path in paths:
+        value = read_field(document, path, _MISSING)
+        if value is not _MISSING:
+            set_field(found, path, value)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Conditions
+
+
+def _compiled(normal: dict[str, Any], key: Callable[[Any], Any] = collation_key) -> Condition:
+    """A normal form as a function. `key` gives the order of what the conditions are about."""
+    if not normal:
+        return lambda value: True
+    ((name, argument),) = normal.items()
+    if name in ("$and", "$or"):
+        return _all_or_any(name, [_compiled(part, key) for part in argument])
+    if name == "$not":
+        inner = _compiled(argument, key)
+        return lambda value: not inner(value)
+    if name == "$nor":
+        return _compiled({"$and": [{"$not": part} for part in argument]}, key)
+    if name in _OPERATORS:
+        return _OPERATORS[name](argument, key)
+    if name == "":
+        return _compiled(argument, key)
+    return _at_field(name, argument, key)
+
+
+def _all_or_any(name: str, parts: list[Condition]) -> Condition:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return lambda value: True
+    if len(parts) == 2:
+        first, second = parts
+        if name == "$and":
+            return lambda value: first(value) and second(value)
+        return lambda value: first(value) or second(value)
+    if name == "$and":
+        return lambda value: all(part(value) for part in parts)
+    return lambda value: any(part(value) for part in parts)
+
+
+def _at_field(field: str, condition: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
+    path = field_path(field)
+    passes = _compiled(condition, raw_key if field == "_id" else key)
+    if condition == {"$exists": False}:
+        return lambda document: _read(document, path) is _MISSING
+    if len(path) == 1:
+        (name,) = path
+
+        def at_top(document: Any) -> bool:
+            if not isinstance(document, dict):
+                return at_path(document)
+            value = document.get(name, _MISSING)
+            return value is not _MISSING and passes(value)
+
+    def at_path(document: Any) -> bool:
+        value = _read(document, path)
+        return value is not _MISSING and value is not _NO_PATH and passes(value)
+
+    return at_top if len(path) == 1 else at_path
+
+
+def _equal(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    wanted = identity(argument)
+    return lambda value: identity(value) == wanted
+
+
+def _not_equal(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    wanted = identity(argument)
+    return lambda value: identity(value) != wanted
+
+
+def _less(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    bound = key(argument)
+    return lambda value: key(value) < bound
+
+
+def _at_most(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    bound = key(argument)
+    return lambda value: key(value) <= bound
+
+
+def _greater(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    bound = key(argument)
+    return lambda value: key(value) > bound
+
+
+def _at_least(argument: Any, key: Callable[[Any], Any]) -> Condition:
+    bound = key(argument)
+    return lambda value: key(value) >= bound
+
+
+def _in(argument: list[Any], key: Callable[[Any], Any]) -> Condition:
+    wanted = frozenset(map(identity, argument))
+
+    def passes(value: Any) -> bool:
+        if isinstance(value, list):
+            return any(identity(element) in wanted for element in value)
+        return identity(value) in wanted
+
+    return passes
+
+
+def _not_in(argument: list[Any], key: Callable[[Any], Any]) -> Condition:
+    inside = _in(argument, key)
+    return lambda value: not inside(value)
+
+
+def _exists(argument: bool, key: Callable[[Any], Any]) -> Condition:
+    # What gets here is there; that it is not is seen where the field is read.
+    return lambda value: argument
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    return "object" if isinstance(value, dict) else "number"
+
+
+def _type(argument: str, key: Callable[[Any], Any]) -> Condition:
+    return lambda value: _type_name(value) == argument
+
+
+def _mod(argument: list[int], key: Callable[[Any], Any]) -> Condition:
+    divisor, remainder = abs(argument[0]), argument[1]
+
+    def passes(value: Any) -> bool:
+        if not _is_integer(value) or not divisor:
+            return False
+        # The remainder has the sign of the dividend.
+        found: int = value % divisor if value >= 0 else -(-value % divisor)
+        return found == remainder
+
+    return passes
+
+
+def _size(argument: int, key: Callable[[Any], Any]) -> Condition:
+    return lambda value: isinstance(value, list) and len(value) == argument
+
+
+def _begins_with(argument: str, key: Callable[[Any], Any]) -> Condition:
+    return lambda value: isinstance(value, str) and value.startswith(argument)
+
+
+def _bytes_as_text(text: str) -> str:
+    """Each byte of the text's UTF-8 as a character: CouchDB matches bytes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _pattern(text: str) -> Any:
+    return read_pattern(_bytes_as_text(text))
+
+
+def _regex(argument: str, key: Callable[[Any], Any]) -> Condition:
+    pattern = _pattern(argument)
+
+    def passes(value: Any) -> bool:
+        if not isinstance(value, str):
+            return False
+        try:
+            return pattern.search(_bytes_as_text(value)) is not None
+        except ResourceLimit:
+            # CouchDB, too, has a limit to the tries, beyond which a text does not match.
+            return False
+
+    return passes
+
+
+def _exact(value: Any) -> Hashable:
+    """What two values have in common if they are the same to Erlang's `=:=`: 1 is not 1.0."""
+    if isinstance(value, list):
+        return ("[", tuple(map(_exact, value)))
+    if isinstance(value, dict):
+        return ("{", tuple((name, _exact(member)) for name, member in value.items()))
+    return (type(value).__name__, value)
+
+
+def _all(argument: list[Any], key: Callable[[Any], Any]) -> Condition:
+    wanted = frozenset(map(_exact, argument))
+    whole = identity(argument[0]) if len(argument) == 1 and isinstance(argument[0], list) else None
+
+    def passes(value: Any) -> bool:
+        if not isinstance(value, list) or not wanted:
+            return False
+        return wanted <= frozenset(map(_exact, value)) or (whole is not None and identity(value) == whole)
+
+    return passes
+
+
+def _element_matches(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
+    passes = _compiled(argument)
+    return lambda value: isinstance(value, list) and any(map(passes, value))
+
+
+def _elements_match(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
+    passes = _compiled(argument)
+    return lambda value: isinstance(value, list) and bool(value) and all(map(passes, value))
+
+
+def _name_matches(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
+    passes = _compiled(argument)
+    return lambda value: isinstance(value, dict) and any(map(passes, value))
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Callable[[Any], Any]], Condition]]] = {
+    "$lt": _less,
+    "$lte": _at_most,
+    "$eq": _equal,
+    "$ne": _not_equal,
+    "$gte": _at_least,
+    "$gt": _greater,
+    "$in": _in,
+    "$nin": _not_in,
+    "$exists": _exists,
+    "$type": _type,
+    "$mod": _mod,
+    "$size": _size,
+    "$beginsWith": _begins_with,
+    "$regex": _regex,
+    "$all": _all,
+    "$elemMatch": _element_matches,
+    "$allMatch": _elements_match,
+    "$keyMapMatch": _name_matches,
+    # A text index would have found them.
+    "$default": lambda argument, key: lambda value: True,
+}

@@ -1,0 +1,262 @@
+"""Planning: which index serves a `_find`, and what `_explain` says of the others.
+
+An index serves where the selector asks for each of its fields, and where it gives the order that is asked for. Of several that
+serve, the one whose first fields have most of the selector's conditions is taken, then the one with the fewest fields, then the
+first by design document and name. The documents in the order of ids serve where nothing else does.
+
+Rule of this file: it reads no documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.collation import collation_key
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.indexes import Index
+from reactdb.dialects.couchdb.mango import Selector
+
+__all__ = ["MAX", "MIN", "FieldRange", "FindPlan", "covers", "key_of_bound", "plan"]
+
+_DESIGN: Final = "_design/"
+
+
+class _Bound:
+    """Below or above all values."""
+
+    def __init__(self, key: tuple[Any, ...]) -> None:
+        self.key = key
+
+
+MIN: Final = _Bound((-1,))
+MAX: Final = _Bound((99,))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRange:
+    """The values of a field that an index is read from and to. `low` may be MIN, `high` MAX."""
+
+    low: Any = MIN
+    high: Any = MAX
+    has_low: bool = False
+    has_high: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        low, high = key_of_bound(self.low), key_of_bound(self.high)
+        return low > high or (low == high and not (self.has_low and self.has_high))
+
+    def narrowed(self, operator: str, argument: Any) -> FieldRange:
+        """The part of it that passes this comparison."""
+        if operator == "$beginsWith":
+            return self.narrowed("$gte", argument).narrowed("$lte", argument + "\uffff")
+        low, high, has_low, has_high = self.low, self.high, self.has_low, self.has_high
+        key = key_of_bound(argument)
+        if operator in ("$eq", "$gte", "$gt") and (
+            key > key_of_bound(low) or (key == key_of_bound(low) and operator == "$gt")
+        ):
+            low, has_low = argument, operator != "$gt"
+        if operator in ("$eq", "$lte", "$lt") and (
+            key < key_of_bound(high) or (key == key_of_bound(high) and operator == "$lt")
+        ):
+            high, has_high = argument, operator != "$lt"
+        return FieldRange(low, high, has_low, has_high)
+
+
+def key_of_bound(value: Any) -> tuple[Any, ...]:
+    """The place of a value, or of MIN or MAX, in the order of values."""
+    return value.key if isinstance(value, _Bound) else collation_key(value)
+
+
+@dataclass(slots=True)
+class FindPlan:
+    """How a `_find` is carried out.
+
+    Attributes:
+        index: What gives the order; None, in an explanation, where nothing does.
+        ranges: Those of the index's first fields, as far as the selector has conditions on them. None: nothing can be found.
+        candidates: The other indexes, with what is said of each.
+        warnings: For whoever asked.
+    """
+
+    index: Index | None
+    ranges: list[FieldRange] | None
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True) -> FindPlan:
+    """
+    Args:
+        known: The indexes of the database.
+        options: The members of the request.
+        must_serve: Refuse what no index serves.
+
+    Raises:
+        CouchError: No index gives the order, or the one that must be used does not serve (400).
+    """
+    selector: Selector = options["selector"]
+    sort = list(options["sort"])
+    if selector.is_text_search():
+        raise CouchError(503, "required index service unavailable", "text")
+    named = _named(known, options["use_index"])
+    # One that leaves documents out is used where it is asked for.
+    considered = [index for index in known if not index.partial or index in named]
+    reasons = {id(index): _reasons(index, selector, sort) for index in considered}
+    usable = [index for index in considered if not reasons[id(index)]]
+    if not usable:
+        if must_serve:
+            raise CouchError(
+                400, "no_usable_index", "No index exists for this sort, try indexing by the sort fields."
+            )
+        return FindPlan(None, [], _candidates(known, usable, [], [], None, selector, options, reasons))
+    chosen = [index for index in usable if index in named]
+    if not chosen:
+        if not options["allow_fallback"] and (options["use_index"] or len(usable) <= 1):
+            raise _unsuitable(options["use_index"])
+        chosen = usable
+    favoured = [index for index in chosen if not index.is_special] or chosen
+    ranges = {
+        name: found for name in selector.indexable_fields() if (found := _range(selector, name)) is not None
+    }
+    prefixes = {id(index): _prefix(index, ranges) for index in favoured}
+    ranked = sorted(
+        favoured,
+        key=lambda index: (-len(prefixes[id(index)]), len(index.columns), index.design or "", index.name),
+    )
+    winner = ranked[0]
+    prefix = prefixes[id(winner)] or ([FieldRange(None)] if winner.is_special else [])
+    made = FindPlan(winner, None if _is_void(selector, prefix) else prefix)
+    made.candidates = _candidates(known, usable, chosen, ranked, winner, selector, options, reasons)
+    made.warnings = _warnings(winner, named, options["use_index"])
+    return made
+
+
+def _named(known: list[Index], use_index: list[str]) -> list[Index]:
+    """The indexes that a request names by the design document, and perhaps by their name."""
+    if not use_index:
+        return []
+    design = _DESIGN + use_index[0].removeprefix(_DESIGN)
+    return [index for index in known if index.design == design and use_index[1:] in ([], [index.name])]
+
+
+def _unsuitable(use_index: list[str]) -> CouchError:
+    if not use_index:
+        return CouchError(400, "invalid_index", "You must specify an index with the `use_index` parameter.")
+    reason = f"{_called(use_index)} specified by `use_index` could not be found or it is not suitable."
+    return CouchError(400, "invalid_index", reason)
+
+
+def _called(use_index: list[str]) -> str:
+    return ", ".join([_DESIGN + use_index[0].removeprefix(_DESIGN), *use_index[1:]])
+
+
+def _warnings(winner: Index, named: list[Index], use_index: list[str]) -> list[str]:
+    found = []
+    if use_index and winner not in named:
+        why = "it is not a valid index" if len(use_index) == 2 else "it does not contain a valid index"
+        found.append(f"{_called(use_index)} was not used because {why} for this query.")
+    if winner.is_special:
+        found.append("No matching index found, create an index to optimize query time.")
+    return found
+
+
+def _reasons(index: Index, selector: Selector, sort: list[str]) -> list[str]:
+    """Why an index does not serve."""
+    if index.is_special:
+        if not sort:
+            return []
+        lacks = "_id" not in selector.indexable_fields()
+        return ["field_mismatch"] * lacks + ["sort_order_mismatch"] * (sort != ["_id"])
+    # What is sorted by has to be there anyway; each document has an id and a revision.
+    needed = set(index.columns) - set(sort) - {"_id", "_rev"}
+    lacks = not needed <= selector.required_fields()
+    return ["field_mismatch"] * lacks + ["sort_order_mismatch"] * (not _gives_order(index, selector, sort))
+
+
+def _gives_order(index: Index, selector: Selector, sort: list[str]) -> bool:
+    columns = list(index.columns)
+    if not sort:
+        return True
+    # Fields that have one and the same value do not change the order of those after them.
+    while columns and columns[0] != sort[0]:
+        if not selector.is_constant(columns[0]):
+            return False
+        del columns[0]
+    return columns[: len(sort)] == sort
+
+
+def _range(selector: Selector, name: str) -> FieldRange:
+    found = FieldRange()
+    for operator, argument in selector.conditions_on(name):
+        if operator in ("$lt", "$lte", "$eq", "$gte", "$gt", "$beginsWith"):
+            found = found.narrowed(operator, argument)
+    return found
+
+
+def _prefix(index: Index, ranges: dict[str, FieldRange]) -> list[FieldRange]:
+    found = []
+    for column in index.columns:
+        if column not in ranges:
+            break
+        found.append(ranges[column])
+    return found
+
+
+def _is_void(selector: Selector, prefix: list[FieldRange]) -> bool:
+    """Whether nothing can be found: a range is empty, or CouchDB takes a selector of one empty list for nothing."""
+    ((name, argument),) = list(selector.normal.items()) or [("", None)]
+    return any(found.is_empty for found in prefix) or (name in ("$and", "$or") and argument == [])
+
+
+def _candidates(
+    known: list[Index],
+    usable: list[Index],
+    chosen: list[Index],
+    ranked: list[Index],
+    winner: Index | None,
+    selector: Selector,
+    options: dict[str, Any],
+    reasons: dict[int, list[str]],
+) -> list[dict[str, Any]]:
+    """What is said of each index that is not used: the first reason, and a rank. The better it would have served, the lower."""
+    groups: list[tuple[list[Index], bool, str | None]] = [
+        ([index for index in chosen if index not in ranked], True, "unfavored_type"),
+        ([index for index in usable if index not in chosen], True, "excluded_by_user"),
+        ([index for index in known if id(index) in reasons and index not in usable], False, None),
+        ([index for index in known if id(index) not in reasons], False, "is_partial"),
+    ]
+    said: list[tuple[Index, bool, str, int]] = []
+    width = 0 if winner is None else len(winner.columns)
+    best = 0 if winner is None else _covered(winner, selector)
+    for rank, index in enumerate(ranked[1:], start=1):
+        why = "too_many_fields" if len(index.columns) > width else "alphabetically_comes_after"
+        said.append((index, True, "less_overlap" if _covered(index, selector) < best else why, rank))
+    rank = max(1, len(ranked))
+    for indexes, is_usable, reason in groups:
+        said += [(index, is_usable, reason or reasons[id(index)][0], rank) for index in indexes]
+        rank += bool(indexes)
+    return [
+        {
+            "index": index.as_json(),
+            "analysis": {
+                "usable": is_usable,
+                "reasons": [{"name": reason}],
+                "ranking": rank,
+                "covering": None if index.is_special else covers(index, options),
+            },
+        }
+        for index, is_usable, reason, rank in said
+    ]
+
+
+def _covered(index: Index, selector: Selector) -> int:
+    return len(_prefix(index, dict.fromkeys(selector.indexable_fields(), FieldRange())))
+
+
+def covers(index: Index, options: dict[str, Any]) -> bool:
+    """Whether an index has all the fields that are asked for and that the selector has conditions on."""
+    if index.is_special or not options["fields"]:
+        return False
+    return {*options["fields"], *options["selector"].fields()} <= {"_id", *index.columns}

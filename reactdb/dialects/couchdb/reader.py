@@ -1,0 +1,139 @@
+"""DocumentReader: reads of one database, of one moment each, and how what is read is shown.
+
+Rule of this file: it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from reactdb.dialects.couchdb import attachments as attached
+from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.documents import shown_document
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf, Lineage
+from reactdb.dialects.couchdb.sequences import Sequences
+from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
+from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, earlier, load, path_of, tables_of
+from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.session import Session
+from reactdb.store.catalogue import Catalogue
+from reactdb.store.snapshot import Snapshot
+from reactdb.values import collation
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+
+
+class OpenReading:
+    """A snapshot of a database.
+
+    Attributes:
+        tables: As they are then.
+    """
+
+    __slots__ = ("heads", "revs_limit", "snapshot", "tables")
+
+    def __init__(self, snapshot: Snapshot, tables: Tables) -> None:
+        self.snapshot = snapshot
+        self.tables = tables
+        self.heads = SnapshotHeads(snapshot)
+        self.revs_limit = settings.read(self.heads, snapshot.catalogue, tables.main.id).revs_limit
+
+    def state(self, id: str) -> State | None:
+        return load(self.heads, self.tables, key_bytes_of(id))
+
+    def state_of(self, key: bytes) -> State | None:
+        return load(self.heads, self.tables, key)
+
+    def path(self, state: State, lineage: Lineage) -> Path:
+        return path_of(self.heads, self.tables, state.key_bytes, lineage, self.revs_limit)
+
+    def knows(self, state: State, rev: Rev) -> bool:
+        """Whether the tree has a revision."""
+        for leaf in [state.lineage, *(leaf.lineage for leaf in state.others)]:
+            if leaf.oldest <= rev.generation <= leaf.start:
+                place = leaf.start - rev.generation
+                path = leaf.ids if place < len(leaf.ids) else self.path(state, leaf).ids
+                if place < len(path) and path[place] == rev.hash:
+                    return True
+        return False
+
+    def below(self, state: State, rev: Rev) -> list[KeptLeaf]:
+        """The leaves that come of a revision, or are it, the winner first."""
+        return [leaf for leaf in state.leaves if self.path(state, leaf.lineage).has(rev)]
+
+    def revision(self, state: State, rev: Rev) -> KeptLeaf | None:
+        """A revision of a document, from wherever it still is."""
+        for leaf in state.leaves:
+            if leaf.lineage.rev == rev:
+                return leaf
+        found = earlier(self.snapshot, self.tables, state.key_bytes)
+        return next((leaf for leaf in found if leaf.lineage.rev == rev), None)
+
+
+class DocumentReader:
+    """See the head of this file.
+
+    Attributes:
+        session, blobs: The native database's.
+        table_id: The number of the table.
+        sequences: Positions in the log.
+    """
+
+    def __init__(self, native: Database, table_id: int) -> None:
+        self.session: Session = native.session
+        self.blobs = native.blobs
+        self.table_id = table_id
+        self.sequences = Sequences(native.session)
+
+    @contextmanager
+    def reading(self) -> Iterator[OpenReading]:
+        """A snapshot of the database. Keep it short.
+
+        Raises:
+            CouchError: 404, it was deleted.
+        """
+        with self.session.read() as snapshot:
+            yield OpenReading(snapshot, self.tables(snapshot.catalogue))
+
+    def tables(self, catalogue: Catalogue) -> Tables:
+        tables = tables_of(catalogue, self.table_id)
+        if tables is None:
+            raise no_database()
+        return tables
+
+    def shown(self, leaf: KeptLeaf, state: State) -> dict[str, Any]:
+        """A leaf as CouchDB shows it, with stubs."""
+        stubs = attached.stubs_of(leaf.fields)
+        found = shown_document(
+            id_of(collation.key_value(state.key_bytes)),
+            leaf.lineage.rev,
+            leaf.fields,
+            state.primary_key,
+            is_deleted=leaf.is_deleted,
+            has_stubs=stubs is not None,
+        )
+        if stubs:
+            found[ATTACHMENTS] = attached.shown(stubs)
+        return found
+
+    def attach(
+        self, document: dict[str, Any], leaf: KeptLeaf, path: Path, atts_since: Sequence[str] | None = None
+    ) -> None:
+        """Let the stubs of a shown document have their bytes."""
+        stubs = attached.stubs_of(leaf.fields)
+        if stubs:
+            known = [parse_rev(one) for one in atts_since or ()]
+            later_than = max((rev.generation for rev in known if path.has(rev)), default=None)
+            document[ATTACHMENTS] = attached.with_data(self.blobs, stubs, later_than=later_than)
+
+
+def not_found(reason: str) -> CouchError:
+    return CouchError(404, "not_found", reason)
+
+
+def no_database() -> CouchError:
+    return not_found("Database does not exist.")

@@ -1,0 +1,305 @@
+"""Revisions as they are kept: the metadata of a document's entry, what lies beside it, and the write hook that makes both.
+
+    the table itself          a document that is alive: its winner. The entry's metadata is the winner's `Lineage`
+    conflicts of TABLE        a row a document that is alive and has other leaves: these leaves, with their documents
+    tombstones of TABLE       a row a document that is deleted: all its leaves
+    ancestors of TABLE        older revisions of lineages, in chunks
+
+A lineage is a revision and its nearest ancestors: CHUNK of them at most, so that an entry does not grow with history. Where it
+ends, at a multiple of CHUNK generations, the next chunk begins: a row whose key is that of the document and the newest revision
+in it. A chunk is written once, by the edit that goes past it, and shared by all leaves that have it.
+
+The hook is asked of every write of the table. What the dialect writes brings its `Revised` with it. A native write is an edit of
+the winner; a native deletion deletes every leaf, because natively the document is gone, and a conflict that nobody saw must not
+take its place.
+
+Rule of this file: what is derived depends on the documents and revisions before, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import md5
+from typing import Any, Final, NamedTuple
+
+from reactdb.change import DELETE, HiddenTable
+from reactdb.dialects.couchdb.trees import Path, Rev, rank
+from reactdb.store.hooks import Derived, Draft, register_hook
+from reactdb.values import codec, collation
+
+HOOK: Final = "couchdb.revisions"
+OWNER: Final = "couchdb"
+CHUNK: Final = 16
+ATTACHMENTS: Final = "_attachments"
+
+Beside = tuple[HiddenTable, bytes, bytes | None]
+"""A row of another table: its key, and its document encoded; None to delete it."""
+
+
+def hidden(kind: str, table_id: int) -> HiddenTable:
+    """The hidden table of this kind that belongs to a table; `kind`: conflicts, tombstones, ancestors or local."""
+    return HiddenTable(OWNER, f"{kind}-{table_id}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lineages
+
+
+class Lineage(NamedTuple):
+    """A revision and its nearest ancestors.
+
+    Attributes:
+        start: The generation of the revision.
+        ids: The hashes, newest first, down to the next multiple of CHUNK.
+        link: The hash of the next ancestor, whose chunk has it and those before; None where there is none.
+        oldest: The lowest generation that is known.
+    """
+
+    start: int
+    ids: tuple[str, ...]
+    link: str | None
+    oldest: int
+
+    @property
+    def rev(self) -> Rev:
+        return Rev(self.start, self.ids[0])
+
+    def data(self) -> list[Any]:
+        """As it is kept."""
+        return [self.start, list(map(_packed, self.ids)), _packed(self.link), self.oldest]
+
+    def encoded(self) -> bytes:
+        return codec.encode_value(self.data())
+
+
+class Chunk(NamedTuple):
+    """Ancestors that lie beside: the hashes from a generation down, and that of the next chunk."""
+
+    ids: tuple[str, ...]
+    link: str | None
+
+    def document(self, key: Any, rev: Rev) -> bytes:
+        packed = list(map(_packed, self.ids))
+        return codec.encode({"id": [key, str(rev)], "ids": packed, "link": _packed(self.link)})
+
+
+def _packed(hash: str | None) -> bytes | str | None:
+    """A hash of 32 hexadecimal digits as 16 bytes."""
+    if hash is not None and len(hash) == 32:
+        try:
+            data = bytes.fromhex(hash)
+        except ValueError:
+            return hash
+        return data if data.hex() == hash else hash
+    return hash
+
+
+def _unpacked(hash: bytes | str | None) -> str | None:
+    return hash.hex() if isinstance(hash, bytes) else hash
+
+
+def lineage_of(data: list[Any] | tuple[Any, ...]) -> Lineage:
+    start, ids, link, oldest = data
+    return Lineage(start, tuple(map(_unpacked, ids)), _unpacked(link), oldest)  # type: ignore[arg-type]
+
+
+def decoded(meta: bytes) -> Lineage:
+    """The lineage that metadata is."""
+    return lineage_of(codec.decode_value(meta))
+
+
+def chunk_of(body: bytes) -> Chunk:
+    row = codec.decode(body)
+    return Chunk(tuple(map(_unpacked, row["ids"])), _unpacked(row["link"]))  # type: ignore[arg-type]
+
+
+def chunk_key(key: Any, rev: Rev) -> bytes:
+    return collation.key_bytes([key, str(rev)])
+
+
+def split(path: Path) -> tuple[Lineage, list[tuple[Rev, Chunk]]]:
+    """A path as it is kept: its lineage, and the chunks of older revisions."""
+    ends: list[int] = list(range((path.start - 1) // CHUNK * CHUNK, path.oldest - 1, -CHUNK))
+    parts = []
+    above = path.start
+    for end in [*ends, path.oldest - 1]:
+        parts.append((above, path.ids[path.start - above : path.start - end]))
+        above = end
+    links = [part[1][0] for part in parts[1:] if part[1]]
+    (start, ids), *rest = parts
+    lineage = Lineage(start, ids, links[0] if links else None, path.oldest)
+    chunks = [
+        (Rev(top, found[0]), Chunk(found, links[place + 1] if place + 1 < len(links) else None))
+        for place, (top, found) in enumerate(rest)
+        if found
+    ]
+    return lineage, chunks
+
+
+def joined(lineage: Lineage, key: Any, chunk_at: Callable[[bytes], bytes | None], most: int) -> Path:
+    """The path of a lineage: the newest `most` revisions of it. `chunk_at`: the encoded row of a chunk's key."""
+    ids = list(lineage.ids)
+    link = lineage.link
+    known = min(most, lineage.start - lineage.oldest + 1)
+    while link is not None and len(ids) < known:
+        body = chunk_at(chunk_key(key, Rev(lineage.start - len(ids), link)))
+        if body is None:
+            break
+        chunk = chunk_of(body)
+        ids += chunk.ids
+        link = chunk.link
+    return Path(lineage.start, tuple(ids[:known]))
+
+
+def child(lineage: Lineage, hash: str) -> tuple[Lineage, tuple[Rev, Chunk] | None]:
+    """The lineage of a revision's child, and the chunk that it leaves behind."""
+    if lineage.start % CHUNK:
+        return Lineage(lineage.start + 1, (hash, *lineage.ids), lineage.link, lineage.oldest), None
+    left = lineage.rev, Chunk(lineage.ids, lineage.link)
+    return Lineage(lineage.start + 1, (hash,), lineage.ids[0], lineage.oldest), left
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Hashes
+
+
+def hash_of(
+    fields: Mapping[str, Any] | None, primary_key: str, parent: Rev | None, *, is_deleted: bool = False
+) -> str:
+    """The hash of a revision: the same edit of the same parent has the same one in every database.
+
+    Args:
+        fields: The document, as it is stored.
+    """
+    content = {} if fields is None else {name: fields[name] for name in fields if name != primary_key}
+    attachments = content.get(ATTACHMENTS)
+    if isinstance(attachments, dict):
+        # Not when each was attached.
+        content[ATTACHMENTS] = {
+            name: {part: stub[part] for part in ("content_type", "digest") if part in stub}
+            if isinstance(stub, dict)
+            else stub
+            for name, stub in attachments.items()
+        }
+    said = [is_deleted, None if parent is None else list(parent), codec.with_sorted_keys(content)]
+    return md5(codec.encode_value(said), usedforsecurity=False).hexdigest()
+
+
+def unrevised(fields: Mapping[str, Any], primary_key: str) -> Lineage:
+    """The lineage of a document that was written before its table had revisions."""
+    return Lineage(1, (hash_of(fields, primary_key, None),), None, 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Rows beside
+
+
+class KeptLeaf(NamedTuple):
+    """A leaf that lies beside.
+
+    Attributes:
+        fields: Its document as it is stored natively, without the primary key.
+    """
+
+    lineage: Lineage
+    is_deleted: bool
+    fields: dict[str, Any]
+
+    @property
+    def rank(self) -> tuple[bool, int, bytes]:
+        return rank(self.lineage.rev, self.is_deleted)
+
+
+def kept_leaves(body: bytes | None) -> list[KeptLeaf]:
+    """The leaves of a row beside."""
+    if body is None:
+        return []
+    return [
+        KeptLeaf(lineage_of(leaf["lineage"]), leaf["deleted"], leaf["fields"])
+        for leaf in codec.decode(body)["leaves"]
+    ]
+
+
+def row_of(key: Any, leaves: Iterable[KeptLeaf]) -> bytes | None:
+    """The row of these leaves; None where there are none."""
+    ordered = sorted(leaves, key=lambda leaf: leaf.rank, reverse=True)
+    if not ordered:
+        return None
+    kept = [
+        {"lineage": leaf.lineage.data(), "deleted": leaf.is_deleted, "fields": leaf.fields}
+        for leaf in ordered
+    ]
+    return codec.encode({"id": key, "leaves": kept})
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The hook
+
+
+class Revised(NamedTuple):
+    """What the dialect brings with a write of its own."""
+
+    lineage: Lineage
+    beside: list[Beside]
+
+
+def revisions(draft: Draft) -> Derived:
+    """The write hook: the revision of a version, and what lies beside."""
+    asked = draft.asked
+    if asked is None:
+        asked = _native(draft)
+    beside = [(draft.beside(table), key, body) for table, key, body in asked.beside]
+    return Derived(asked.lineage.encoded(), beside)
+
+
+def _native(draft: Draft) -> Revised:
+    """What a write is that asks for nothing: an edit of the winner."""
+    primary_key = draft.table.primary_key
+    conflicts, tombstones, ancestors = (
+        hidden(kind, draft.table.id) for kind in ("conflicts", "tombstones", "ancestors")
+    )
+    beside: list[Beside] = []
+    parent: Lineage | None = None
+    others: list[KeptLeaf] = []
+    if draft.old_bytes is None:
+        others = _stored(draft, tombstones)
+        if others:
+            parent = others.pop(0).lineage
+            beside.append((tombstones, draft.key_bytes, None))
+            if others:
+                beside.append((conflicts, draft.key_bytes, row_of(draft.key, others)))
+    elif draft.old_meta is not None:
+        parent = decoded(draft.old_meta)
+    else:
+        parent = unrevised(draft.old or {}, primary_key)
+    is_deleted = draft.kind == DELETE
+    if is_deleted:
+        others = _stored(draft, conflicts)
+        if others:
+            beside.append((conflicts, draft.key_bytes, None))
+
+    def edited(before: Lineage | None, fields: Mapping[str, Any] | None) -> Lineage:
+        parent_rev = None if before is None else before.rev
+        hash = hash_of(fields, primary_key, parent_rev, is_deleted=is_deleted)
+        if before is None:
+            return Lineage(1, (hash,), None, 1)
+        lineage, left = child(before, hash)
+        if left is not None:
+            beside.append((ancestors, chunk_key(draft.key, left[0]), left[1].document(draft.key, left[0])))
+        return lineage
+
+    lineage = edited(parent, None if is_deleted else draft.new)
+    if is_deleted:
+        leaves = [
+            leaf if leaf.is_deleted else KeptLeaf(edited(leaf.lineage, None), True, {}) for leaf in others
+        ]
+        leaves.append(KeptLeaf(lineage, True, {}))
+        beside.append((tombstones, draft.key_bytes, row_of(draft.key, leaves)))
+    return Revised(lineage, beside)
+
+
+def _stored(draft: Draft, table: HiddenTable) -> list[KeptLeaf]:
+    return kept_leaves(draft.stored(draft.beside(table), draft.key_bytes))
+
+
+register_hook(HOOK, revisions)

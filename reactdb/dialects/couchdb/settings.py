@@ -1,0 +1,45 @@
+"""Settings of databases: a row each, in a hidden table.
+
+Rule of this file: what has no row has the defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from reactdb.change import HiddenTable
+from reactdb.dialects.couchdb.revisions import OWNER
+from reactdb.dialects.couchdb.states import HeadSource
+from reactdb.store.catalogue import Catalogue
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+
+SETTINGS: Final = HiddenTable(OWNER, "databases")
+REVS_LIMIT: Final = 1000
+
+
+class DatabaseSettings(NamedTuple):
+    """
+    Attributes:
+        created: When it was first served, in seconds since 1970, as text.
+        revs_limit: How many revisions of a path are kept.
+    """
+
+    created: str = "0"
+    revs_limit: int = REVS_LIMIT
+
+
+def read(heads: HeadSource, catalogue: Catalogue, table_id: int) -> DatabaseSettings:
+    table = catalogue.live.get(SETTINGS)
+    found = None if table is None else heads.head(table, collation.key_bytes(table_id))
+    if found is None:
+        return DatabaseSettings()
+    row = codec.decode(found[1])
+    return DatabaseSettings(row["created"], row["revs_limit"])
+
+
+def change(transaction: WriteTransaction, *, table_id: int, **settings: Any) -> None:
+    """Set some, and leave the others as they are."""
+    table = transaction.catalogue.live[SETTINGS]
+    found = read(transaction, transaction.catalogue, table_id)._replace(**settings)
+    transaction.put(table, collation.key_bytes(table_id), codec.encode({"id": table_id, **found._asdict()}))

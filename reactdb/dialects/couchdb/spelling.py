@@ -1,0 +1,152 @@
+"""Spelling: documents, keys and table names as CouchDB has them, and back.
+
+    native                                CouchDB
+    ------------------------------------  ---------------------------------------------------------------------------
+    the primary key                       `_id`
+    a key that is a string                itself
+    any other key                         `=` and its JSON: `=5`, `=["a", 1]`; so are the empty string, and a string that begins
+                                          with `_` but not with `_design/`, and one that would be read as such a spelling
+    a field that begins with `_`          `=` and its name, because CouchDB has a meaning for each; so has one that begins with
+                                          `=_`, `==_` and so on
+    values that JSON lacks                typed objects, as `reactdb.json` writes them
+    a table's name                        the same, where `$ ( ) + /` are `.24 .28 .29 .2b .2f`
+
+Each comes back as it was.
+
+Rule of this file: values in, values out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reactdb import json
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import InvalidDocument, InvalidKey
+from reactdb.values import collation
+
+DESIGN: Final = "_design/"
+LOCAL: Final = "_local/"
+_NAME: Final = re.compile(r"[a-z][a-z0-9_$()+/-]*|_users|_replicator", re.ASCII)
+_SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}
+_SPELLED_SIGN: Final = re.compile(r"\.(24|28|29|2b|2f)")
+_OURS_INSIDE: Final = re.compile(r"=*_")
+_SPELLED_OURS: Final = re.compile(r"=+_")
+MOST_NAME: Final = 128
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Names of databases
+
+
+def check_name(name: str) -> None:
+    """
+    Raises:
+        CouchError: 400, CouchDB has no databases of this name.
+    """
+    if not _NAME.fullmatch(name) or len(table_name(name)) > MOST_NAME:
+        raise CouchError(
+            400,
+            "illegal_database_name",
+            f"Name: '{name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters _, $, (, ), +, -, and / "
+            "are allowed. Must begin with a letter.",
+        )
+
+
+def table_name(name: str) -> str:
+    """The name of a database's table."""
+    return "".join(_SIGNS.get(letter, letter) for letter in name)
+
+
+def database_name(table: str) -> str:
+    """The name of a table's database."""
+    return _SPELLED_SIGN.sub(lambda match: chr(int(match[1], 16)), table)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Keys
+
+
+def id_of(key: Any) -> str:
+    """How a primary key is shown as `_id`."""
+    if type(key) is str and not key.startswith("="):
+        return key if key and (key[0] != "_" or key.startswith(DESIGN)) else "=" + json.dumps(key)
+    text = "=" + json.dumps(key)
+    return key if type(key) is str and key_of(key) == key else text
+
+
+def key_of(id: str) -> Any:
+    """The primary key that `_id` shows."""
+    if not id.startswith("="):
+        return id
+    try:
+        # One that is equal, as 1 is to 1.0, is the same key.
+        key = collation.key_value(collation.primary_key_bytes(json.loads(id[1:])))
+        is_spelling = "=" + json.dumps(key) == id
+    except (InvalidDocument, InvalidKey, ValueError):
+        return id
+    if not is_spelling:
+        return id
+    if type(key) is str and not (key == "" or (key.startswith(("_", "=")) and not key.startswith(DESIGN))):
+        return id
+    # A string is spelled only where it could not be shown as it is.
+    return id if type(key) is str and key.startswith("=") and key_of(key) == key else key
+
+
+def check_id(id: object) -> str:
+    """
+    Raises:
+        CouchError: 400, it is no document's id.
+    """
+    if not isinstance(id, str):
+        raise CouchError(400, "illegal_docid", "Document id must be a string")
+    if not id:
+        raise CouchError(400, "illegal_docid", "Document id must not be empty")
+    if id.startswith("_") and not id.startswith((DESIGN, LOCAL)):
+        raise CouchError(400, "illegal_docid", "Only reserved document ids may start with underscore.")
+    if id in (DESIGN, LOCAL):
+        raise CouchError(400, "illegal_docid", f"Illegal document id `{id}`")
+    return id
+
+
+def key_bytes_of(id: str) -> bytes:
+    """The bytes of the primary key that `_id` shows.
+
+    Raises:
+        CouchError: 400, it is too long for a key.
+    """
+    try:
+        return collation.primary_key_bytes(key_of(id))
+    except InvalidKey as error:
+        raise CouchError(400, "illegal_docid", str(error)) from None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Fields
+
+
+def shown_fields(document: Mapping[str, Any], but: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a native document, but for these, as CouchDB shows them."""
+    return {
+        "=" + name if _OURS_INSIDE.match(name) else name: json.to_json(value)
+        for name, value in document.items()
+        if name not in but
+    }
+
+
+def stored_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a CouchDB document, without those that have a meaning there, as they are stored."""
+    return {
+        name[1:] if _SPELLED_OURS.match(name) else name: _stored(value, name)
+        for name, value in fields.items()
+    }
+
+
+def _stored(value: Any, name: str) -> Any:
+    try:
+        return json.from_json(value, [name])
+    except InvalidDocument:
+        # Whoever wrote a typed object that is none meant a plain one.
+        return value

@@ -1,0 +1,416 @@
+"""States: a document with all its leaves, as it is read from the table and the rows beside, and how another state is written.
+
+    load(heads, tables, key)            a document's `State`; None where there never was one
+    Editor(transaction, tables)         edits of documents inside one transaction
+        .edit(...)                      a child of a leaf, as an interactive write makes one
+        .add(...)                       a revision from elsewhere with its ancestors, grafted on the tree
+
+Whichever leaf wins after an edit is put into the table, and is one ordinary change there; what is not the winner goes beside.
+Where the winner stays, the table has no new entry.
+
+Rule of this file: it knows leaves and where they lie, and no JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from reactdb.change import DELETE, INSERT, REPLACE
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.revisions import (
+    Beside,
+    Chunk,
+    KeptLeaf,
+    Lineage,
+    Revised,
+    child,
+    chunk_key,
+    chunk_of,
+    decoded,
+    hash_of,
+    hidden,
+    joined,
+    kept_leaves,
+    row_of,
+    split,
+    unrevised,
+)
+from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft
+from reactdb.errors import InvalidDocument
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.log import read_meta
+from reactdb.store.snapshot import Snapshot, read_document
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+
+
+class Tables(NamedTuple):
+    """A database's table, and those beside; None for those that a read-only file does not have."""
+
+    main: TableInfo
+    conflicts: TableInfo | None
+    tombstones: TableInfo | None
+    ancestors: TableInfo | None
+    local: TableInfo | None
+
+    @property
+    def told(self) -> list[TableInfo]:
+        """Those whose changes `_changes` tells."""
+        return [table for table in self[:3] if table is not None]
+
+
+def tables_of(catalogue: Catalogue, table_id: int) -> Tables | None:
+    """The tables of a database as a catalogue has them; None where it was dropped."""
+    main = catalogue.by_id.get(table_id)
+    if main is None or catalogue.live.get(main.reference) is not main:
+        return None
+    kinds = ("conflicts", "tombstones", "ancestors", "local")
+    return Tables(main, *(catalogue.live.get(hidden(kind, table_id)) for kind in kinds))
+
+
+class HeadSource(Protocol):
+    """Where documents are read: a write transaction, or a snapshot."""
+
+    def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None: ...
+
+    def meta_of(self, seq: int) -> bytes | None: ...
+
+
+class SnapshotHeads:
+    """The documents of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
+        return read_document(self._snapshot.connection, table, key)
+
+    def meta_of(self, seq: int) -> bytes | None:
+        return read_meta(self._snapshot.connection, self._snapshot.catalogue, seq)
+
+
+class State:
+    """A document with all its leaves.
+
+    Attributes:
+        seq: Of its newest change, whichever leaf that is about.
+        body: The winner's document, encoded, where it is alive; None for a deleted document.
+        main: (seq, body) of the table's own entry; None for a deleted document.
+        lineage: The winner's.
+        others: The leaves that lie beside, the greatest first; of a deleted document, all.
+    """
+
+    __slots__ = ("body", "key_bytes", "lineage", "main", "others", "primary_key", "seq")
+
+    def __init__(
+        self,
+        primary_key: str,
+        key_bytes: bytes,
+        seq: int,
+        main: tuple[int, bytes] | None,
+        lineage: Lineage,
+        others: list[KeptLeaf],
+    ) -> None:
+        self.primary_key = primary_key
+        self.key_bytes = key_bytes
+        self.seq = seq
+        self.main = main
+        self.body = None if main is None else main[1]
+        self.lineage = lineage
+        self.others = others
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.main is None
+
+    @property
+    def rev(self) -> Rev:
+        """The winner's."""
+        return self.lineage.rev
+
+    @property
+    def winner(self) -> KeptLeaf:
+        if self.body is None:
+            return self.others[0]
+        return KeptLeaf(self.lineage, False, fields_of(self.body, self.primary_key))
+
+    @property
+    def leaves(self) -> list[KeptLeaf]:
+        """All, the winner first."""
+        return self.others if self.body is None else [self.winner, *self.others]
+
+    def revs(self) -> list[tuple[Rev, bool]]:
+        """The revisions of the leaves, and whether each is deleted, the winner first."""
+        beside = [(leaf.lineage.rev, leaf.is_deleted) for leaf in self.others]
+        return beside if self.body is None else [(self.rev, False), *beside]
+
+
+def fields_of(body: bytes, primary_key: str) -> dict[str, Any]:
+    found = codec.decode(body)
+    found.pop(primary_key, None)
+    return found
+
+
+def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
+    """The document of a key; None where there is none, and no tombstone of one."""
+    main = heads.head(tables.main, key)
+    if main is None:
+        beside = None if tables.tombstones is None else heads.head(tables.tombstones, key)
+        if beside is None:
+            return None
+        others = kept_leaves(beside[1])
+        return State(tables.main.primary_key, key, beside[0], None, others[0].lineage, others)
+    beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
+    seq = main[0] if beside is None else max(main[0], beside[0])
+    others = kept_leaves(None if beside is None else beside[1])
+    lineage = revised(tables, main[1], heads.meta_of(main[0]))
+    return State(tables.main.primary_key, key, seq, main, lineage, others)
+
+
+def revised(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:
+    """The lineage of an entry of the table itself."""
+    if meta is None:
+        return unrevised(codec.decode(body), tables.main.primary_key)
+    return decoded(meta)
+
+
+def path_of(heads: HeadSource, tables: Tables, key: bytes, lineage: Lineage, most: int) -> Path:
+    """The newest `most` revisions of a lineage."""
+
+    def chunk_at(place: bytes) -> bytes | None:
+        if tables.ancestors is None:
+            return None
+        found = heads.head(tables.ancestors, place)
+        return None if found is None else found[1]
+
+    return joined(lineage, collation.key_value(key), chunk_at, most)
+
+
+def earlier(snapshot: Snapshot, tables: Tables, key: bytes) -> Iterator[KeptLeaf]:
+    """Every revision of a document that the log still has, the newest of each table first; some come more than once."""
+    for change in snapshot.history(tables.main, key):
+        if change.new_bytes is not None:
+            lineage = revised(tables, change.new_bytes, change.meta)
+            yield KeptLeaf(lineage, False, fields_of(change.new_bytes, tables.main.primary_key))
+    for beside in (tables.conflicts, tables.tombstones):
+        if beside is not None:
+            for change in snapshot.history(beside, key):
+                yield from kept_leaves(change.new_bytes)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Edits
+
+
+Fill = Callable[[Sequence[KeptLeaf], int], dict[str, Any]]
+"""Gives the fields of a new revision, for the leaves that it may have attachments from, the nearest first, and its generation."""
+
+
+def conflict() -> CouchError:
+    return CouchError(409, "conflict", "Document update conflict.")
+
+
+class Editor:
+    """Edits of a database's documents inside one transaction."""
+
+    def __init__(self, transaction: WriteTransaction, tables: Tables, revs_limit: int) -> None:
+        self._transaction = transaction
+        self._tables = tables
+        self._revs_limit = revs_limit
+
+    def load(self, key: bytes) -> State | None:
+        return load(self._transaction, self._tables, key)
+
+    def edit(self, key: bytes, parent: Rev | None, fill: Fill, *, is_deleted: bool) -> Rev:
+        """Make a child of a leaf, or a new document.
+
+        Args:
+            parent: The revision of a leaf that is alive; None for a document that is not there, or is deleted.
+
+        Raises:
+            CouchError: 409, there is no such leaf, or the document is there; what `fill` raises.
+        """
+        state = self.load(key)
+        leaves = [] if state is None else state.leaves
+        before: KeptLeaf | None = None
+        if parent is not None:
+            before = next(
+                (leaf for leaf in leaves if leaf.lineage.rev == parent and not leaf.is_deleted), None
+            )
+            if before is None:
+                raise conflict()
+        elif state is not None:
+            if not state.is_deleted:
+                raise conflict()
+            before = leaves[0]
+        generation = 1 if before is None else before.lineage.start + 1
+        fields = fill([] if before is None else [before], generation)
+        primary_key = self._tables.main.primary_key
+        hash = hash_of(
+            fields, primary_key, None if before is None else before.lineage.rev, is_deleted=is_deleted
+        )
+        chunks: list[tuple[Rev, Chunk]] = []
+        first = Lineage(1, (hash,), None, 1)
+        lineage = first if before is None else self._child(before.lineage, hash, chunks)
+        new = KeptLeaf(lineage, is_deleted, fields)
+        self._write(key, state, [*(leaf for leaf in leaves if leaf is not before), new], chunks)
+        return lineage.rev
+
+    def add(self, key: bytes, path: Path, fill: Fill, *, is_deleted: bool) -> bool:
+        """Graft a revision with its ancestors on the document's tree. Whether the tree has changed.
+
+        Raises:
+            What `fill` raises.
+        """
+        path = path.stemmed(self._revs_limit)
+        state = self.load(key)
+        leaves = [] if state is None else state.leaves
+        same = next((leaf for leaf in leaves if leaf.lineage.rev == path.rev), None)
+        if same is not None and same.lineage.oldest <= path.oldest:
+            return False
+        chunks: list[tuple[Rev, Chunk]] = []
+        if len(path.ids) > 1:
+            parent = Rev(path.start - 1, path.ids[1])
+            before = next((leaf for leaf in leaves if leaf.lineage.rev == parent), None)
+            # One whose path begins with this generation may have begun with this revision.
+            is_joining = any(leaf.lineage.oldest == path.start for leaf in leaves)
+            if before is not None and before.lineage.oldest <= path.oldest and not is_joining:
+                # The usual one: nothing is read of what came before, and nothing told that is not known.
+                fields = fill([before], path.start)
+                new = KeptLeaf(self._child(before.lineage, path.ids[0], chunks), is_deleted, fields)
+                self._write(key, state, [*(leaf for leaf in leaves if leaf is not before), new], chunks)
+                return True
+        found = self._grafted(key, leaves, path, fill, is_deleted, chunks)
+        if found is None:
+            return False
+        self._write(key, state, found, chunks)
+        return True
+
+    def purge(self, key: bytes, revs: Sequence[Rev]) -> list[Rev]:
+        """Take leaves out of the tree, with their ancestors that no other leaf has. Those that were leaves."""
+        state = self.load(key)
+        if state is None:
+            return []
+        gone = [leaf.lineage.rev for leaf in state.leaves if leaf.lineage.rev in revs]
+        if gone:
+            self._write(key, state, [leaf for leaf in state.leaves if leaf.lineage.rev not in gone], [])
+        return gone
+
+    def _child(self, lineage: Lineage, hash: str, chunks: list[tuple[Rev, Chunk]]) -> Lineage:
+        found, left = child(lineage, hash)
+        if left is not None:
+            chunks.append(left)
+        return found
+
+    def _grafted(
+        self,
+        key: bytes,
+        leaves: list[KeptLeaf],
+        path: Path,
+        fill: Fill,
+        is_deleted: bool,
+        chunks: list[tuple[Rev, Chunk]],
+    ) -> list[KeptLeaf] | None:
+        """The leaves of the tree with a path; None where nothing changes."""
+        paths = [
+            path_of(self._transaction, self._tables, key, leaf.lineage, self._revs_limit) for leaf in leaves
+        ]
+        tree = [
+            Leaf(one, leaf.is_deleted, place)
+            for place, (one, leaf) in enumerate(zip(paths, leaves, strict=True))
+        ]
+        grafted = graft(tree, Leaf(path, is_deleted, len(leaves)))
+        if grafted is None:
+            return None
+        found = []
+        for leaf in grafted:
+            if leaf.content < len(leaves) and leaf.path == paths[leaf.content]:
+                found.append(leaves[leaf.content])
+                continue
+            lineage, older = split(leaf.path.stemmed(self._revs_limit))
+            chunks += older
+            if leaf.content < len(leaves):
+                found.append(leaves[leaf.content]._replace(lineage=lineage))
+            else:
+                # Attachments may come from any leaf: the nearest are those that have an ancestor of it.
+                near = sorted(
+                    range(len(leaves)),
+                    key=lambda place: -sum(map(paths[place].has, path.revs()[:64])),
+                )
+                fields = fill([leaves[place] for place in near], path.start)
+                found.append(KeptLeaf(lineage, is_deleted, fields))
+        return found
+
+    def _write(
+        self, key: bytes, state: State | None, leaves: list[KeptLeaf], chunks: Sequence[tuple[Rev, Chunk]]
+    ) -> None:
+        """Let the document have these leaves."""
+        transaction, tables = self._transaction, self._tables
+        assert tables.conflicts is not None
+        assert tables.tombstones is not None
+        value = collation.key_value(key)
+        ordered = sorted(leaves, key=lambda leaf: leaf.rank, reverse=True)
+        winner = ordered[0] if ordered else None
+        lives = winner is not None and not winner.is_deleted
+        beside = self._chunk_rows(value, chunks)
+        if state is not None and state.others:
+            # What lies beside now may lie in the other table afterwards.
+            left = tables.tombstones if state.is_deleted else tables.conflicts
+            if state.is_deleted is lives or len(ordered) <= lives:
+                beside.append((reference(left), key, None))
+        kept = row_of(value, ordered[1:] if lives else ordered)
+        if kept is not None:
+            beside.append((reference(tables.conflicts if lives else tables.tombstones), key, kept))
+        main = None if state is None else state.main
+        body = None
+        if winner is not None and lives:
+            if state is not None and main is not None and state.lineage.rev == winner.lineage.rev:
+                body = main[1]
+            else:
+                body = encoded({tables.main.primary_key: value, **winner.fields})
+            is_same = state is not None and main is not None and state.lineage == winner.lineage
+        else:
+            is_same = main is None
+        if not is_same:
+            lineage = Lineage(1, ("",), None, 1) if winner is None else winner.lineage
+            kind = DELETE if body is None else INSERT if main is None else REPLACE
+            transaction.write(tables.main, key, kind, main, body, Revised(lineage, beside))
+            return
+        for table, place, row in beside:
+            transaction.put(transaction.catalogue.live[table], place, row)
+
+    def _chunk_rows(self, key: Any, chunks: Sequence[tuple[Rev, Chunk]]) -> list[Beside]:
+        """The rows of chunks. One that is there and has more is left as it is: another leaf needs it."""
+        ancestors = self._tables.ancestors
+        assert ancestors is not None
+        longest: dict[Rev, Chunk] = {}
+        for rev, chunk in chunks:
+            if rev not in longest or len(longest[rev].ids) < len(chunk.ids):
+                longest[rev] = chunk
+        found: list[Beside] = []
+        for rev, chunk in longest.items():
+            place = chunk_key(key, rev)
+            stored = self._transaction.head(ancestors, place)
+            known = None if stored is None else chunk_of(stored[1])
+            if known is None or (len(known.ids), known.link is not None) < (
+                len(chunk.ids),
+                chunk.link is not None,
+            ):
+                found.append((reference(ancestors), place, chunk.document(key, rev)))
+        return found
+
+
+def reference(table: TableInfo) -> Any:
+    return table.reference
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """
+    Raises:
+        CouchError: 400, it cannot be stored.
+    """
+    try:
+        return codec.encode(dict(document))
+    except InvalidDocument as error:
+        raise CouchError(400, "bad_request", str(error)) from None

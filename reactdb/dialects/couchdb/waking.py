@@ -1,0 +1,212 @@
+"""Waking: who waits for a database's next change is called when there is one.
+
+One subscription a table and process serves all who wait there. Who waits for some documents only, or for those that have a value
+in a field, is found by hashing what has changed: so thousands who wait for others cost a write nothing.
+
+Rule of this file: a callback runs where the commit is delivered. It says that there may be something, and reads nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reactdb.dialects.couchdb.states import Tables
+from reactdb.logs import logger
+from reactdb.query import Query
+from reactdb.session import Session
+from reactdb.store.catalogue import TableInfo
+from reactdb.values import collation
+
+if TYPE_CHECKING:
+    from reactivex.abc import DisposableBase
+
+Wake = Callable[[], object]
+Waiting = dict[Wake, None]
+Place = tuple[bool, Any]
+"""A value, by which documents are hashed that have it; whether it is a boolean keeps True from being 1."""
+
+
+class Interest(NamedTuple):
+    """What a listener waits for; without both: any change.
+
+    Attributes:
+        keys: Of these documents alone.
+        equality: Of documents with this value (a text, a number, a boolean or null) at this path of fields; it may be woken for
+            others.
+    """
+
+    keys: Collection[bytes] | None = None
+    equality: tuple[tuple[str, ...], Any] | None = None
+
+
+def can_be_hashed(path: tuple[str, ...]) -> bool:
+    """Whether a field is spelled natively as CouchDB has it."""
+    return bool(path) and not any(name.startswith(("_", "=")) or name.isdecimal() for name in path)
+
+
+class Wakers:
+    """The wakers of a file's tables, by table. Any thread."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.RLock()
+        self._wakers: dict[int, Waker] = {}
+
+    def listen(self, tables: Tables, wake: Wake, interest: Interest) -> Callable[[], None]:
+        """Have `wake` called after each commit that changes what the listener waits for, and when the database is gone.
+
+        Returns:
+            What ends it.
+        """
+        with self._lock:
+            known = self._wakers.get(tables.main.id)
+            found = Waker() if known is None or known.is_ended else known
+            found.add(wake, interest)
+            if found is not known:
+                # Before anybody else is told that he will be woken.
+                found.begin(self._session, tables)
+                self._wakers[tables.main.id] = found
+
+        def end() -> None:
+            with self._lock:
+                is_last = found.remove(wake, interest)
+                if is_last and self._wakers.get(tables.main.id) is found:
+                    del self._wakers[tables.main.id]
+            if is_last:
+                found.end()
+
+        return end
+
+
+class Waker:
+    """Those who wait for changes of one database."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: Waiting = {}
+        self._by_key: dict[bytes, Waiting] = {}
+        self._by_value: dict[tuple[str, ...], dict[Place, Waiting]] = {}
+        self._subscriptions: list[DisposableBase] = []
+        self.is_ended = False
+
+    def add(self, wake: Wake, interest: Interest) -> None:
+        with self._lock:
+            if interest.keys is not None:
+                for key in interest.keys:
+                    self._by_key.setdefault(key, {})[wake] = None
+            elif interest.equality is not None:
+                path, value = interest.equality
+                self._by_value.setdefault(path, {}).setdefault(_place(value), {})[wake] = None
+            else:
+                self._all[wake] = None
+
+    def remove(self, wake: Wake, interest: Interest) -> bool:
+        """Whether nobody is left."""
+        with self._lock:
+            self._all.pop(wake, None)
+            for key in interest.keys or ():
+                _take_out(self._by_key, key, wake)
+            if interest.equality is not None:
+                path, value = interest.equality
+                places = self._by_value.get(path, {})
+                _take_out(places, _place(value), wake)
+                if not places:
+                    self._by_value.pop(path, None)
+            return not (self._all or self._by_key or self._by_value)
+
+    def begin(self, session: Session, tables: Tables) -> None:
+        options = {"include_meta": True, "batches": True}
+        for table in tables.told:
+            feed = session.watch(Query(table.reference), options)
+            subscription = feed.subscribe(self._teller(tables, table), self._failed, self._completed)
+            self._subscriptions.append(subscription)
+
+    def end(self) -> None:
+        self.is_ended = True
+        for subscription in self._subscriptions:
+            subscription.dispose()
+
+    def _teller(self, tables: Tables, table: TableInfo) -> Callable[[Any], None]:
+        # What loses is told with the winner, which is elsewhere.
+        tells_values = table is not tables.conflicts
+
+        def tell(events: list[dict[str, Any]]) -> None:
+            with self._lock:
+                waiting = dict(self._all)
+                if self._by_key or self._by_value:
+                    for event in events:
+                        new = event.get("new_val")
+                        document = new or event.get("old_val")
+                        if document is None:
+                            # Some were passed over: it may be any.
+                            waiting |= self._everybody()
+                            continue
+                        waiting |= self._by_key.get(collation.key_bytes(document[table.primary_key]), {})
+                        if self._by_value and not tells_values:
+                            waiting |= self._of_any_value()
+                        elif self._by_value and new is not None:
+                            rows = (
+                                [new] if table is tables.main else [leaf["fields"] for leaf in new["leaves"]]
+                            )
+                            for row in rows:
+                                waiting |= self._of_values(row)
+            _call(waiting)
+
+        return tell
+
+    def _of_values(self, document: Mapping[str, Any]) -> Waiting:
+        found: Waiting = {}
+        for path, places in self._by_value.items():
+            value: Any = document
+            for name in path:
+                value = value.get(name, _NOTHING) if isinstance(value, dict) else _NOTHING
+            if isinstance(value, (str, int, float)) or value is None:
+                found |= places.get(_place(value), {})
+        return found
+
+    def _of_any_value(self) -> Waiting:
+        found: Waiting = {}
+        for places in self._by_value.values():
+            for some in places.values():
+                found |= some
+        return found
+
+    def _everybody(self) -> Waiting:
+        found = self._all | self._of_any_value()
+        for some in self._by_key.values():
+            found |= some
+        return found
+
+    def _failed(self, error: Exception) -> None:
+        logger.debug("a feed of a CouchDB database has ended", exc_info=error)
+        self._completed()
+
+    def _completed(self) -> None:
+        self.is_ended = True
+        with self._lock:
+            waiting = self._everybody()
+        _call(waiting)
+
+
+_NOTHING: Final = object()
+
+
+def _place(value: Any) -> Place:
+    return isinstance(value, bool), value
+
+
+def _take_out(places: dict[Any, Waiting], place: Any, wake: Wake) -> None:
+    waiting = places.get(place, {})
+    waiting.pop(wake, None)
+    if not waiting:
+        places.pop(place, None)
+
+
+def _call(waiting: Waiting) -> None:
+    for wake in waiting:
+        try:
+            wake()
+        except Exception:
+            logger.exception("what a listener of changes is woken by has failed")

@@ -1,0 +1,91 @@
+"""Checkpoints: how far a replication got, as a `_local/` document on both sides, of the form that PouchDB writes.
+
+    {"_id": "_local/<of this replication>", "session_id", "last_seq", "history": [{"session_id", "last_seq"}, ...],
+     "replicator": "reactdb", "version": 1}
+
+Both sides are asked, because either may have been replaced by a copy of its past: what counts is the newest session that both
+know. Where they have none in common, all is compared again, which sends nothing that is there.
+
+Rule of this file: a checkpoint is never ahead of what was written.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import md5
+from typing import Any, Final
+from uuid import uuid4
+
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.replication.peers import Peer, Subset
+
+__all__ = ["ReplicationLog", "common_seq"]
+
+KEPT: Final = 5
+"""Sessions that a checkpoint remembers: PouchDB's own number."""
+
+START: Final = "0"
+
+
+class ReplicationLog:
+    """Those of one direction between two peers."""
+
+    def __init__(self, source: Peer, target: Peer, selection: Subset) -> None:
+        self._source, self._target = source, target
+        # What is replicated makes the identity: with another filter, what was passed over has to be looked at.
+        said = [source.name, target.name, selection.query(), selection.body()]
+        name = md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+        self.id = f"_local/{name}"
+        self._session = uuid4().hex
+
+    def read(self) -> Any:
+        """The seq of the source after which to go on."""
+        return common_seq(self._target.get_local(self.id), self._source.get_local(self.id))
+
+    def write(self, seq: Any) -> None:
+        """What is up to this seq is on both sides."""
+        self._put(self._target, seq)
+        try:
+            self._put(self._source, seq)
+        except CouchError as error:
+            # A source may be for reading only; the next time, all is compared.
+            if not 400 <= error.status < 500:
+                raise
+
+    def _put(self, peer: Peer, seq: Any) -> None:
+        before = peer.get_local(self.id) or {}
+        mine = {"session_id": self._session, "last_seq": seq}
+        others = [entry for entry in _history(before) if entry.get("session_id") != self._session]
+        document = {
+            "_id": self.id,
+            **mine,
+            "history": [mine, *others][:KEPT],
+            "replicator": "reactdb",
+            "version": 1,
+        }
+        peer.put_local(document | ({"_rev": before["_rev"]} if "_rev" in before else {}))
+
+
+def common_seq(target: dict[str, Any] | None, source: dict[str, Any] | None) -> Any:
+    """The seq of the newest session that both sides know; "0" where there is none."""
+    if target is None or source is None:
+        return START
+    at_source = {entry.get("session_id"): entry.get("last_seq") for entry in _history(source)}
+    for entry in _history(target):
+        session = entry.get("session_id")
+        if session in at_source:
+            # One of the two may have been written once more than the other.
+            seqs = [entry.get("last_seq"), at_source[session]]
+            return min(seqs, key=_place)
+    return START
+
+
+def _history(document: dict[str, Any]) -> list[dict[str, Any]]:
+    found = document.get("history")
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _place(seq: Any) -> int:
+    """The number at the beginning of a seq, by which two of one session can be compared."""
+    head = str(seq).partition("-")[0]
+    return int(head) if head.isdecimal() else 0

@@ -1,0 +1,155 @@
+"""LocalPeer: a table of a file as one side of a replication.
+
+Rule of this file: it adds nothing to what CouchDB's dialect does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, BinaryIO, Final
+
+from reactdb.database import Database
+from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import IdFilter, filter_of
+from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+
+__all__ = ["LocalPeer"]
+
+PIECE_BYTES: Final = 1 << 16
+
+
+class LocalPeer:
+    """See the head of this file, and `Peer`."""
+
+    def __init__(self, db: Database, table: str) -> None:
+        self._couch = Couch(db)
+        self._table = table
+        self._opened: CouchDatabase | None = None
+        self.name = f"{self._couch.uuid}/{table}"
+
+    @property
+    def _database(self) -> CouchDatabase:
+        if self._opened is None:
+            self._opened = self._couch.open(self._table)
+        return self._opened
+
+    def prepare(self, *, create: bool) -> None:
+        if create and self._table not in self._couch.databases():
+            self._opened = self._couch.create(self._table)
+        self._database.info()
+
+    def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
+        feed = self._feed(selection, since)
+        try:
+            return ChangesPage(feed.rows(limit), feed.last_seq, feed.pending)
+        finally:
+            feed.close()
+
+    def wait(self, selection: Subset, since: Any, limit: int, bell: Bell) -> ChangesPage:
+        feed = self._feed(selection, since)
+        try:
+            while True:
+                bell.clear()
+                feed.on_ready(bell.set)
+                rows = feed.rows(limit)
+                if rows or bell.is_stopped:
+                    return ChangesPage(rows, feed.last_seq, feed.pending)
+                if feed.is_finished:
+                    # The database is gone; the next look at it says so.
+                    self._database.info()
+                bell.wait()
+        finally:
+            feed.close()
+
+    def _feed(self, selection: Subset, since: Any) -> ChangesFeed:
+        chosen = filter_of(self._database, selection.query(), selection.body())
+        ids = sorted(chosen.ids) if isinstance(chosen, IdFilter) else None
+        return self._database.changes(
+            ChangesRequest(
+                since=str(since), style="all_docs", filter=None if ids is not None else chosen, doc_ids=ids
+            )
+        )
+
+    def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
+        return self._database.revs_diff(revisions)
+
+    def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
+        for id, said in missing.items():
+            for found in self._database.open_revs(id, said["missing"], revs=True, latest=True):
+                if "ok" in found:
+                    yield self._leaf(found["ok"], said.get("possible_ancestors", []))
+
+    def _leaf(self, document: dict[str, Any], ancestors: list[str]) -> Transfer:
+        revisions = document["_revisions"]
+        path = {f"{revisions['start'] - place}-{hash}" for place, hash in enumerate(revisions["ids"])}
+        # What was attached up to there, the other side has.
+        common = max((int(rev.partition("-")[0]) for rev in ancestors if rev in path), default=0)
+        sources = {}
+        for name, stub in document.get(ATTACHMENTS, {}).items():
+            if isinstance(stub, dict) and stub.get("stub") and stub.get("revpos", 0) > common:
+                found, opened = self._database.attachment(document["_id"], name, document["_rev"])
+                sources[name] = AttachmentBytes(found["length"], _pieces_of(opened))
+        return Transfer(document, sources)
+
+    def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
+        if not revisions:
+            return False
+        for found in self._database.open_revs(id, revisions):
+            here = found.get("ok", {}).get(ATTACHMENTS, {}).get(name, {})
+            if here.get("digest") == stub.get("digest"):
+                return True
+        return False
+
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+        plain: list[dict[str, Any]] = []
+        failures: list[dict[str, Any]] = []
+        for leaf in leaves:
+            if leaf.sources:
+                failures += self._put(leaf)
+            else:
+                plain.append(leaf.document)
+        try:
+            return failures + self._database.bulk_docs(plain, new_edits=False)
+        except CouchError:
+            # One of them cannot be a document, and nothing was written.
+            return failures + [failed for document in plain for failed in self._put(Transfer(document, {}))]
+
+    def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
+        attachments = dict(leaf.document.get(ATTACHMENTS, {}))
+        with ExitStack() as opened:
+            for name in leaf.sources:
+                said = {
+                    key: value for key, value in attachments[name].items() if key not in ("stub", "encoding")
+                }
+                attachments[name] = {**said, "follows": True}
+            document = {**leaf.document, ATTACHMENTS: attachments} if attachments else leaf.document
+            parts = {name: opened.enter_context(source.open()) for name, source in leaf.sources.items()}
+            try:
+                self._database.put(document, new_edits=False, parts=parts)
+            except CouchError as error:
+                return [{"id": document.get("_id"), "error": error.error, "reason": error.reason}]
+        return []
+
+    def get_local(self, id: str) -> dict[str, Any] | None:
+        try:
+            return self._database.get_local(id)
+        except CouchError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def put_local(self, document: dict[str, Any]) -> None:
+        self._database.put_local(document)
+
+
+def _pieces_of(open: Callable[[], BinaryIO]) -> Callable[[], AbstractContextManager[Iterator[bytes]]]:
+    @contextmanager
+    def pieces() -> Iterator[Iterator[bytes]]:
+        with open() as file:
+            yield iter(lambda: file.read(PIECE_BYTES), b"")
+
+    return pieces

@@ -1,0 +1,117 @@
+"""Peers: what a replication asks of each of its two sides, and what passes between them.
+
+Rule of this file: no side is named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+__all__ = ["ATTACHMENTS", "AttachmentBytes", "Bell", "ChangesPage", "Peer", "Subset", "Transfer"]
+
+ATTACHMENTS: Final = "_attachments"
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Which documents are replicated: all, those of a selector, these, or those that a filter of the source lets pass.
+
+    Attributes:
+        name: `design/filter`, with `parameters`, which the filter reads as `req.query`.
+    """
+
+    selector: Mapping[str, Any] | None = None
+    doc_ids: tuple[str, ...] | None = None
+    name: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def query(self) -> dict[str, str]:
+        """As parameters of `_changes`."""
+        if self.selector is not None:
+            return {"filter": "_selector"}
+        if self.doc_ids is not None:
+            return {"filter": "_doc_ids"}
+        return {} if self.name is None else {"filter": self.name, **self.parameters}
+
+    def body(self) -> dict[str, Any] | None:
+        """As the body of a POST to `_changes`; None where there is none."""
+        if self.selector is not None:
+            return {"selector": dict(self.selector)}
+        return None if self.doc_ids is None else {"doc_ids": list(self.doc_ids)}
+
+
+class ChangesPage(NamedTuple):
+    """Changes of a source: rows as `_changes` has them, the position past them, and how many more there are, if that is said."""
+
+    rows: list[dict[str, Any]]
+    last_seq: Any
+    pending: int | None = None
+
+
+class AttachmentBytes(NamedTuple):
+    """The bytes of an attachment: how many, and what opens them as pieces."""
+
+    length: int
+    open: Callable[[], AbstractContextManager[Iterator[bytes]]]
+
+
+class Transfer(NamedTuple):
+    """A revision on its way: the document with `_revisions`, where each attachment is a stub, and the bytes of those that the
+    target does not have, by name."""
+
+    document: dict[str, Any]
+    sources: dict[str, AttachmentBytes]
+
+    @property
+    def bytes(self) -> int:
+        return sum(source.length for source in self.sources.values())
+
+
+class Bell(threading.Event):
+    """Wakes a replication that waits: for a change, or for another attempt. `is_stopped` says that it is to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.set()
+
+
+class Peer(Protocol):
+    """A side. Whatever it refuses, or cannot do, is a CouchError or an error of the connection."""
+
+    name: str
+    """As messages and checkpoints name it: no password."""
+
+    def prepare(self, *, create: bool) -> None:
+        """See that the database is there, or make it."""
+
+    def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
+        """The next changes that are there now; fewer than `limit` are the last ones."""
+
+    def wait(self, selection: Subset, since: Any, limit: int, bell: Bell) -> ChangesPage:
+        """The same once there are any. Empty where the bell told it to stop, or nothing came for a while."""
+
+    def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
+        """Which of these revisions are not here, as `_revs_diff` answers."""
+
+    def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
+        """The revisions that `other` is missing, as its `missing` had them. Those that are gone are left out."""
+
+    def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
+        """Whether one of these revisions is here with this attachment, so that a stub of it suffices."""
+
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+        """Add revisions as they are. Given back are those that were refused: `{"id", "error", "reason"}`."""
+
+    def get_local(self, id: str) -> dict[str, Any] | None:
+        """A `_local/` document."""
+
+    def put_local(self, document: dict[str, Any]) -> None:
+        """Write a `_local/` document."""

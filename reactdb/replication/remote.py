@@ -1,0 +1,360 @@
+"""RemotePeer: a database behind CouchDB's HTTP as one side of a replication: CouchDB itself, a PouchDB server, another reactdb.
+
+Waiting for changes is a long poll with heartbeats, and a connection over which nothing comes for `SILENCE_S`, not even those, is
+taken for dead: the sleep of a laptop, or another network, would otherwise not be noticed for ever.
+
+Rule of this file: it makes requests, and tries none again.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+from uuid import uuid4
+
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import InvalidOption, SyncFailed
+from reactdb.errors import shown as shown_value
+from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["RemotePeer"]
+
+HEARTBEAT_MS: Final = 2_000
+SILENCE_S: Final = 20.0
+REQUEST_S: Final = 60.0
+INLINE_BYTES: Final = 1 << 20
+"""A document with more bytes of attachments than this is sent alone, as multipart, and never all in memory."""
+
+BATCH_CHARACTERS: Final = 4 << 20
+"""Documents are sent together up to this many characters of JSON."""
+
+_NOT_THERE: Final = (400, 404, 405, 500, 501)
+
+
+class RemotePeer:
+    """See the head of this file, and `Peer`.
+
+    Args:
+        url: Of the database: `http://user:password@host:5984/notes`.
+        auth: (user, password), where the URL has none.
+    """
+
+    def __init__(
+        self, url: str, *, auth: tuple[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise SyncFailed(url, 'it needs httpx: pip install "reactdb[sync]"') from None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not parts.path.strip("/"):
+            raise InvalidOption(
+                f"a database's URL is like http://localhost:5984/notes, not {shown_value(url)}"
+            )
+        host = parts.netloc.rpartition("@")[2]
+        self.name = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        if auth is None and parts.username is not None:
+            # httpx takes them from the URL, too, but then they are in the sentences of its errors.
+            auth = (_unquoted(parts.username), _unquoted(parts.password or ""))
+        self._client = httpx.Client(
+            auth=auth, headers=dict(headers or {}), timeout=httpx.Timeout(REQUEST_S), follow_redirects=True
+        )
+        self._has_bulk_get = True
+
+    def close(self) -> None:
+        self._client.close()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Requests
+
+    def _url(self, *path: str) -> str:
+        return "/".join([self.name, *(_id_in_url(part) for part in path)])
+
+    def _ask(self, method: str, *path: str, body: Any = None, **query: Any) -> Any:
+        """The JSON of an answer.
+
+        Raises:
+            CouchError: It is a refusal; httpx.TransportError: there is none.
+        """
+        content = None if body is None else _encoded(body)
+        headers = {"Accept": "application/json"} | (
+            {} if body is None else {"Content-Type": "application/json"}
+        )
+        answer = self._client.request(
+            method,
+            self._url(*path) + ("" if path else "/"),
+            content=content,
+            params=query or None,
+            headers=headers,
+        )
+        return _read(answer)
+
+    def prepare(self, *, create: bool) -> None:
+        try:
+            self._ask("GET")
+        except CouchError as error:
+            if not (create and error.status == 404):
+                raise
+            try:
+                self._ask("PUT")
+            except CouchError as refusal:
+                # Somebody else has made it meanwhile.
+                if refusal.status != 412:
+                    raise
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Changes
+
+    def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
+        body = selection.body()
+        return _page(
+            self._ask(
+                "GET" if body is None else "POST",
+                "_changes",
+                body=body,
+                **self._changes_query(selection, since, limit),
+            )
+        )
+
+    def wait(self, selection: Subset, since: Any, limit: int, bell: Bell) -> ChangesPage:
+        import httpx
+
+        body = selection.body()
+        query = self._changes_query(selection, since, limit) | {
+            "feed": "longpoll",
+            "heartbeat": str(HEARTBEAT_MS),
+        }
+        with self._client.stream(
+            "GET" if body is None else "POST",
+            self._url("_changes"),
+            content=None if body is None else _encoded(body),
+            params=query,
+            headers={"Accept": "application/json"}
+            | ({} if body is None else {"Content-Type": "application/json"}),
+            timeout=httpx.Timeout(REQUEST_S, read=SILENCE_S),
+        ) as answer:
+            found = bytearray()
+            if answer.is_error:
+                answer.read()
+                return _page(_read(answer))
+            for piece in answer.iter_bytes():
+                found += piece
+                if bell.is_stopped:
+                    return ChangesPage([], since)
+        return _page(_decoded(bytes(found)))
+
+    def _changes_query(self, selection: Subset, since: Any, limit: int) -> dict[str, str]:
+        text = since if isinstance(since, str) else json.dumps(since)
+        return {"style": "all_docs", "since": text, "limit": str(limit)} | selection.query()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Documents
+
+    def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
+        found: dict[str, dict[str, list[str]]] = self._ask("POST", "_revs_diff", body=revisions)
+        return found
+
+    def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
+        for document in self._documents(missing):
+            ancestors = missing.get(document["_id"], {}).get("possible_ancestors", [])
+            sources = {}
+            for name, stub in document.get(ATTACHMENTS, {}).items():
+                if not other.has_attachment(document["_id"], list(ancestors), name, stub):
+                    # CouchDB keeps text compressed, and then says how long it is without.
+                    sources[name] = AttachmentBytes(stub.get("length", 0), self._pieces(document, name))
+            yield Transfer(document, sources)
+
+    def _documents(self, missing: Mapping[str, Mapping[str, list[str]]]) -> Iterator[dict[str, Any]]:
+        if self._has_bulk_get:
+            asked = [{"id": id, "rev": rev} for id, said in missing.items() for rev in said["missing"]]
+            try:
+                answer = self._ask("POST", "_bulk_get", body={"docs": asked}, revs="true", latest="true")
+            except CouchError as error:
+                if error.status not in _NOT_THERE:
+                    raise
+                self._has_bulk_get = False
+            else:
+                yield from _found(row for result in answer["results"] for row in result["docs"])
+                return
+        for id, said in missing.items():
+            yield from _found(
+                self._ask("GET", id, revs="true", latest="true", open_revs=json.dumps(said["missing"]))
+            )
+
+    def _pieces(
+        self, document: Mapping[str, Any], name: str
+    ) -> Callable[[], AbstractContextManager[Iterator[bytes]]]:
+        @contextmanager
+        def pieces() -> Iterator[Iterator[bytes]]:
+            url = f"{self._url(document['_id'])}/{quote(name, safe='/')}"
+            with self._client.stream("GET", url, params={"rev": document["_rev"]}) as answer:
+                if answer.is_error:
+                    answer.read()
+                    _read(answer)
+                yield answer.iter_bytes()
+
+        return pieces
+
+    def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
+        # Where this is the target, the source knows by the generation at which it was attached.
+        return False
+
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+        failures: list[dict[str, Any]] = []
+        batch: list[str] = []
+        size = 0
+        for leaf in leaves:
+            if leaf.bytes > INLINE_BYTES:
+                failures += self._put(leaf)
+                continue
+            text = json.dumps(_with_data(leaf))
+            if batch and size + len(text) > BATCH_CHARACTERS:
+                failures += self._bulk_docs(batch)
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        return failures + (self._bulk_docs(batch) if batch else [])
+
+    def _bulk_docs(self, texts: list[str]) -> list[dict[str, Any]]:
+        content = f'{{"new_edits":false,"docs":[{",".join(texts)}]}}'
+        answer = _read(
+            self._client.post(
+                self._url("_bulk_docs"),
+                content=content.encode(),
+                headers={"Accept": "application/json", "Content-Type": "application/json"},
+            )
+        )
+        return [row for row in answer if "error" in row]
+
+    def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
+        """Send one document with its attachments after it, piece by piece."""
+        boundary = uuid4().hex
+        document = dict(leaf.document)
+        attachments = {name: dict(stub) for name, stub in document[ATTACHMENTS].items()}
+        for name, source in leaf.sources.items():
+            attachments[name].pop("stub", None)
+            attachments[name] |= {"follows": True, "length": source.length}
+        # The parts come in the order in which they are named.
+        ordered = sorted(attachments, key=lambda name: name not in leaf.sources)
+        document[ATTACHMENTS] = {name: attachments[name] for name in ordered}
+        followed = [name for name in ordered if name in leaf.sources]
+        head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode() + _encoded(document)
+        between = f"\r\n--{boundary}\r\n\r\n".encode()
+        tail = f"\r\n--{boundary}--".encode()
+        total = len(head) + len(between) * len(followed) + leaf.bytes + len(tail)
+
+        def pieces() -> Iterator[bytes]:
+            yield head
+            for name in followed:
+                yield between
+                with leaf.sources[name].open() as opened:
+                    yield from opened
+            yield tail
+
+        try:
+            _read(
+                self._client.put(
+                    self._url(document["_id"]),
+                    params={"new_edits": "false"},
+                    content=pieces(),
+                    headers={
+                        "Accept": "application/json",
+                        "Content-Type": f'multipart/related; boundary="{boundary}"',
+                        "Content-Length": str(total),
+                    },
+                )
+            )
+        except CouchError as error:
+            if error.status >= 500 or error.status == 401:
+                raise
+            return [{"id": document["_id"], "error": error.error, "reason": error.reason}]
+        return []
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Checkpoints
+
+    def get_local(self, id: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self._ask("GET", id)
+            return found
+        except CouchError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def put_local(self, document: dict[str, Any]) -> None:
+        self._ask("PUT", document["_id"], body=document)
+
+
+def _unquoted(text: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
+def _id_in_url(id: str) -> str:
+    for prefix in ("_design/", "_local/"):
+        if id.startswith(prefix):
+            return prefix + quote(id.removeprefix(prefix), safe="")
+    return quote(id, safe="")
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise CouchError(502, "bad_gateway", "The other side did not answer in JSON") from None
+
+
+def _read(answer: httpx.Response) -> Any:
+    if not answer.is_error:
+        return _decoded(answer.content)
+    try:
+        said = answer.json()
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        said = {}
+    raise CouchError(
+        answer.status_code,
+        str(said.get("error", "error")),
+        str(said.get("reason", f"HTTP {answer.status_code}")),
+    )
+
+
+def _page(answer: Any) -> ChangesPage:
+    return ChangesPage(answer["results"], answer["last_seq"], answer.get("pending"))
+
+
+def _found(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """The documents of rows `{"ok"}`. One that is gone by now, or has been compacted away, is not among them."""
+    for row in rows:
+        if "ok" in row:
+            yield row["ok"]
+        elif row.get("error", {}).get("error") not in (None, "not_found"):
+            raise CouchError(503, row["error"]["error"], str(row["error"].get("reason")))
+
+
+def _with_data(leaf: Transfer) -> dict[str, Any]:
+    """The document with the bytes of its attachments in it."""
+    if not leaf.sources:
+        return leaf.document
+    attachments = {name: dict(stub) for name, stub in leaf.document[ATTACHMENTS].items()}
+    for name, source in leaf.sources.items():
+        with source.open() as pieces:
+            data = b64encode(b"".join(pieces)).decode("ascii")
+        for said in ("stub", "length", "encoding", "encoded_length", "digest"):
+            attachments[name].pop(said, None)
+        attachments[name]["data"] = data
+    return {**leaf.document, ATTACHMENTS: attachments}

@@ -1,0 +1,213 @@
+"""Replicator: one direction, from a source to a target, once or for as long as it is told to.
+
+    changes of the source -> which of their revisions the target is missing -> those, with ancestors -> the target -> checkpoint
+
+What fails for the moment (no connection, a server that is busy or starting) is tried again from the last checkpoint, after 1 s,
+2 s, 4 s and so on up to a minute. A document that the target refuses is counted and passed over.
+
+Rule of this file: it knows no side, and waits only on its bell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import DatabaseBusy, SyncFailed
+from reactdb.replication.checkpoints import START, ReplicationLog
+from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset
+
+__all__ = ["Replicator", "SyncProgress"]
+
+FIRST_DELAY_S: Final = 1.0
+LONGEST_DELAY_S: Final = 60.0
+REMEMBERED_ERRORS: Final = 20
+
+# Statuses of a server that may answer the same request later.
+_TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+State = Literal["starting", "active", "waiting", "retrying", "complete", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncProgress:
+    """How far one direction got.
+
+    Attributes:
+        direction: "push" or "pull".
+        state: "waiting" for changes, "retrying" after an error, "complete" where all was replicated that was there.
+        docs_read, docs_written: Revisions that the target was missing, and those that it has now.
+        doc_write_failures: Revisions that the target refused; the newest ones are in `errors`.
+        last_seq: Position in the source's changes.
+        pending: How many changes are to come, where the source says so.
+        error: What it failed over last, where it is retrying or has failed.
+    """
+
+    direction: Literal["push", "pull"]
+    state: State = "starting"
+    docs_read: int = 0
+    docs_written: int = 0
+    doc_write_failures: int = 0
+    last_seq: Any = START
+    pending: int | None = None
+    error: str | None = None
+    errors: tuple[dict[str, Any], ...] = field(default=())
+
+
+class Replicator:
+    """See the head of this file.
+
+    Args:
+        retries: How often in a row to try again; None: for ever.
+        tell: Called with the progress whenever it changes.
+        creates_source: The source may be made where it is not there, as the target may.
+    """
+
+    def __init__(
+        self,
+        source: Peer,
+        target: Peer,
+        selection: Subset,
+        bell: Bell,
+        progress: SyncProgress,
+        *,
+        batch_size: int,
+        retries: int | None,
+        tell: Callable[[SyncProgress], object],
+        creates_source: bool = False,
+    ) -> None:
+        self._source, self._target = source, target
+        self._selection = selection
+        self._bell = bell
+        self.progress = progress
+        self._batch_size = batch_size
+        self._retries = retries
+        self._tell = tell
+        self._checkpoints = ReplicationLog(source, target, selection)
+        self._since: Any = None
+        self._attempts = 0
+        self._creates_source = creates_source
+
+    def run(self, *, live: bool, create: bool) -> None:
+        """Replicate what is there, and with `live` what comes until the bell says stop.
+
+        Raises:
+            SyncFailed: It cannot go on.
+        """
+        try:
+            while not self._bell.is_stopped:
+                try:
+                    self._target.prepare(create=create)
+                    self._source.prepare(create=create and self._creates_source)
+                    self._go_on(live=live)
+                    break
+                except Exception as error:
+                    self._wait_after(error)
+        except SyncFailed as error:
+            self._set(state="failed", error=str(error))
+            raise
+        self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
+
+    def _go_on(self, *, live: bool) -> None:
+        self._since = self._checkpoints.read()
+        self._set(state="active", last_seq=self._since)
+        is_caught_up = False
+        while not self._bell.is_stopped:
+            page = self._next(wait=live and is_caught_up)
+            if self._bell.is_stopped:
+                return
+            if page.rows:
+                self._set(state="active", error=None)
+                self._copy(page)
+            if page.last_seq != self._since:
+                self._checkpoints.write(page.last_seq)
+                self._since = page.last_seq
+            # Whatever went wrong before, it works again.
+            self._attempts = 0
+            is_caught_up = len(page.rows) < self._batch_size
+            self._set(
+                state="waiting" if is_caught_up and live else "active",
+                last_seq=page.last_seq,
+                pending=page.pending,
+                error=None,
+            )
+            if is_caught_up and not live:
+                return
+
+    def _next(self, *, wait: bool) -> ChangesPage:
+        try:
+            if wait:
+                return self._source.wait(self._selection, self._since, self._batch_size, self._bell)
+            return self._source.changes(self._selection, self._since, self._batch_size)
+        except CouchError as error:
+            if error.status != 400 or "since" not in error.reason or self._since == START:
+                raise
+            # The source does not know this position: it was replaced, or has lost its newest changes. All is compared.
+            self._since = START
+            return self._source.changes(self._selection, START, self._batch_size)
+
+    def _copy(self, page: ChangesPage) -> None:
+        revisions: dict[str, list[str]] = {}
+        for row in page.rows:
+            known = revisions.setdefault(row["id"], [])
+            known += [change["rev"] for change in row["changes"] if change["rev"] not in known]
+        missing = self._target.missing(revisions)
+        if not missing:
+            return
+        leaves = list(self._source.leaves(missing, self._target))
+        failures = self._target.write(leaves)
+        self._set(
+            docs_read=self.progress.docs_read + len(leaves),
+            docs_written=self.progress.docs_written + len(leaves) - len(failures),
+            doc_write_failures=self.progress.doc_write_failures + len(failures),
+            errors=(*self.progress.errors, *failures)[-REMEMBERED_ERRORS:],
+        )
+
+    def _wait_after(self, error: Exception) -> None:
+        """Wait for the next attempt.
+
+        Raises:
+            SyncFailed: There is no use in one, or it was the last.
+        """
+        if not is_temporary(error):
+            raise self._failed(error) from error
+        self._attempts += 1
+        if self._retries is not None and self._attempts > self._retries:
+            raise self._failed(error) from error
+        self._set(state="retrying", error=said_of(error))
+        delay = min(FIRST_DELAY_S * 2 ** (self._attempts - 1), LONGEST_DELAY_S)
+        self._bell.clear()
+        if not self._bell.is_stopped:
+            self._bell.wait(delay)
+
+    def _failed(self, error: Exception) -> SyncFailed:
+        there = self._target if self.progress.direction == "push" else self._source
+        return error if isinstance(error, SyncFailed) else SyncFailed(there.name, said_of(error))
+
+    def _set(self, **changed: Any) -> None:
+        self.progress = replace(self.progress, **changed)
+        self._tell(self.progress)
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether another attempt may do better."""
+    if isinstance(error, CouchError):
+        return error.status in _TEMPORARY
+    return isinstance(error, DatabaseBusy) or _is_of_connection(error)
+
+
+def said_of(error: Exception) -> str:
+    """What is wrong, in words."""
+    if isinstance(error, CouchError):
+        return f"{error.error} ({error.status}): {error.reason}"
+    return str(error) or type(error).__name__
+
+
+def _is_of_connection(error: Exception) -> bool:
+    # Where httpx is not there, no error is of it.
+    return any(
+        kind.__module__.partition(".")[0] == "httpx" and kind.__name__ == "TransportError"
+        for kind in type(error).__mro__
+    )

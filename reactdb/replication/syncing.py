@@ -1,0 +1,236 @@
+"""`reactdb.sync`: a table and a database behind CouchDB's HTTP, brought to the same state.
+
+Once, in the caller's thread, or live, in one thread for each direction until it is stopped.
+
+Rule of this file: options, threads and their ends. What is sent is the replicator's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from reactdb.database import Database
+from reactdb.errors import InvalidOption, SyncFailed
+from reactdb.errors import shown as shown_value
+from reactdb.replication.local import LocalPeer
+from reactdb.replication.peers import Bell, Subset
+from reactdb.replication.remote import RemotePeer
+from reactdb.replication.replicator import Replicator, SyncProgress
+
+__all__ = ["Sync", "sync"]
+
+Direction = Literal["push", "pull"]
+
+
+class Sync:
+    """A synchronisation: one that is done, or that goes on until `stop()`, which leaving a `with` block calls, too.
+
+    Thread safety: any thread.
+    """
+
+    def __init__(
+        self, replicators: dict[Direction, Replicator], bells: list[Bell], close: Callable[[], None]
+    ) -> None:
+        self._replicators = replicators
+        self._bells = bells
+        self._close = close
+        self._threads: list[threading.Thread] = []
+        self._error: SyncFailed | None = None
+
+    @property
+    def push(self) -> SyncProgress | None:
+        """How far it got in sending; None where nothing is sent."""
+        return self._progress("push")
+
+    @property
+    def pull(self) -> SyncProgress | None:
+        """How far it got in fetching; None where nothing is fetched."""
+        return self._progress("pull")
+
+    def _progress(self, direction: Direction) -> SyncProgress | None:
+        found = self._replicators.get(direction)
+        return None if found is None else found.progress
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it goes on."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended: at most a few seconds. What was copied is in the checkpoints."""
+        for bell in self._bells:
+            bell.stop()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it ends, at most so many seconds: whether it has ended.
+
+        Raises:
+            SyncFailed: One of the directions could not go on; the other has been stopped.
+        """
+        for thread in self._threads:
+            thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self.is_running
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def run(self, *, live: bool, create: bool) -> None:
+        """Carry it out: with `live`, in threads of its own.
+
+        Raises:
+            SyncFailed: Not live, and it could not be carried out.
+        """
+        if not live:
+            try:
+                for replicator in self._replicators.values():
+                    replicator.run(live=False, create=create)
+            finally:
+                self._close()
+            return
+        for direction, replicator in self._replicators.items():
+            thread = threading.Thread(
+                target=self._run_live,
+                args=(replicator, create),
+                name=f"reactdb-sync-{direction}",
+                daemon=True,
+            )
+            self._threads.append(thread)
+        for thread in self._threads:
+            thread.start()
+
+    def _run_live(self, replicator: Replicator, create: bool) -> None:
+        try:
+            replicator.run(live=True, create=create)
+        except SyncFailed as error:
+            self._error = error
+            for bell in self._bells:
+                bell.stop()
+
+
+def sync(
+    db: Database,
+    table: str,
+    url: str,
+    *,
+    push: bool = True,
+    pull: bool = True,
+    live: bool = False,
+    create: bool = True,
+    selector: Mapping[str, Any] | None = None,
+    doc_ids: list[str] | None = None,
+    filter: str | None = None,
+    query_params: Mapping[str, str] | None = None,
+    batch_size: int = 100,
+    retries: int | None = 5,
+    auth: tuple[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    on_progress: Callable[[SyncProgress], object] | None = None,
+) -> Sync:
+    """Synchronise a table with a database behind CouchDB's HTTP: CouchDB, a PouchDB server, another reactdb.
+
+    Each side gets the revisions that it lacks, as they are; documents that were changed on both sides are in conflict on both,
+    with the same winner. It goes on from the last time with the same arguments.
+
+    Args:
+        table: Its name; one that is not there is made.
+        url: Of the other database, `http://user:password@host:5984/name`.
+        push, pull: Send to it; fetch from it. Fetching comes first.
+        live: Return at once, and go on in two threads until `stop()`.
+        create: Make the other database where it is not there.
+        selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
+            source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
+        batch_size: Changes that are compared, copied and acknowledged together.
+        retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
+            for ever, which is what live does.
+        auth: (user, password), where they are not in the URL.
+        on_progress: Called with a SyncProgress after each step, in the thread that made it.
+
+    Returns:
+        A Sync: with `push` and `pull`, how far each got.
+
+    Raises:
+        SyncFailed: It cannot be carried out; with `live`, `wait()` says so.
+        InvalidOption.
+    """
+    selection = _selection(selector, doc_ids, filter, query_params)
+    if not (push or pull):
+        raise InvalidOption("push or pull, or both: there is nothing to do")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    made = _made(
+        LocalPeer(db, table),
+        RemotePeer(url, auth=auth, headers=headers),
+        {"pull": pull, "push": push},
+        selection,
+        batch_size,
+        None if live else retries,
+        on_progress or _say_nothing,
+    )
+    made.run(live=live, create=create)
+    return made
+
+
+def _made(
+    here: LocalPeer,
+    there: RemotePeer,
+    wanted: dict[Direction, bool],
+    selection: Subset,
+    batch_size: int,
+    retries: int | None,
+    tell: Callable[[SyncProgress], object],
+) -> Sync:
+    bells = []
+    replicators: dict[Direction, Replicator] = {}
+    for direction in [direction for direction in wanted if wanted[direction]]:
+        source, target = (there, here) if direction == "pull" else (here, there)
+        bells.append(Bell())
+        replicators[direction] = Replicator(
+            source,
+            target,
+            selection,
+            bells[-1],
+            SyncProgress(direction),
+            batch_size=batch_size,
+            retries=retries,
+            tell=tell,
+            # Fetching comes first, and would not find what sending makes.
+            creates_source=direction == "pull" and wanted["push"],
+        )
+    return Sync(replicators, bells, there.close)
+
+
+def _say_nothing(progress: SyncProgress) -> None:
+    pass
+
+
+def _selection(
+    selector: Mapping[str, Any] | None,
+    doc_ids: list[str] | None,
+    filter: str | None,
+    query_params: Mapping[str, str] | None,
+) -> Subset:
+    if sum(one is not None for one in (selector, doc_ids, filter)) > 1:
+        raise InvalidOption("one of selector, doc_ids and filter says which documents, not several")
+    if selector is not None and not isinstance(selector, Mapping):
+        raise InvalidOption(f"selector is a dict, not {shown_value(selector)}")
+    if doc_ids is not None and not (
+        isinstance(doc_ids, list | tuple) and all(isinstance(id, str) for id in doc_ids)
+    ):
+        raise InvalidOption(f"doc_ids is a list of ids, not {shown_value(doc_ids)}")
+    if filter is not None and not isinstance(filter, str):
+        raise InvalidOption(f"filter is the name of a function, `design/filter`, not {shown_value(filter)}")
+    return Subset(selector, None if doc_ids is None else tuple(doc_ids), filter, dict(query_params or {}))

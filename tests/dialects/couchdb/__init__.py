@@ -1,0 +1,1 @@
+"""CouchDB's dialect."""

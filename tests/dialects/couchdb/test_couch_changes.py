@@ -1,0 +1,196 @@
+"""`_changes`: rows in commit order, one a document, from any position, live, and after compaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reactdb.database import Database
+from reactdb.dialects.couchdb.changes import ChangesRequest
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import SelectorFilter
+from reactdb.dialects.couchdb.mango import Selector
+
+
+def rows(notes: CouchDatabase, **options: Any) -> list[dict[str, Any]]:
+    return notes.changes(ChangesRequest(**options)).rows()
+
+
+def ids(notes: CouchDatabase, **options: Any) -> list[str]:
+    return [row["id"] for row in rows(notes, **options)]
+
+
+@pytest.fixture
+def filled(notes: CouchDatabase) -> CouchDatabase:
+    rev = notes.put({"_id": "alpha", "n": 1})["rev"]
+    notes.put({"_id": "beta", "n": 2})
+    notes.put({"_id": "alpha", "n": 3, "_rev": rev})
+    rev = notes.put({"_id": "gamma"})["rev"]
+    notes.delete("gamma", rev)
+    for rev in ("2-bbb", "2-aaa"):
+        notes.put(
+            {"_id": "conf", "_revisions": {"start": 2, "ids": [rev[2:], "x"]}, "r": rev}, new_edits=False
+        )
+    return notes
+
+
+def test_a_document_has_one_row_at_its_newest_change(filled: CouchDatabase) -> None:
+    found = rows(filled)
+    assert [row["id"] for row in found] == ["beta", "alpha", "gamma", "conf"]
+    assert list(found[0]) == ["seq", "id", "changes"]
+    assert found[2]["deleted"] is True
+    assert found[3]["changes"] == [{"rev": "2-bbb"}]
+    assert rows(filled, style="all_docs")[3]["changes"] == [{"rev": "2-bbb"}, {"rev": "2-aaa"}]
+    assert [row["id"] for row in rows(filled, since=found[1]["seq"])] == ["gamma", "conf"]
+    assert rows(filled, since="now") == []
+    assert ids(filled, descending=True, limit=2) == ["conf", "gamma"]
+    assert ids(filled, doc_ids=["gamma", "nope", "beta"]) == ["beta", "gamma"]
+    assert ids(filled, doc_ids=[]) == []
+
+
+def test_a_feed_says_where_it_stands(filled: CouchDatabase) -> None:
+    feed = filled.changes(ChangesRequest(limit=2))
+    first = feed.rows()
+    assert feed.last_seq == first[-1]["seq"]
+    assert feed.pending == 2
+    assert feed.is_finished
+    feed = filled.changes(ChangesRequest())
+    assert len(feed.rows(3)) == 3
+    assert len(feed.rows(3)) == 1
+    assert feed.rows(3) == []
+    assert feed.pending == 0
+    assert feed.last_seq == filled.info()["update_seq"]
+    down = filled.changes(ChangesRequest(descending=True, limit=3))
+    assert down.last_seq == filled.info()["update_seq"]
+    assert down.last_seq != (last := down.rows()[-1]["seq"])
+    assert down.last_seq == last
+    assert down.is_finished
+
+
+def test_documents_come_along(filled: CouchDatabase) -> None:
+    found = rows(filled, include_docs=True, conflicts=True)
+    assert found[1]["doc"] == {"_id": "alpha", "_rev": found[1]["changes"][0]["rev"], "n": 3}
+    assert found[2]["doc"]["_deleted"] is True
+    assert found[3]["doc"]["_conflicts"] == ["2-aaa"]
+
+
+def test_a_filter_sees_revisions_and_the_position_goes_past_what_it_rejects(filled: CouchDatabase) -> None:
+    class Passes:
+        def passes(self, document: dict[str, Any]) -> bool:
+            return document.get("r") == "2-aaa" or document.get("n") == 2
+
+    feed = filled.changes(ChangesRequest(filter=Passes(), style="all_docs"))
+    found = feed.rows()
+    assert [(row["id"], len(row["changes"])) for row in found] == [("beta", 1), ("conf", 1)]
+    assert found[1]["changes"] == [{"rev": "2-aaa"}]
+    assert ids(filled, filter=Passes()) == ["beta"]
+    assert feed.last_seq == filled.info()["update_seq"]
+
+
+def test_after_compaction_the_same_is_told(filled: CouchDatabase, db: Database) -> None:
+    before = rows(filled, style="all_docs", include_docs=True)
+    middle = before[0]["seq"]
+    filled.compact()
+    db.compact(0)
+    assert rows(filled, style="all_docs", include_docs=True) == before
+    assert [row["id"] for row in rows(filled, since=middle)] == [row["id"] for row in before[1:]]
+
+
+def test_a_position_of_another_history_is_refused(filled: CouchDatabase, couch: Couch) -> None:
+    for since in ("1", "x", "", "-1", "1-abc.def", "99999-" + rows(filled)[0]["seq"].partition("-")[2]):
+        with pytest.raises(CouchError) as caught:
+            rows(filled, since=since)
+        assert caught.value.reason == "Malformed sequence supplied in 'since' parameter."
+
+
+def test_a_token_of_the_native_database_is_a_position(filled: CouchDatabase, db: Database) -> None:
+    token = db.token
+    filled.put({"_id": "new"})
+    assert ids(filled, since=token) == ["new"]
+
+
+def test_seqs_are_left_out_between_intervals(filled: CouchDatabase) -> None:
+    assert [row["seq"] is None for row in rows(filled, seq_interval=2)] == [False, True, False, True]
+
+
+def test_a_live_feed_is_woken_once_until_it_is_read(notes: CouchDatabase, db: Database) -> None:
+    feed = notes.changes(ChangesRequest(since="now"))
+    woken: list[int] = []
+    feed.on_ready(lambda: woken.append(1))
+    assert woken == []
+    notes.put({"_id": "a"})
+    notes.put({"_id": "b"})
+    assert len(woken) == 1
+    assert [row["id"] for row in feed.rows()] == ["a", "b"]
+    db.table("notes").get("a").delete()
+    assert len(woken) == 2
+    assert feed.rows()[0]["deleted"] is True
+    notes.put_local({"_id": "_local/x"})
+    assert len(woken) == 2
+    notes.put({"_id": "b", "_rev": "1-000"}, new_edits=False)
+    assert len(woken) == 3
+    feed.close()
+    notes.put({"_id": "c"})
+    assert len(woken) == 3
+
+
+def test_a_feed_of_some_documents_is_woken_for_these(notes: CouchDatabase) -> None:
+    feed = notes.changes(ChangesRequest(since="now", doc_ids=["b"]))
+    woken: list[int] = []
+    feed.on_ready(lambda: woken.append(1))
+    notes.put({"_id": "a"})
+    assert woken == []
+    notes.put({"_id": "b"})
+    assert woken == [1]
+    assert [row["id"] for row in feed.rows()] == ["b"]
+    feed.close()
+
+
+def test_a_feed_ends_with_its_database(notes: CouchDatabase, couch: Couch) -> None:
+    feed = notes.changes(ChangesRequest(since="now"))
+    woken: list[int] = []
+    feed.on_ready(lambda: woken.append(1))
+    couch.drop("notes")
+    assert woken == [1]
+    assert feed.rows() == []
+    assert feed.is_finished
+
+
+def woken_by(notes: CouchDatabase, **options: Any) -> list[int]:
+    """What is appended to whenever a feed that waits is woken; it reads at once."""
+    feed = notes.changes(ChangesRequest(since="now", **options))
+    woken: list[int] = []
+    feed.on_ready(lambda: woken.append(len(feed.rows())))
+    return woken
+
+
+def test_thousands_who_wait_for_other_documents_are_not_woken(notes: CouchDatabase, db: Database) -> None:
+    others = [woken_by(notes, doc_ids=[f"k{number}"]) for number in range(1000)]
+    others += [
+        woken_by(notes, filter=SelectorFilter(Selector({"room": number, "on": True})))
+        for number in range(1000)
+    ]
+    mine = woken_by(notes, filter=SelectorFilter(Selector({"a.b": "x"})))
+    notes.put({"_id": "a", "a": {"b": "x"}, "room": 1.5})
+    db.table("notes").insert({"_id": "b", "a": {"b": "y"}, "room": True})
+    notes.put({"_id": "c", "_deleted": True, "a": {"b": "x"}})
+    assert mine == [1, 1]
+    assert not any(others)
+    notes.put({"_id": "d", "room": 5.0})
+    assert [number for number, woken in enumerate(others) if woken] == [1005]
+
+
+def test_a_new_losing_branch_wakes_who_waits_for_the_winner(notes: CouchDatabase) -> None:
+    graft = {"_id": "a", "_revisions": {"start": 2, "ids": ["b", "a"]}, "t": "x"}
+    notes.put(graft, new_edits=False)
+    woken = woken_by(notes, filter=SelectorFilter(Selector({"t": "x"})))
+    notes.put({"_id": "a", "_rev": "1-z", "t": "y"}, new_edits=False)
+    assert woken == [1]
+
+
+def test_a_selector_projects_what_comes_along(filled: CouchDatabase) -> None:
+    found = rows(filled, filter=SelectorFilter(Selector({"n": 3}), ["_id", "n"]), include_docs=True)
+    assert [row["doc"] for row in found] == [{"_id": "alpha", "n": 3}]

@@ -1,0 +1,1 @@
+"""Synchronisation with databases behind CouchDB's HTTP."""

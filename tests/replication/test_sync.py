@@ -1,0 +1,492 @@
+"""`reactdb.sync` against another reactdb, over HTTP: what both have afterwards, what is sent, and what survives a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import reactdb
+from reactdb import cli
+from reactdb.database import Database
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.replication import remote
+from reactdb.replication.replicator import SyncProgress
+from reactdb.servers.users import Credentials
+from tests.support.processes import ROOT
+
+http = pytest.importorskip("reactdb.servers.http")
+pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
+
+
+@contextmanager
+def served(db: Database, **options: Any) -> Iterator[str]:
+    with http.serve_in_thread(db, **options) as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def here() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as db:
+        yield db
+
+
+@pytest.fixture
+def there() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as db:
+        yield db
+
+
+@pytest.fixture
+def url(there: Database) -> Iterator[str]:
+    with served(there) as url:
+        yield f"{url}/notes"
+
+
+def notes(db: Database) -> CouchDatabase:
+    return Couch(db).open("notes")
+
+
+def created(db: Database) -> CouchDatabase:
+    return Couch(db).create("notes")
+
+
+def state(db: Database) -> dict[str, Any]:
+    """All that a database has: the leaves of each document, with their ancestors and the bytes of their attachments."""
+    database = notes(db)
+    ids = {row["id"] for row in database.all_docs()["rows"]}
+    feed = database.changes(changes_of_all())
+    ids |= {row["id"] for row in feed.rows(1_000)}
+    feed.close()
+    return {id: database.open_revs(id, "all", revs=True, attachments=True) for id in sorted(ids)}
+
+
+def changes_of_all() -> Any:
+    from reactdb.dialects.couchdb.changes import ChangesRequest
+
+    return ChangesRequest(style="all_docs")
+
+
+@contextmanager
+def serving(path: Path, port: int) -> Iterator[int]:
+    """`reactdb serve` in another process, which is killed in the end."""
+    words = [sys.executable, "-m", "reactdb.cli", "serve", str(path), "--couchdb", "--http-port", str(port)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.search(r":(\d+)", line)
+        assert found is not None, line
+        yield int(found[1])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+class Told:
+    """Progress as it was told, to wait for."""
+
+    def __init__(self) -> None:
+        self.all: list[SyncProgress] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, progress: SyncProgress) -> None:
+        with self._changed:
+            self.all.append(progress)
+            self._changed.notify_all()
+
+    def wait_for(self, holds: Callable[[SyncProgress], bool], timeout: float = 20.0) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: any(map(holds, self.all)), timeout), self.all[-5:]
+
+
+def is_waiting(direction: str) -> Callable[[SyncProgress], bool]:
+    return lambda progress: progress.direction == direction and progress.state == "waiting"
+
+
+class TestOnce:
+    def test_both_have_all_that_either_had(self, here, there, url):
+        here.table_create("notes", primary_key="_id").insert([{"_id": f"h{number}"} for number in range(3)])
+        there.table_create("notes", primary_key="_id").insert([{"_id": f"t{number}"} for number in range(4)])
+
+        done = reactdb.sync(here, "notes", url)
+
+        assert state(here) == state(there)
+        assert 7 == len(state(here))
+        assert ("complete", 4, 4, 0) == (
+            done.pull.state,
+            done.pull.docs_read,
+            done.pull.docs_written,
+            done.pull.doc_write_failures,
+        )
+        assert ("complete", 3, 3) == (done.push.state, done.push.docs_read, done.push.docs_written)
+        assert not done.is_running
+        assert done.wait()
+
+    def test_a_second_time_goes_on_where_the_first_ended(self, here, there, url):
+        created(here).bulk_docs([{"_id": str(number)} for number in range(10)])
+        reactdb.sync(here, "notes", url)
+        notes(here).put({"_id": "new"})
+
+        done = reactdb.sync(here, "notes", url)
+
+        assert 1 == done.push.docs_read
+        assert 0 == done.pull.docs_read
+        assert state(here) == state(there)
+
+    def test_one_direction_only(self, here, there, url):
+        created(here).put({"_id": "h"})
+        created(there).put({"_id": "t"})
+
+        done = reactdb.sync(here, "notes", url, pull=False)
+        assert done.pull is None
+        assert ["h"] == [*state(here)]
+        assert ["h", "t"] == [*state(there)]
+
+        done = reactdb.sync(here, "notes", url, push=False)
+        assert done.push is None
+        assert state(here) == state(there)
+
+    def test_what_was_changed_on_both_sides_is_in_conflict_with_one_winner(self, here, there, url):
+        created(here).put({"_id": "a", "n": 0})
+        reactdb.sync(here, "notes", url)
+        for db, text in ((here, "here"), (there, "there")):
+            rev = notes(db).get("a")["_rev"]
+            notes(db).put({"_id": "a", "n": text, "_rev": rev})
+
+        reactdb.sync(here, "notes", url)
+
+        assert state(here) == state(there)
+        assert 1 == len(notes(here).get("a", conflicts=True)["_conflicts"])
+        assert here.table("notes").get("a").run() == there.table("notes").get("a").run()
+
+    def test_deletions_and_histories_go_over(self, here, there, url):
+        database = created(here)
+        rev = database.put({"_id": "a"})["rev"]
+        for number in range(20):
+            rev = database.put({"_id": "a", "n": number, "_rev": rev})["rev"]
+        database.delete("a", rev)
+
+        reactdb.sync(here, "notes", url)
+
+        (leaf,) = state(there)["a"]
+        assert (True, 22) == (leaf["ok"]["_deleted"], leaf["ok"]["_revisions"]["start"])
+        assert 22 == len(leaf["ok"]["_revisions"]["ids"])
+        assert state(here) == state(there)
+
+    @pytest.mark.parametrize("size", [0, 5, remote.INLINE_BYTES + 1])
+    def test_attachments_go_both_ways(self, here, there, url, size):
+        data = os.urandom(size)
+        for db, id in ((here, "h"), (there, "ünï/code")):
+            created(db).put({"_id": id})
+            rev = notes(db).get(id)["_rev"]
+            notes(db).put_attachment(id, "dir/ä b.bin", data, "application/x-thing", rev)
+
+        done = reactdb.sync(here, "notes", url)
+
+        assert (0, 0) == (done.pull.doc_write_failures, done.push.doc_write_failures)
+        assert state(here) == state(there)
+        for id in ("h", "ünï/code"):
+            for db in (here, there):
+                stub, opened = notes(db).attachment(id, "dir/ä b.bin")
+                with opened() as file:
+                    assert data == file.read()
+                assert ("application/x-thing", size) == (stub["content_type"], stub["length"])
+
+    def test_an_attachment_that_is_there_is_not_sent_again(self, here, there, url, monkeypatch):
+        rev = created(here).put({"_id": "a"})["rev"]
+        rev = notes(here).put_attachment("a", "f", b"12345", "text/plain", rev)["rev"]
+        reactdb.sync(here, "notes", url)
+        here.table("notes").get("a").update({"n": 1})
+        there.table("notes").insert({"_id": "b"})
+        opened: list[Any] = []
+        whole = remote.RemotePeer._pieces
+        monkeypatch.setattr(remote.RemotePeer, "_pieces", lambda *args: opened.append(args) or whole(*args))
+
+        reactdb.sync(here, "notes", url)
+        there.table("notes").get("a").update({"n": 2})
+        reactdb.sync(here, "notes", url)
+
+        assert [] == opened
+        assert state(here) == state(there)
+        assert b"12345" == notes(there).attachment("a", "f")[1]().read()
+
+    def test_documents_of_other_types_and_keys_come_back_as_they_were(self, here, there, url):
+        from decimal import Decimal
+
+        table = here.table_create("notes")
+        table.insert([{"id": 5, "price": Decimal("1.10")}, {"id": "x", "_private": b"bytes"}])
+
+        reactdb.sync(here, "notes", url)
+        with reactdb.connect(":memory:") as third:
+            reactdb.sync(third, "notes", url)
+            found = {row["_id"]: row for row in third.table("notes")}
+
+        assert Decimal("1.10") == found[5]["price"]
+        assert b"bytes" == found["x"]["_private"]
+
+    def test_more_than_a_batch(self, here, there, url):
+        created(there).bulk_docs([{"_id": f"{number:04}", "text": "x" * 100} for number in range(450)])
+        told = Told()
+
+        done = reactdb.sync(here, "notes", url, batch_size=100, on_progress=told)
+
+        assert 450 == done.pull.docs_written
+        assert [100, 200, 300, 400, 450] == sorted(
+            {progress.docs_written for progress in told.all if progress.direction == "pull"} - {0}
+        )
+        assert state(here) == state(there)
+
+    def test_a_database_that_is_not_there_is_made_or_refused(self, here, there, url):
+        created(here).put({"_id": "a"})
+
+        with pytest.raises(reactdb.SyncFailed, match="Database does not exist"):
+            reactdb.sync(here, "notes", url, create=False)
+        reactdb.sync(here, "notes", url)
+
+        assert ["notes"] == there.table_list()
+
+
+class TestSubsets:
+    def test_of_a_selector(self, here, there, url):
+        created(there).bulk_docs([{"_id": str(number), "even": number % 2 == 0} for number in range(6)])
+        created(here).bulk_docs([{"_id": "a", "even": True}, {"_id": "b"}])
+
+        reactdb.sync(here, "notes", url, selector={"even": True})
+
+        assert ["0", "2", "4", "a", "b"] == [*state(here)]
+        assert ["0", "1", "2", "3", "4", "5", "a"] == [*state(there)]
+
+    def test_of_ids(self, here, there, url):
+        created(there).bulk_docs([{"_id": str(number)} for number in range(6)])
+
+        reactdb.sync(here, "notes", url, doc_ids=["1", "3", "none"])
+
+        assert ["1", "3"] == [*state(here)]
+
+    def test_of_a_function_of_the_source(self, here, there, url):
+        pytest.importorskip("quickjs")
+        design = {"_id": "_design/d", "filters": {"f": "function(doc, req) { return doc.n == req.query.n; }"}}
+        created(there).bulk_docs([design, {"_id": "a", "n": 1}, {"_id": "b", "n": 2}])
+
+        reactdb.sync(here, "notes", url, push=False, filter="d/f", query_params={"n": "2"})
+
+        assert ["b"] == [*state(here)]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"selector": {}, "doc_ids": []},
+            {"selector": 5},
+            {"doc_ids": "a"},
+            {"filter": 5},
+            {"push": False, "pull": False},
+            {"batch_size": 0},
+        ],
+    )
+    def test_options_that_mean_nothing(self, here, url, options):
+        with pytest.raises(reactdb.InvalidOption):
+            reactdb.sync(here, "notes", url, **options)
+
+
+class TestLive:
+    def test_changes_go_both_ways_until_it_is_stopped(self, here, there, url):
+        created(here)
+        told = Told()
+        with reactdb.sync(here, "notes", url, live=True, on_progress=told) as live:
+            told.wait_for(is_waiting("pull"))
+            there.table("notes").insert({"_id": "t"})
+            told.wait_for(lambda progress: progress.direction == "pull" and progress.docs_written == 1)
+            here.table("notes").insert({"_id": "h"})
+            told.wait_for(lambda progress: progress.direction == "push" and progress.docs_written == 1)
+            assert live.is_running
+            assert not live.wait(0)
+
+        assert not live.is_running
+        assert ("stopped", "stopped") == (live.push.state, live.pull.state)
+        assert state(here) == state(there)
+
+    @pytest.mark.slow
+    def test_it_goes_on_when_the_server_was_killed_and_is_back(self, here, tmp_path, monkeypatch):
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.05)
+        created(here)
+        told = Told()
+        path = tmp_path / "there.db"
+        with reactdb.connect(path) as there:
+            created(there)
+            with serving(path, 0) as port:
+                live = reactdb.sync(
+                    here, "notes", f"http://127.0.0.1:{port}/notes", live=True, on_progress=told
+                )
+                told.wait_for(is_waiting("pull"))
+                told.wait_for(is_waiting("push"))
+            with live:
+                here.table("notes").insert({"_id": "while it was away"})
+                told.wait_for(lambda progress: progress.direction == "push" and progress.state == "retrying")
+                with serving(path, port):
+                    told.wait_for(
+                        lambda progress: progress.direction == "push" and progress.docs_written == 1
+                    )
+                    there.table("notes").insert({"_id": "back"})
+                    told.wait_for(
+                        lambda progress: progress.direction == "pull" and progress.docs_written == 1
+                    )
+                    live.stop()
+
+            assert state(here) == state(there)
+
+    def test_what_cannot_go_on_says_so(self, here, there, url):
+        created(here)
+        live = reactdb.sync(here, "notes", url, live=True, create=False)
+
+        with (
+            live,
+            pytest.raises(
+                reactdb.SyncFailed, match=r"no synchronisation with http://127.*Database does not exist"
+            ),
+        ):
+            live.wait(20)
+
+
+class TestFailures:
+    def test_nobody_is_there(self, here, monkeypatch):
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        told = Told()
+
+        with pytest.raises(
+            reactdb.SyncFailed, match=r"^no synchronisation with http://127.0.0.1:1/notes: "
+        ) as caught:
+            reactdb.sync(here, "notes", "http://me:secret@127.0.0.1:1/notes", retries=3, on_progress=told)
+
+        assert "secret" not in str(caught.value)
+        assert 3 == sum(progress.state == "retrying" for progress in told.all)
+        assert "failed" == told.all[-1].state
+
+    @pytest.mark.parametrize("url", ["notes", "ftp://localhost/notes", "http://localhost", "http:///notes"])
+    def test_what_is_no_url(self, here, url):
+        with pytest.raises(reactdb.InvalidOption, match="a database's URL is like"):
+            reactdb.sync(here, "notes", url)
+
+    def test_without_httpx_the_extra_is_named(self, here, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "httpx", None)
+
+        with pytest.raises(reactdb.SyncFailed, match=r"reactdb\[sync\]"):
+            reactdb.sync(here, "notes", "http://localhost/notes")
+
+    def test_a_batch_that_fails_is_copied_again_and_nothing_twice(self, here, there, url, monkeypatch):
+        created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        whole = remote.RemotePeer._documents
+        calls: list[int] = []
+
+        def failing(*args: Any) -> Any:
+            calls.append(1)
+            if len(calls) in (2, 3):
+                raise httpx.ReadError("broken")
+            return whole(*args)
+
+        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+
+        done = reactdb.sync(here, "notes", url, push=False)
+
+        assert (250, 250, 5) == (done.pull.docs_read, done.pull.docs_written, len(calls))
+        assert state(here) == state(there)
+
+    def test_one_that_was_broken_off_goes_on_from_its_checkpoint(self, here, there, url, monkeypatch):
+        created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
+        whole = remote.RemotePeer._documents
+        calls: list[int] = []
+
+        def failing(*args: Any) -> Any:
+            calls.append(1)
+            if len(calls) == 3:
+                raise httpx.ReadError("broken")
+            return whole(*args)
+
+        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        with pytest.raises(reactdb.SyncFailed):
+            reactdb.sync(here, "notes", url, push=False, retries=0)
+
+        done = reactdb.sync(here, "notes", url, push=False)
+
+        assert 50 == done.pull.docs_read
+        assert state(here) == state(there)
+
+    def test_a_side_that_was_replaced_is_compared_from_the_start(self, here, there, url):
+        created(here).bulk_docs([{"_id": "a"}, {"_id": "b"}])
+        reactdb.sync(here, "notes", url)
+        Couch(there).drop("notes")
+
+        done = reactdb.sync(here, "notes", url)
+
+        assert 2 == done.push.docs_read
+        assert state(here) == state(there)
+
+    def test_a_name_and_a_password(self, here, there):
+        created(there).put({"_id": "a"})
+        with served(there, credentials=Credentials("ann", "s3cret/ä")) as url:
+            with pytest.raises(reactdb.SyncFailed, match="unauthorized"):
+                reactdb.sync(here, "notes", f"{url}/notes")
+            reactdb.sync(here, "notes", f"{url}/notes", auth=("ann", "s3cret/ä"))
+            here.table("notes").insert({"_id": "b"})
+            reactdb.sync(here, "notes", url.replace("//", "//ann:s3cret%2F%C3%A4@") + "/notes")
+
+        assert state(here) == state(there)
+
+
+class TestTheCommand:
+    def run(self, *words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli.main, ["sync", *words], prog_name="reactdb")
+        return result.exit_code, result.output
+
+    def test_once(self, there, url, tmp_path):
+        created(there).bulk_docs([{"_id": "a", "n": 1}, {"_id": "b", "n": 2}])
+        place = f"{tmp_path / 'here.db'}/notes"
+
+        assert (0, "pull: 2 revisions fetched\npush: 0 revisions sent\n") == self.run(place, url)
+        with reactdb.connect(tmp_path / "here.db") as here:
+            here.table("notes").insert({"_id": "c"})
+            assert (0, "push: 1 revision sent\n") == self.run(place, url, "--push")
+            assert state(here) == state(there)
+
+    def test_a_selector_or_a_function(self, there, url, tmp_path):
+        created(there).bulk_docs([{"_id": "a", "n": 1}, {"_id": "b", "n": 2}])
+        place = f"{tmp_path / 'here.db'}/notes"
+
+        assert (0, "pull: 1 revision fetched\n") == self.run(
+            place, url, "--pull", "--filter", '{"n": {"$gt": 1}}'
+        )
+        code, output = self.run(place, url, "--pull", "--filter", "none/f")
+        assert 1 == code
+        assert "reactdb: no synchronisation with" in output
+        assert "not_found (404): missing" in output
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["notes.db", "http://localhost/x"],
+            ["a/b", "http://localhost/x", "--filter", "{x"],
+            ["a/b", "localhost"],
+        ],
+    )
+    def test_mistakes(self, words, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "a").touch()
+
+        code, output = self.run(*words)
+
+        assert code in (1, 2)
+        assert output.startswith("reactdb: ")
