@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "a new index has no sums",
         "store/transaction.py",
-        "            sums.add_index(index.id)\n            move_entries(sums.indexes, (), entries)\n",
+        "            sums.add_index(index.id)\n            add_entries(sums.indexes, entries)\n",
         "            sums.add_index(index.id)\n",
         ("tests/store/test_sums.py",),
     ),
@@ -1135,6 +1135,24 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "what is set aside is set aside again, for ever",
+        "set_aside.py",
+        '    if change["table"] != SET_ASIDE:\n',
+        "    if True:\n",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_consumer_of_what_is_set_aside_is_given_it_and_does_not_feed_on_its_own_failures",
+        ),
+    ),
+    Mutant(
+        "a consumer of all tables is given what was set aside",
+        "partitions.py",
+        "if self._is_of_all and change.table == SET_ASIDE:",
+        "if False:",
+        (
+            "tests/surface/test_consumers.py::TestFailures::test_a_consumer_of_all_tables_that_fails_on_everything_does_not_feed_on_what_it_sets_aside",
+        ),
+    ),
+    Mutant(
         "history that a consumer has still to read is removed",
         "store/retention.py",
         "        return target if behind is None else min(target, behind[0])",
@@ -1235,6 +1253,37 @@ MUTANTS = [
         " or piece_checksum(piece, data) != checksum:",
         ":",
         ("tests/cli/test_cli_doctor.py",),
+    ),
+    Mutant(
+        "a blob is not compared with its digest",
+        "store/blobs.py",
+        "    if digest != stored.digest:",
+        "    if False:",
+        ("tests/surface/test_blobs.py::test_other_bytes_under_a_right_checksum_are_not_the_blob",),
+    ),
+    Mutant(
+        "a blob that documents refer to is removed when it is old",
+        "store/blobs.py",
+        (
+            ' used = 0 AND time < ?1 AND (digest IS NOT NULL OR time < ?2)"\n'
+            '    " AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = blobs.id)'
+        ),
+        " time < ?1 AND (digest IS NOT NULL OR time < ?2)",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "removal goes through all tombstones of a table",
+        "store/retention.py",
+        '            "DELETE FROM graves WHERE table_id = ? AND key = ? AND seq = ?",',
+        '            "DELETE FROM graves WHERE table_id = ? AND +key = ? AND seq = ?",',
+        ("tests/store/test_retention_auto.py::TestSteps",),
+    ),
+    Mutant(
+        "a commit waits for removal and a checkpoint",
+        "store/retention.py",
+        "        if not is_in_commit:\n",
+        "        if True:\n",
+        ("tests/store/test_retention_auto.py::TestSteps",),
     ),
     Mutant(
         "a dropped table keeps its blobs",
@@ -1478,5 +1527,87 @@ MUTANTS = [
         "                        self._is_told = False\n                        wait_s",
         "                        wait_s",
         ("tests/feeds/test_feeds_readers.py::test_a_reader_calls_once_until_everything_was_polled",),
+    ),
+    # ----- CouchDB's revisions
+    Mutant(
+        "a deleted leaf wins over one that is alive",
+        "dialects/couchdb/trees.py",
+        "    return not is_deleted, rev.generation, rev.hash.encode()",
+        "    return is_deleted, rev.generation, rev.hash.encode()",
+        ("tests/laws/test_laws_couchdb_trees.py",),
+    ),
+    Mutant(
+        "a leaf that became an ancestor stays a leaf",
+        "dialects/couchdb/trees.py",
+        "other is not leaf and other.path.has(leaf.path.rev)",
+        "False",
+        ("tests/laws/test_laws_couchdb_trees.py",),
+    ),
+    Mutant(
+        "what another path tells of ancestors is not taken over",
+        "dialects/couchdb/trees.py",
+        "        path = path.deepened(leaf.path)\n",
+        "        pass\n",
+        ("tests/laws/test_laws_couchdb_trees.py",),
+    ),
+    Mutant(
+        "a revision that began a path of its own is added once more",
+        "dialects/couchdb/states.py",
+        "before.lineage.oldest <= path.oldest and not is_joining:",
+        "before.lineage.oldest <= path.oldest:",
+        ("tests/laws/test_laws_couchdb.py",),
+    ),
+    Mutant(
+        "a chunk of ancestors that has more is written over by one that has less",
+        "dialects/couchdb/states.py",
+        "            if known is None or (",
+        "            if True or (",
+        (
+            "tests/dialects/couchdb/test_couch_documents.py::test_a_shared_chunk_keeps_what_another_leaf_needs",
+        ),
+    ),
+    Mutant(
+        "the chunk that an edit leaves behind is not written",
+        "dialects/couchdb/revisions.py",
+        "    return Lineage(lineage.start + 1, (hash,), lineage.ids[0], lineage.oldest), left",
+        "    return Lineage(lineage.start + 1, (hash,), lineage.ids[0], lineage.oldest), None",
+        ("tests/dialects/couchdb/test_couch_documents.py::test_a_long_history_is_kept_in_chunks",),
+    ),
+    Mutant(
+        "a native deletion lets a conflict take its place",
+        "dialects/couchdb/revisions.py",
+        "        for leaf in [leaf for leaf in leaves.values() if not leaf.is_deleted]:",
+        "        for leaf in []:",
+        ("tests/dialects/couchdb/test_couch_documents.py::test_native_writes_are_edits_of_the_winner",),
+    ),
+    Mutant(
+        "a tombstone is quoted as the parent of an edit",
+        "dialects/couchdb/states.py",
+        "leaf.lineage.rev == parent and not leaf.is_deleted",
+        "leaf.lineage.rev == parent",
+        (
+            "tests/dialects/couchdb/test_couch_documents.py::test_a_document_is_written_read_changed_and_deleted",
+        ),
+    ),
+    Mutant(
+        "a document has a row for each of its tables",
+        "dialects/couchdb/changes.py",
+        "            if state is not None and state.seq == change.seq:",
+        "            if state is not None:",
+        ("tests/laws/test_laws_couchdb.py",),
+    ),
+    Mutant(
+        "a feed is not woken again after it was read",
+        "dialects/couchdb/changes.py",
+        "        with self._lock:\n            self._is_told = False\n        found",
+        "        found",
+        ("tests/dialects/couchdb/test_couch_changes.py::test_a_live_feed_is_woken_once_until_it_is_read",),
+    ),
+    Mutant(
+        "the newest entries below the low-water mark are passed over",
+        "store/newest.py",
+        "    if marked > since and (not reverse",
+        "    if False and (not reverse",
+        ("tests/store/test_newest.py",),
     ),
 ]
