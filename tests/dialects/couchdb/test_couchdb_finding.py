@@ -337,6 +337,8 @@ class TestWithAnIndex:
         db.table("notes").index_create("v")
 
         assert ids == found(notes, {"v": selector})
+        index(notes, "v")
+        assert ids == sorted(found(notes, {"v": selector}))
 
     def test_one_with_a_selector_of_its_own_is_used_where_it_is_named(self, people):
         finding.create_index(
