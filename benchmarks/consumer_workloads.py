@@ -1,7 +1,7 @@
-"""The workloads of durable consumers: what it costs to be given a log in batches that are acknowledged.
+"""The workloads of durable consumers: what it costs to be given a log in batches that are acknowledged, and to ask in vain.
 
-Beside each figure stands "bare": the CPU time of reading the same changes with `db.log(table=...)`, with key and both documents,
-and having as many in hand at a time.
+Beside each figure of W14 stands "bare": the CPU time of reading the same changes with `db.log(table=...)`, with key and both
+documents, and having as many in hand at a time.
 
 Rule of this file: as in `workloads`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.documents import key_of
 from benchmarks.harness import Bench, Figures, Stopwatch, expect
 from benchmarks.peers import NotOffered, Store
-from benchmarks.workloads import TABLE, made, workload
+from benchmarks.workloads import TABLE, made, table_of, workload
 
 BATCH = 500
 """Changes in a batch."""
@@ -45,6 +45,30 @@ def consume_into_a_table(bench: Bench) -> Figures:
     Answers: what does a pipeline inside the file cost that does everything exactly once? Expect the writes (W1) to be most of it.
     """
     return given(bench, is_written=True)
+
+
+@workload("W15", "µs per poll")
+def idle_polls(bench: Bench) -> Figures:
+    """Ask 1,000,000 times whether a table of 100,000 documents has changed, by its newest seq; it has not.
+
+    Answers: what does an answer "304 Not Modified" cost? Expect one look-up in a transaction that only reads. Beside it stands
+    "bare": the CPU time of reading the log of the table from there on, where there is nothing.
+    """
+    if bench.peer.name != "reactdb":
+        raise NotOffered
+    polls, watch, log = bench.count(1_000_000), Stopwatch(), Stopwatch()
+    with bench.filled("table", table_of(TABLE)) as store:
+        database: Any = store.database  # type: ignore[attr-defined]
+        session, seen, asked = database.session, database.seq, 0
+        with watch:
+            for _ in range(polls):
+                asked += session.newest_seq("players") == seen
+        expect(polls, asked)
+        few = max(1, polls // 100)
+        with log:
+            for _ in range(few):
+                expect([], list(database.log(since=seen, table="players")))
+    return watch.per(polls) | {"bare": log.per(few)["cpu"]}
 
 
 def given(bench: Bench, *, is_written: bool = False, partitions: int = 1) -> Figures:

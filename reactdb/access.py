@@ -157,13 +157,20 @@ class Access(Value):
 
     def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
         """Read in primary key order, one page at a time."""
+        for _, bodies in self._key_pages(snapshot, limit):
+            spend_bytes(sum(map(len, bodies)))
+            yield from codec.decode_many(bodies)
+
+    def _key_pages(
+        self, snapshot: Snapshot, limit: int | None
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+        """The keys and the encoded documents, in primary key order."""
         start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
         tally = Tally() if self.is_whole_table else None
         while True:
             keys, bodies = snapshot.page(self.table, start, stop, reverse, size, tally)
-            spend_bytes(sum(map(len, bodies)))
-            yield from codec.decode_many(bodies)
+            yield keys, bodies
             if len(keys) < size or size == limit:
                 return
             if reverse:
@@ -211,7 +218,8 @@ class Access(Value):
         keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])
         keys = keys[bisect_left(keys, scan.range.start) :]
         if len(keys) > FEW_FOUND and len(keys) * 2 > snapshot.count(self.table):
-            yield from scan.places(snapshot)
+            for page in scan._key_pages(snapshot, None):
+                yield from map(Row, *page)
         else:
             yield from snapshot.pick(self.table, keys)
 

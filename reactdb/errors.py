@@ -80,6 +80,14 @@ def type_in_words(value: object) -> str:
     return f"of type {name}"
 
 
+def function_in_words(function: object) -> str:
+    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so their lines
+    tell them apart."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
+    code = getattr(function, "__code__", None)
+    return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
+
+
 class ReactDBError(Exception):
     """Anything that reactdb raises on purpose."""
 

@@ -31,6 +31,7 @@ from reactdb.feeds.views.source import KeySource, Source
 from reactdb.feeds.views.window import WindowView
 from reactdb.query import Aggregate, Group, Query
 from reactdb.session import PastSession
+from reactdb.store.walk import pages
 from reactdb.values import codec, collation
 
 Keyed = tuple[bytes, bytes | None]
@@ -136,7 +137,8 @@ class KeyedRows:
     def initial(self, reader: LogReader, past: PastSession) -> Iterator[Sequence[Keyed]]:
         source = self._view.source
         if isinstance(self._view, SelectView) and isinstance(source, Source):
-            if source.is_walked and source.index is None:
+            if source.index is None and source.keys is None:
+                # Also where an index would lead to few of them: those that it leads to could be many.
                 yield from self._walked(source, past)
             else:
                 with past.read() as snapshot:
@@ -152,7 +154,15 @@ class KeyedRows:
         after: Any = None
         while True:
             with past.read() as snapshot:
-                found = source.walk(snapshot, after)
+                found = pages(
+                    snapshot,
+                    source.table,
+                    None,
+                    source.start,
+                    source.stop,
+                    reverse=source.is_reversed,
+                    after=after,
+                )
                 page = next(found, None)
                 found.close()  # type: ignore[attr-defined]
             if page is None:

@@ -45,7 +45,20 @@ def set_aside(
     error: str,
     attempts: int,
 ) -> Lease:
-    """Put a change into the table SET_ASIDE, and move the lease past it, to `until`, in this transaction. Returns: the lease."""
+    """Put a change into the table SET_ASIDE, and move the lease past it, to `until`, in this transaction. Returns: the lease.
+
+    A change of that table itself is there already: a further document about it would fail next, and so on for ever.
+    """
+    if change["table"] != SET_ASIDE:
+        _put(session, transaction, lease, change, error, attempts)
+    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
+    write_lease(transaction, after)
+    return after
+
+
+def _put(
+    session: Session, transaction: WriteTransaction, lease: Lease, change: Event, error: str, attempts: int
+) -> None:
     if SET_ASIDE not in transaction.catalogue.live:
         transaction.create_table(SET_ASIDE, "id")
     document = {
@@ -69,6 +82,3 @@ def set_aside(
         # Both documents together are too large for one, or a mapping made of them what no document can hold, such as a blob that
         # is not in the file. They are in the log.
         table.insert(document | {"old_val": None, "new_val": None}, conflict="replace")
-    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
-    write_lease(transaction, after)
-    return after

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from reactdb.errors import IncompatibleFormat, QueryError, UsageError
+from reactdb.errors import IncompatibleFormat, QueryError, UsageError, function_in_words
 from reactdb.values.extension_types import not_registered
 
 Evaluate = Callable[..., Any]
@@ -178,9 +178,10 @@ def operation(
                 f"operation `{name}` of {module} needs a word of its own and a dot before its name"
             )
         known = dict.get(OPERATIONS, name)
+        place = function_in_words(function)
         # Known already from the same place if its import was interrupted by Ctrl-C and has begun again.
-        if known is not None and _place(known.function) != _place(function):
-            raise UsageError(f"operation `{name}` is both {_place(known.function)} and {_place(function)}")
+        if known is not None and function_in_words(known.function) != place:
+            raise UsageError(f"operation `{name}` is both {function_in_words(known.function)} and {place}")
         OPERATIONS[name] = Operation(
             name,
             function,
@@ -196,10 +197,6 @@ def operation(
         return function
 
     return register
-
-
-def _place(function: Evaluate) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
 
 
 def find(name: str) -> Operation:

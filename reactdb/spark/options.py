@@ -195,7 +195,8 @@ class _Imported(tuple[str, ...]):
         return _Imported, (tuple(self),)
 
 
-def _imports(name: str, given: str) -> tuple[str, ...]:
+def imported(name: str, given: str) -> tuple[str, ...]:
+    """The modules that an option names, imported here and wherever the value is unpickled."""
     try:
         return _Imported(module.strip() for module in given.split(",") if module.strip())
     except ImportError as error:
@@ -353,7 +354,7 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
-    "imports": ("imports", _imports),
+    "imports": ("imports", imported),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
     "startingOffsets": ("starting_offsets", _word_of(*OFFSETS)),
 }

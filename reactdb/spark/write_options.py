@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 
 from reactdb.errors import InvalidOption, shown, word
 from reactdb.spark import staging
-from reactdb.spark.options import FORMS, UPSERT
+from reactdb.spark.options import FORMS, UPSERT, imported
 from reactdb.store.catalogue import check_name
 
 NAMES = (
@@ -28,6 +28,7 @@ NAMES = (
     "deleteField",
     "durability",
     "busyTimeout",
+    "imports",
     "origin",
     "stagingPath",
     "inlineBytes",
@@ -51,6 +52,7 @@ class WriteOptions:
         uuid_fields: Columns of text to be stored as UUIDs.
         delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
         durability, busy_timeout_s, origin: As in `reactdb.connect`.
+        imports: Modules that register the table's write hook, or types of values, imported in the driver and in each task.
         staging_path: A folder to stage in that all machines see; None: one beside the database.
         inline_bytes: The output of a task travels in its message up to this size.
         checkpoint: The path of the stream's checkpoint; empty if Spark does not give it.
@@ -68,6 +70,7 @@ class WriteOptions:
     durability: Literal["hard", "soft"]
     busy_timeout_s: float
     origin: str | None
+    imports: tuple[str, ...]
     staging_path: str | None
     inline_bytes: int
     checkpoint: str
@@ -115,6 +118,7 @@ class WriteOptions:
             durability=one_of(found, "durability", ("hard", "soft")),  # type: ignore[arg-type]
             busy_timeout_s=number(found, "busyTimeout", 5.0, 86_400),
             origin=found.get("origin") or None,
+            imports=imported("imports", found.get("imports", "")),
             staging_path=None if not found.get("stagingpath") else local_path(found["stagingpath"]),
             inline_bytes=int(number(found, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
             checkpoint=found.get("checkpointlocation", ""),

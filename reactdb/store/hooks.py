@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from reactdb.change import TableReference
-from reactdb.errors import HookNotFound, UsageError, shown
+from reactdb.errors import HookNotFound, UsageError, function_in_words, shown
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.values import codec, collation
 
@@ -161,17 +161,10 @@ def register_hook(name: str, derive: Derive) -> None:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"a write hook's name is two words with a dot between, not {name!r}")
-    known = _HOOKS.get(name, derive)
-    if _identity(known) != _identity(derive):
-        raise UsageError(
-            f"the write hook `{name}` is {_identity(known)} already, and cannot be {_identity(derive)}, too"
-        )
+    known, given = function_in_words(_HOOKS.get(name, derive)), function_in_words(derive)
+    if known != given:
+        raise UsageError(f"the write hook `{name}` is {known} already, and cannot be {given}, too")
     _HOOKS[name] = derive
-
-
-def _identity(derive: Derive) -> str:
-    """A function by its place in the program."""
-    return f"{getattr(derive, '__module__', '')}.{getattr(derive, '__qualname__', shown(derive))}"
 
 
 def check_hook(hook: str, table: str) -> None:

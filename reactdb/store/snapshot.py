@@ -571,6 +571,8 @@ def by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:
 
 def as_of(now: Snapshot, seq: int) -> Snapshot:
     """`now` with every change after `seq` taken back."""
+    if seq == now.seq:
+        return now
     changes = all_changes(now, seq)
     return PastSnapshot(now, seq, Undo(seq, changes))
 

@@ -16,6 +16,8 @@ for a table of a file that had none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from zlib import crc32
 
@@ -82,12 +84,26 @@ class Sums:
 
 def move_entries(figures: Figures, dropped: Iterable[StoredEntry], added: Iterable[StoredEntry]) -> None:
     """Index entries go and come. Those of indexes of which nothing is known are passed over."""
-    for sign, entries in ((-1, dropped), (1, added)):
-        for index_id, value, key, tag in entries:
-            one = figures.get(index_id)
-            if one is not None:
-                one[0] += sign
-                one[1] += sign * crc32(value, crc32(key, tag))
+    for index_id, value, key, tag in dropped:
+        one = figures.get(index_id)
+        if one is not None:
+            one[0] -= 1
+            one[1] -= crc32(value, crc32(key, tag))
+    for index_id, value, key, tag in added:
+        one = figures.get(index_id)
+        if one is not None:
+            one[0] += 1
+            one[1] += crc32(value, crc32(key, tag))
+
+
+def add_entries(figures: Figures, entries: Iterable[StoredEntry]) -> None:
+    """Many index entries come, in the order of their indexes: at half the cost of one by one."""
+    for index_id, some in groupby(entries, itemgetter(0)):
+        one = figures.get(index_id)
+        if one is not None:
+            _, values, keys, tags = zip(*some, strict=True)
+            one[0] += len(keys)
+            one[1] += sum(map(crc32, values, map(crc32, keys, tags)))
 
 
 def _checksum(table_id: int, block: int, body: bytes) -> bytes:
@@ -194,8 +210,7 @@ def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | 
     sums = Sums(seq, count, total)
     for index in table.indexes.values():
         sums.add_index(index.id)
-        entries = connection.execute(ENTRIES, (index.id,))
-        move_entries(sums.indexes, (), entries)
+        add_entries(sums.indexes, connection.execute(ENTRIES, (index.id,)))
     return sums
 
 

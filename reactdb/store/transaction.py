@@ -51,6 +51,7 @@ from reactdb.store.sums import (
     SET_SUMS,
     Figures,
     Sums,
+    add_entries,
     move_entries,
     newest,
     taken_stock,
@@ -651,7 +652,7 @@ class WriteTransaction:
                     for index_id, value, tag in index.stored_entries(document)
                 )
                 self.connection.executemany(ADD_ENTRY, added)
-                move_entries(self.memory.figures, (), added)
+                add_entries(self.memory.figures, added)
         if blocks:
             self._add_blocks(blocks, seqs[-1])
         self.count += count
@@ -723,7 +724,7 @@ class WriteTransaction:
         sums = None if found is None else self._sums_of(table.id, self.first + self.count - 1)
         if sums is not None:
             sums.add_index(index.id)
-            move_entries(sums.indexes, (), entries)
+            add_entries(sums.indexes, entries)
             sums.seq = self.first + self.count - 1
             self.execute(SET_SUMS, (sums.pack(table.id, found[0]), table.id, found[0]))
         self.memory.forget_sums()

@@ -9,10 +9,13 @@ Rule of this file: a mutant changes the store in its own process, and nothing in
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from reactdb import batches
+from reactdb import batches, blobs
 from reactdb.change import CATALOGUE
+from reactdb.errors import BlobNotFound
+from reactdb.store import blobs as stored_blobs
 from reactdb.store import schema, transaction, writer
 from reactdb.store.file import flush, sqlite
 
@@ -102,6 +105,49 @@ def beside_apart() -> None:
     transaction.WriteTransaction.put = put  # type: ignore[method-assign]
 
 
+def pieces_after_the_blob() -> None:
+    """A blob is found, and its last pieces are committed after that."""
+    real = blobs._Unfinished.finish
+
+    def finish(self: Any, pieces: list[bytes], digest: bytes, *arguments: Any) -> None:
+        real(self, [], digest, *arguments)
+
+        def add(connection: Any, now: int) -> None:
+            stored = stored_blobs.find_blob(connection, digest)
+            assert stored is not None
+            rows = list(zip(stored.pieces[self._count :], pieces, strict=False))
+            connection.executemany(
+                stored_blobs.ADD_PIECE.replace("INSERT", "INSERT OR IGNORE"),
+                [(number, stored_blobs.piece_checksum(number, data), data) for number, data in rows],
+            )
+
+        blobs.write_rows(self._session, add, arguments[-1], "blobs.put")
+
+    blobs._Unfinished.finish = finish  # type: ignore[method-assign]
+
+
+def references_apart() -> None:
+    """Which blobs a document refers to is committed with the next document that has some."""
+    real = transaction.add_references
+    late: list[tuple[int, bytes | None]] = []
+
+    def add_references(connection: Any, entries: Any) -> None:
+        for entry in late:
+            # Nothing referred to it, so it may be gone.
+            with suppress(BlobNotFound):
+                real(connection, [entry])
+        late[:] = entries
+
+    transaction.add_references = add_references
+
+
+def removed_in_use() -> None:
+    """Blobs are removed when they are old, whoever refers to them."""
+    stored_blobs.UNUSED = (  # type: ignore[misc]
+        f"SELECT {stored_blobs.COLUMNS} FROM blobs WHERE time < ?1 AND (digest IS NOT NULL OR time < ?2) ORDER BY time"
+    )
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "synchronous=OFF": synchronous_off,
     "soft judged as hard": soft_for_hard,
@@ -111,4 +157,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "an answer is not flushed": answers_unflushed,
     "acknowledged apart from the work": acknowledged_apart,
     "what is beside is committed apart": beside_apart,
+    "a blob is found before its pieces": pieces_after_the_blob,
+    "references are committed apart": references_apart,
+    "a blob in use is removed": removed_in_use,
 }

@@ -9,8 +9,11 @@ kills, `tests/crash/mutants.py` for power cuts; `tests/mutants` changes the text
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import reactdb
+from reactdb import blobs
 from reactdb.store import checkpoints, engine, writer
 from reactdb.store.file.sqlite import SQLiteError
 from reactdb.store.transaction import WriterMemory
@@ -88,6 +91,17 @@ def hide_checkpoints() -> None:
     checkpoints.Checkpoints._has_failed = lambda self, reason: None  # type: ignore[method-assign]
 
 
+def keep_half_put() -> None:
+    """A `put` that fails on the way is taken for one that went on: the blob gets its digest with the pieces that are there."""
+    add, errors = blobs._Unfinished.add, (reactdb.DiskFull, reactdb.StorageError)
+
+    def one(self: Any, pieces: list[bytes]) -> None:
+        with suppress(*errors):
+            add(self, pieces)
+
+    blobs._Unfinished.add = one  # type: ignore[method-assign]
+
+
 # What each is, and a scenario that must find it.
 MUTANTS = {
     "swallow": (swallow, "sweep insert"),
@@ -96,4 +110,5 @@ MUTANTS = {
     "tell-before": (tell_before, "sweep insert"),
     "leave-ghosts": (leave_ghosts, "sweep insert"),
     "hide-checkpoints": (hide_checkpoints, "sweep checkpoint"),
+    "keep-half-put": (keep_half_put, "sweep a blob is put"),
 }

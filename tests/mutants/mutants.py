@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "a new index has no sums",
         "store/transaction.py",
-        "            sums.add_index(index.id)\n            move_entries(sums.indexes, (), entries)\n",
+        "            sums.add_index(index.id)\n            add_entries(sums.indexes, entries)\n",
         "            sums.add_index(index.id)\n",
         ("tests/store/test_sums.py",),
     ),
@@ -1235,6 +1235,37 @@ MUTANTS = [
         " or piece_checksum(piece, data) != checksum:",
         ":",
         ("tests/cli/test_cli_doctor.py",),
+    ),
+    Mutant(
+        "a blob is not compared with its digest",
+        "store/blobs.py",
+        "    if digest != stored.digest:",
+        "    if False:",
+        ("tests/surface/test_blobs.py::test_other_bytes_under_a_right_checksum_are_not_the_blob",),
+    ),
+    Mutant(
+        "a blob that documents refer to is removed when it is old",
+        "store/blobs.py",
+        (
+            ' used = 0 AND time < ?1 AND (digest IS NOT NULL OR time < ?2)"\n'
+            '    " AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = blobs.id)'
+        ),
+        " time < ?1 AND (digest IS NOT NULL OR time < ?2)",
+        ("tests/surface/test_blobs.py",),
+    ),
+    Mutant(
+        "removal goes through all tombstones of a table",
+        "store/retention.py",
+        '            "DELETE FROM graves WHERE table_id = ? AND key = ? AND seq = ?",',
+        '            "DELETE FROM graves WHERE table_id = ? AND +key = ? AND seq = ?",',
+        ("tests/store/test_retention_auto.py::TestSteps",),
+    ),
+    Mutant(
+        "a commit waits for removal and a checkpoint",
+        "store/retention.py",
+        "        if not is_in_commit:\n",
+        "        if True:\n",
+        ("tests/store/test_retention_auto.py::TestSteps",),
     ),
     Mutant(
         "a dropped table keeps its blobs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time as time_of_day
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from reactdb.errors import (  # noqa: E402
     CannotOpen,
     DatabaseBusy,
     DuplicateKey,
+    HookNotFound,
     InvalidDocument,
     InvalidKey,
     InvalidOption,
@@ -41,6 +43,7 @@ from reactdb.spark.write_options import local_path  # noqa: E402
 from reactdb.store.epochs import epochs  # noqa: E402
 from tests.support.hooks import REVISIONS, revision  # noqa: E402
 from tests.support.inspection import documents as games  # noqa: E402
+from tests.support.processes import run_python  # noqa: E402
 
 NEW_YORK = pa.timestamp("us", tz="America/New_York")
 
@@ -375,6 +378,38 @@ class TestWriting:
                 assert change.meta == revision(newest.get(change.key), change.new_bytes)
                 newest[change.key] = change.meta
             assert {1, 2, 3, 5} <= newest.keys()
+
+    def test_the_module_of_a_write_hook_is_imported_where_it_is_named(self, path: Path, monkeypatch: Any):
+        """In the driver, which commits, and in each task, to which the writer comes pickled."""
+        home = path.parent / "home"
+        home.mkdir()
+        (home / "spark_hooks.py").write_text(
+            "from reactdb.store.hooks import Derived, register_hook\n"
+            "def noted(draft):\n"
+            "    return Derived(b'noted')\n"
+            "register_hook('spark.noted', noted)\n"
+        )
+        monkeypatch.syspath_prepend(home)
+        with reactdb.connect(path) as db:
+            db.table_create("games")
+            db.session.transact(
+                lambda transaction: transaction.set_hook(transaction.catalogue.live["games"], "spark.noted")
+            )
+        with pytest.raises(HookNotFound):
+            write(path, [(1, "Ann")])
+
+        write(path, [(1, "Ann"), (2, "Bob")], imports="spark_hooks")
+
+        with reactdb.connect(path) as db:
+            assert [b"noted", b"noted"] == [change.meta for change in db.log() if change.catalogue is None]
+        assert "True\n" == run_python(
+            "import pickle, sys; sys.path.append(sys.argv[2]); pickle.loads(bytes.fromhex(sys.argv[1]));"
+            "print('spark_hooks' in sys.modules)",
+            pickle.dumps(writer(path, imports="spark_hooks").options).hex(),
+            home,
+        )
+        with pytest.raises(InvalidOption, match="option imports: No module named 'no_such_module'"):
+            writer(path, imports="no_such_module")
 
     def test_a_key_that_is_taken_fails_the_whole_write(self, path: Path, inline: int):
         write(path, [(2, "Ann")])

@@ -597,6 +597,13 @@ class TestBadHooks:
         with pytest.raises(UsageError, match="two words with a dot between"):
             register_hook(name, tell)
 
+    def test_two_lambdas_of_a_module_are_two_functions(self):
+        register_hook("tests.first_lambda", lambda draft: Derived(b"1"))
+        with pytest.raises(
+            UsageError, match=r"<lambda> in line \d+ already, and cannot be .*<lambda> in line"
+        ):
+            register_hook("tests.first_lambda", lambda draft: Derived(b"2"))
+
     def test_a_name_belongs_to_one_function(self):
         register_hook(TOLD, tell)
         with pytest.raises(UsageError) as caught:

@@ -17,8 +17,9 @@ import pytest
 
 import reactdb
 from reactdb.blobs import write_rows
-from reactdb.store.blobs import GRACE_MS, MAX_BLOB_BYTES, PIECE_BYTES, begin_blob
+from reactdb.store.blobs import GRACE_MS, MAX_BLOB_BYTES, PIECE_BYTES, begin_blob, piece_checksum
 from reactdb.values.blob import Blob
+from tests.support.inspection import problems
 from tests.support.processes import another_process
 
 DATA = bytes(range(251)) * 4_000
@@ -174,6 +175,27 @@ def test_a_piece_that_changed_on_the_disk_is_not_given(path: Path, damage: str, 
             file.read(1)
         file.seek(2 * PIECE_BYTES)
         assert DATA[2 * PIECE_BYTES :] == file.read()
+
+
+def test_other_bytes_under_a_right_checksum_are_not_the_blob(path: Path):
+    """A whole read compares with the digest, which nobody can bring about by chance or by hand."""
+    with reactdb.connect(path) as db:
+        blob = db.blobs.put(DATA)
+    connection = sqlite3.connect(path)
+    number, data = connection.execute("SELECT id, bytes FROM pieces WHERE id & 0xffffff = 1").fetchone()
+    other = data[::-1]
+    connection.execute(
+        "UPDATE pieces SET bytes = ?, seal = ? WHERE id = ?", (other, piece_checksum(number, other), number)
+    )
+    connection.commit()
+    connection.close()
+
+    with (
+        reactdb.connect(path) as db,
+        pytest.raises(reactdb.CorruptDatabase, match="does not match its digest"),
+    ):
+        db.blobs.read(blob)
+    assert any("does not match its digest" in problem for problem in problems(path))
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -16,12 +16,15 @@ import pytest
 import reactdb
 from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
 from reactdb.batches import Batch, Batches, Clock
+from reactdb.change import HiddenTable
 from reactdb.feeds.feed import Cursor
 from reactdb.partitions import partition_of
+from reactdb.query import Query
 from reactdb.session import Session
 from reactdb.set_aside import SET_ASIDE
 from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
+from reactdb.table import Table
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.processes import another_process
@@ -467,6 +470,72 @@ class TestFailures:
         (document,) = db.table(SET_ASIDE).run()
         assert (2, {"id": 2, "n": "x"}, 1) == tuple(document[name] for name in ("key", "new_val", "attempts"))
         assert "Expected type" in document["error"]
+
+    def test_a_consumer_of_all_tables_that_fails_on_everything_does_not_feed_on_what_it_sets_aside(
+        self, db, orders, clock
+    ):
+        names = ("first", "second")
+        workers = [
+            db.consumer(name, since=0, max_attempts=1, backoff_s=0, scheduler=clock).batches(1, max_wait_s=0)
+            for name in names
+        ]
+        orders.insert([{"id": number} for number in range(3)])
+
+        # Each failure is a write, and each write is a change. There is an end to it.
+        for _ in range(20):
+            for worker in workers:
+                if (batch := worker.poll()) is not None:
+                    with batch:
+                        raise ValueError("no")
+
+        assert [None, None] == [worker.poll() for worker in workers]
+        assert dict.fromkeys(names, 3) == {one["name"]: one["set_aside"] for one in db.consumers()}
+        assert {"orders"} == {document["table"] for document in db.table(SET_ASIDE)}
+
+    def test_a_consumer_of_what_is_set_aside_is_given_it_and_does_not_feed_on_its_own_failures(
+        self, db, orders, worker, clock
+    ):
+        orders.insert([{"id": 1}, {"id": 2}])
+        for _ in range(20):
+            if (batch := worker.poll()) is not None:
+                with batch:
+                    raise ValueError("no")
+            clock.advance_by(60.0)
+        options = {"since": 0, "max_attempts": 1, "backoff_s": 0, "scheduler": clock}
+        mourners = [
+            db.consumer(name, db.table(SET_ASIDE), **options).batches(1, max_wait_s=0) for name in "ab"
+        ]
+
+        given = []
+        for _ in range(10):
+            for mourner in mourners:
+                if (batch := mourner.poll()) is not None:
+                    with batch:
+                        given += [change["new_val"]["key"] for change in batch]
+                        raise ValueError("no")
+
+        assert ([1, 1, 2, 2], 2) == (given, db.table(SET_ASIDE).count().run())
+        assert [2, 2, 2] == [one["set_aside"] for one in db.consumers()]
+
+    def test_a_consumer_of_all_tables_is_not_given_what_is_hidden(self, db, orders, clock):
+        hidden = HiddenTable("tests", "notes")
+        db.session.make_hidden(hidden)
+        worker = db.consumer("all", since=0, partitions=2, scheduler=clock).batches(max_wait_s=0)
+        with db.transaction():
+            Table(db.session, Query(hidden)).insert([{"id": number} for number in range(8)])
+            orders.insert([{"id": number} for number in range(8)])
+        Table(db.session, Query(hidden)).get(1).update({"n": 1})
+
+        given = []
+        while (batch := worker.poll()) is not None:
+            with batch:
+                given += [(change["table"], change["key"]) for change in batch]
+
+        assert [("orders", number) for number in range(8)] == sorted(given)
+        # What it has passed without a match is no lag for ever, either: it is noted with the next renewal.
+        clock.advance_by(20.0)
+        assert worker.poll() is None
+        assert [0, 0] == [one["lag"] for one in db.consumers()]
 
     def test_a_blob_that_a_mapping_made_up_keeps_no_change_from_being_set_aside(self, db, orders, clock):
         worker = batches_of(

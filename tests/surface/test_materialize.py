@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import pytest
 
@@ -336,6 +337,67 @@ class TestGoingOn:
 
         assert {("copy.building", False)} == set(seen)
         assert db.table("orders").run() == db.table("copy").run()
+
+    def test_who_follows_all_tables_is_told_every_document_of_one_that_was_built_in_steps(self, db):
+        orders = db.table("orders")
+        orders.insert([{"id": number, "city": "Rome", "euros": number} for number in range(10, 2_500)])
+        told: dict[str, dict] = {}
+
+        def follow(event):
+            kind, table = event.get("kind"), event["table"]
+            if kind == "table_rename":
+                told[event["new_name"]] = told.pop(table)
+            elif kind == "table_drop":
+                told.pop(table, None)
+            elif kind is None and table != "orders":
+                rows = told.setdefault(table, {})
+                if event["old_val"] is not None:
+                    del rows[event["old_val"]["id"]]
+                if event["new_val"] is not None:
+                    rows[event["new_val"]["id"]] = event["new_val"]
+
+        db.changes(include_catalogue=True).subscribe(follow)
+        kept = db.materialize(orders.filter(row["euros"] > 1).pluck("id", "euros"), into="copies")
+        orders.get(10).delete()
+        kept.close()
+        assert 2_493 == len(told["copies"])
+        assert {one["id"]: one for one in db.table("copies")} == told["copies"]
+
+        # The one before stays until the new one is whole.
+        db.materialize(orders.pluck("id"), into="copies", rebuild=True).close()
+        assert {one["id"]: one for one in db.table("copies")} == told["copies"]
+        assert "copies.building" not in told
+
+    @pytest.mark.parametrize(
+        "select",
+        [
+            lambda orders: orders.group("city").sum("euros"),
+            lambda orders: orders.filter(row["euros"] >= 0).count(),
+            lambda orders: orders.between(0, 10_000, index="euros").avg("euros"),
+            lambda orders: orders.distinct("city"),
+            lambda orders: orders.filter(row["euros"] >= 0).pluck("city"),
+        ],
+    )
+    def test_a_build_reads_the_source_page_by_page(self, db, select):
+        orders = db.table("orders")
+        orders.index_create("euros")
+        for first in range(10, 8_010, 500):
+            orders.insert(
+                [
+                    {"id": n, "city": "Rome", "euros": n, "text": f"{n}" * 500}
+                    for n in range(first, first + 500)
+                ]
+            )
+        source_bytes = sum(len(one["text"]) for one in orders if "text" in one)
+
+        tracemalloc.start()
+        try:
+            db.materialize(select(orders), into="totals", follow=False)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+        assert (True, True) == (source_bytes > 14_000_000, peak < source_bytes / 3), (source_bytes, peak)
 
     def test_drop_forgets_it(self, db):
         kept = totals(db)

@@ -88,6 +88,14 @@ class TestRegistering:
             operation("acme.first", 1)(second)
         assert OPERATIONS["acme.first"].function is first
 
+    def test_two_lambdas_of_a_module_are_two_functions(self) -> None:
+        operation("acme.lambda", 1)(lambda value: value)
+        try:
+            with pytest.raises(UsageError, match=r"is both .*<lambda> in line \d+ and .*<lambda> in line"):
+                operation("acme.lambda", 1)(lambda value: [value])
+        finally:
+            del OPERATIONS["acme.lambda"]
+
     def test_an_operation_outside_of_the_core_needs_a_word_of_its_own(self) -> None:
         with pytest.raises(UsageError, match=r"operation `second` of .* needs a word of its own"):
             operation("second", 1)(first)

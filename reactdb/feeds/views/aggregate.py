@@ -8,7 +8,8 @@ Rule of this file: what a value does to a sum is in `accumulators`; here values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
@@ -17,6 +18,7 @@ from reactdb.feeds.failures import Failures, step_in_words
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.views.accumulators import Accumulator, accumulator_of
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Route, StateReader, View
+from reactdb.feeds.views.select import SelectView
 from reactdb.query import Aggregate, Group, Step
 from reactdb.steps import group_of
 from reactdb.store.catalogue import TableInfo
@@ -51,9 +53,18 @@ class DerivedView:
         """Note that the step (None: the view's own) failed for what the change wrote."""
         self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
 
-    def _boxes(self, snapshot: Snapshot) -> Iterable[Any]:
-        self.below.seed(snapshot)
-        return [initial.value for initial in self.below.result(snapshot)]
+    def _take(self, snapshot: Snapshot, add: Callable[[Any], object]) -> None:
+        """Seed the view below, and add each of its boxed values. A part of a table is read page by page."""
+        below = self.below
+        below.seed(snapshot)
+        if not isinstance(below, SelectView):
+            for initial in below.result(snapshot):
+                add(initial.value)
+            return
+        # Where one cannot be added, the rest must not keep the snapshot.
+        with closing(below.read(snapshot)) as found:
+            for initial in found:
+                add(initial.value)
 
 
 class AggregateView(DerivedView):
@@ -72,8 +83,7 @@ class AggregateView(DerivedView):
 
     def seed(self, snapshot: Snapshot) -> None:
         accumulator = self._make()
-        for box in self._boxes(snapshot):
-            accumulator.add(box)
+        self._take(snapshot, accumulator.add)
         self._accumulator = accumulator
         self._reported = accumulator.result
 
@@ -118,13 +128,15 @@ class GroupView(DerivedView):
         if self._make is None:
             self.below.seed(snapshot)
             return
-        for box in self._boxes(snapshot):
-            value = self._group(box.value)
-            group = self._group_of(collation.key_bytes(value))
-            group.names.add(value)
-            group.accumulator.add(box)
+        self._take(snapshot, self._add)
         for group in self._groups.values():
             group.reported, group.name = group.accumulator.result, group.names.value
+
+    def _add(self, box: Boxed) -> None:
+        value = self._group(box.value)
+        group = self._group_of(collation.key_bytes(value))
+        group.names.add(value)
+        group.accumulator.add(box)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:

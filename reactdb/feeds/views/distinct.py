@@ -41,10 +41,12 @@ class DistinctView(DerivedView):
 
     def seed(self, snapshot: Snapshot) -> None:
         self._values = {}
-        for box in self._boxes(snapshot):
-            found = self._found(box)
-            if found is not None:
-                self._count(*found, 1)
+        self._take(snapshot, self._add)
+
+    def _add(self, box: Any) -> None:
+        found = self._found(box)
+        if found is not None:
+            self._count(*found, 1)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         found = [(key, self._shown(key)) for key in self._values]

@@ -8,7 +8,8 @@ Rule of this file: no state. Both documents are in the change; what is held here
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
@@ -111,7 +112,21 @@ class SelectView(PairingView):
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(list(self.source.read(snapshot)))
 
-    def _result(self, rows: list[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
+    def read(self, snapshot: Snapshot) -> Generator[Initial, None, None]:
+        """`result` in any order, for who takes it before the snapshot ends. What is walked is in memory a page at a time."""
+        if not self.source.is_walked:
+            yield from self._result(self.source.read(snapshot))
+            return
+        # The statement must be at its end when this is.
+        with closing(self.source.walk(snapshot)) as walked:  # type: ignore[type-var]
+            for page in walked:
+                documents = codec.decode_many_frozen(page.bodies)
+                for place, document in zip(page.places, documents, strict=True):
+                    result = self.pipeline(document, self.source.sort_key_of(place))
+                    if result is not None:
+                        yield Initial(result[0])
+
+    def _result(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
         found = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
         results: Iterable[Sorted] = (result for result in found if result is not None)
         if self.is_ordered:

@@ -164,12 +164,8 @@ class Source:
         if wanted is not None:
             access = access.changed(rest=(Limit(wanted),))
         for found in access.places(snapshot):
-            if self.index is None:
-                sort_key = found.key
-            else:
-                assert not isinstance(found, Row)
-                sort_key = found.value + found.key + _number(found.tag)
-            yield (inverted(sort_key) if self.is_reversed else sort_key), found.key, found.body
+            place = found.key if isinstance(found, Row) else found[:3]
+            yield self.sort_key_of(place), found.key, found.body
 
     @property
     def order(self) -> str | None:
@@ -192,6 +188,11 @@ class Source:
         return pages(
             snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed, after=after
         )
+
+    def sort_key_of(self, place: Place) -> bytes:
+        """The sort key of a document that was walked to."""
+        sort_key = place if isinstance(place, bytes) else place[0] + place[1] + _number(place[2])
+        return inverted(sort_key) if self.is_reversed else sort_key
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index
