@@ -134,7 +134,7 @@ def sync(
     doc_ids: list[str] | None = None,
     filter: str | None = None,
     query_params: Mapping[str, str] | None = None,
-    batch_size: int = 100,
+    batch_size: int = 250,
     retries: int | None = 5,
     auth: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
@@ -153,7 +153,7 @@ def sync(
         create: Make the other database where it is not there.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
             source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
-        batch_size: Changes that are compared, copied and acknowledged together.
+        batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
         auth: (user, password), where they are not in the URL.

@@ -400,7 +400,7 @@ class TestFailures:
 
         monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
 
-        done = reactdb.sync(here, "notes", url, push=False)
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert (250, 250, 5) == (done.pull.docs_read, done.pull.docs_written, len(calls))
         assert state(here) == state(there)
@@ -418,9 +418,9 @@ class TestFailures:
 
         monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
         with pytest.raises(reactdb.SyncFailed):
-            reactdb.sync(here, "notes", url, push=False, retries=0)
+            reactdb.sync(here, "notes", url, push=False, retries=0, batch_size=100)
 
-        done = reactdb.sync(here, "notes", url, push=False)
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert 50 == done.pull.docs_read
         assert state(here) == state(there)
