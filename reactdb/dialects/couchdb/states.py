@@ -14,7 +14,7 @@ Rule of this file: it knows leaves and where they lie, and no JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.dialects.couchdb.errors import CouchError
@@ -43,6 +43,8 @@ from reactdb.store.log import read_meta
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
+
+T = TypeVar("T")
 
 
 class Tables(NamedTuple):
@@ -247,14 +249,20 @@ class Editor:
         generation = 1 if before is None else before.lineage.start + 1
         fields = fill([] if before is None else [before], generation)
         primary_key = self._tables.main.primary_key
-        hash = hash_of(
-            fields, primary_key, None if before is None else before.lineage.rev, is_deleted=is_deleted
-        )
+        parent_rev = None if before is None else before.lineage.rev
+        hash = within_size(lambda: hash_of(fields, primary_key, parent_rev, is_deleted=is_deleted))
         chunks: list[tuple[Rev, Chunk]] = []
         first = Lineage(1, (hash,), None, 1)
         lineage = first if before is None else self._child(before.lineage, hash, chunks)
-        new = KeptLeaf(lineage, is_deleted, fields)
-        self._write(key, state, [*(leaf for leaf in leaves if leaf is not before), new], chunks)
+        others = [leaf for leaf in leaves if leaf is not before]
+        if any(leaf.lineage.oldest == lineage.start for leaf in others):
+            # Another path begins with this generation, and may with this very revision: somebody else has made the same edit.
+            path = self._path(key, before, lineage)
+            found = self._grafted(key, leaves, path, lambda *_: fields, is_deleted, chunks)
+            if found is not None:
+                self._write(key, state, found, chunks)
+        else:
+            self._write(key, state, [*others, KeptLeaf(lineage, is_deleted, fields)], chunks)
         return lineage.rev
 
     def add(self, key: bytes, path: Path, fill: Fill, *, is_deleted: bool) -> bool:
@@ -296,6 +304,13 @@ class Editor:
         if gone:
             self._write(key, state, [leaf for leaf in state.leaves if leaf.lineage.rev not in gone], [])
         return gone
+
+    def _path(self, key: bytes, before: KeptLeaf | None, lineage: Lineage) -> Path:
+        """That of the child of a leaf, before the leaf's chunk is written."""
+        if before is None:
+            return Path(lineage.start, lineage.ids)
+        path = path_of(self._transaction, self._tables, key, before.lineage, self._revs_limit)
+        return Path(lineage.start, (lineage.ids[0], *path.ids))
 
     def _child(self, lineage: Lineage, hash: str, chunks: list[tuple[Rev, Chunk]]) -> Lineage:
         found, left = child(lineage, hash)
@@ -359,7 +374,7 @@ class Editor:
             left = tables.tombstones if state.is_deleted else tables.conflicts
             if state.is_deleted is lives or len(ordered) <= lives:
                 beside.append((reference(left), key, None))
-        kept = row_of(value, ordered[1:] if lives else ordered)
+        kept = within_size(lambda: row_of(value, ordered[1:] if lives else ordered))
         if kept is not None:
             beside.append((reference(tables.conflicts if lives else tables.tombstones), key, kept))
         main = None if state is None else state.main
@@ -408,9 +423,17 @@ def reference(table: TableInfo) -> Any:
 def encoded(document: Mapping[str, Any]) -> bytes:
     """
     Raises:
-        CouchError: 400, it cannot be stored.
+        CouchError: 413, it cannot be stored: it is too large, or nested too deep.
+    """
+    return within_size(lambda: codec.encode(dict(document)))
+
+
+def within_size(encode: Callable[[], T]) -> T:
+    """
+    Raises:
+        CouchError: 413.
     """
     try:
-        return codec.encode(dict(document))
+        return encode()
     except InvalidDocument as error:
-        raise CouchError(400, "bad_request", str(error)) from None
+        raise CouchError(413, "document_too_large", str(error)) from None
