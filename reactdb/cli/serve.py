@@ -13,30 +13,46 @@ import signal
 import socket
 import ssl
 import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from reactdb.cli.files import file_argument
-from reactdb.database import connect
+from reactdb.database import Database, connect
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
 from reactdb.servers.tls import tls_context
+from reactdb.servers.workers import Workers
 
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 DEFAULT_PORT = 28_015
+DEFAULT_HTTP_PORT = 5_984
 DEFAULT_USER = "admin"
 
 
 @click.command()
 @file_argument
 @click.option("--rethinkdb", is_flag=True, help="Speak RethinkDB's protocol, for its official drivers.")
+@click.option(
+    "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    help=f"Port of the protocol, where there is one; 0 takes any free one.  [default: {DEFAULT_PORT}]",
+    help="Port of the protocol, where there is one; 0 takes any free one.  "
+    f"[default: {DEFAULT_PORT}; of HTTP {DEFAULT_HTTP_PORT}]",
 )
 @click.option("--rethinkdb-port", type=click.IntRange(0, 65_535), help="Port of RethinkDB's protocol.")
+@click.option("--http-port", type=click.IntRange(0, 65_535), help="Port of HTTP.")
+@click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
+@click.option(
+    "--cors-origin",
+    metavar="ORIGIN",
+    multiple=True,
+    help="Over HTTP, whose pages' scripts may ask, such as https://app.example.org; can be repeated.  [default: all]",
+)
 @click.option("--certificate", metavar="FILE", help="Certificate in PEM: speak TLS. Needs --key.")
 @click.option("--key", metavar="FILE", help="The certificate's private key in PEM.")
 @click.option("--users", metavar="FILE", help="Who may connect: a file of names and salted hashes.")
@@ -102,9 +118,13 @@ DEFAULT_USER = "admin"
 def serve(
     file: str,
     rethinkdb: bool,
+    couchdb: bool,
     host: str,
     port: int | None,
     rethinkdb_port: int | None,
+    http_port: int | None,
+    read_only: bool,
+    cors_origin: tuple[str, ...],
     certificate: str | None,
     key: str | None,
     users: str | None,
@@ -119,12 +139,9 @@ def serve(
     query_memory: int,
 ) -> None:
     """Let other databases' clients use a file."""
-    if not rethinkdb:
-        raise click.UsageError("Say which protocol to speak: --rethinkdb.")
-    if port is not None and rethinkdb_port is not None:
-        raise click.UsageError(
-            "--port and --rethinkdb-port say the same where one protocol is spoken; give one."
-        )
+    ports = _ports(rethinkdb, couchdb, port, rethinkdb_port, http_port)
+    if (read_only or cors_origin) and not couchdb:
+        raise click.UsageError("--read-only and --cors-origin are about HTTP; they need --couchdb.")
     if (certificate is None) != (key is None):
         raise click.UsageError("TLS needs both --certificate and --key.")
     if users is not None and (user is not None or password_env is not None):
@@ -135,7 +152,6 @@ def serve(
         raise click.UsageError(
             f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
         )
-    chosen = next((one for one in (rethinkdb_port, port) if one is not None), DEFAULT_PORT)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
             message_bytes=max_message,
@@ -151,11 +167,13 @@ def serve(
         # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
+        ground = Ground(host, ports, credentials, limits, tls, read_only, cors_origin)
         try:
-            asyncio.run(_serve(file, host, chosen, credentials, limits, tls, durability))
+            asyncio.run(_serve(file, ground, durability))
         except OSError as error:
+            tried = " or ".join(map(str, ports.values()))
             if error.errno == errno.EADDRINUSE:
-                sentence = f"port {chosen} on {host} is in use; choose another with --port"
+                sentence = f"port {tried} on {host} is in use; choose another with --port"
             elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
                 sentence = f"{host} is no address of this machine; choose another with --host"
             else:
@@ -163,33 +181,74 @@ def serve(
             raise click.ClickException(sentence) from error
 
 
-def _credentials(users: str | None, user: str | None, password_env: str | None) -> Credentials:
+def _ports(
+    rethinkdb: bool, couchdb: bool, port: int | None, rethinkdb_port: int | None, http_port: int | None
+) -> dict[str, int]:
+    """The port of each protocol that is asked for.
+
+    Raises:
+        UsageError: None is asked for, or a port is said twice, or of a protocol that is not spoken.
+    """
+    asked = {
+        name: (own, default)
+        for name, is_asked, own, default in (
+            ("rethinkdb", rethinkdb, rethinkdb_port, DEFAULT_PORT),
+            ("http", couchdb, http_port, DEFAULT_HTTP_PORT),
+        )
+        if is_asked
+    }
+    if not asked:
+        raise click.UsageError("Say which protocol to speak: --rethinkdb, --couchdb, or both.")
+    for name, own in (("rethinkdb", rethinkdb_port), ("http", http_port)):
+        if own is not None and name not in asked:
+            flag = "--rethinkdb" if name == "rethinkdb" else "--couchdb"
+            raise click.UsageError(f"--{name}-port needs {flag}.")
+    if port is not None and len(asked) > 1:
+        raise click.UsageError("Of several protocols each has its port: --rethinkdb-port and --http-port.")
+    for name, (own, _) in asked.items():
+        if port is not None and own is not None:
+            raise click.UsageError(
+                f"--port and --{name}-port say the same where one protocol is spoken; give one."
+            )
+    return {
+        name: next(one for one in (own, port, default) if one is not None)
+        for name, (own, default) in asked.items()
+    }
+
+
+def _credentials(users: str | None, user: str | None, password_env: str | None) -> Credentials | None:
+    """Who may connect; None where nobody was named."""
     if users is not None:
         return Credentials.from_file(users)
-    password = ""
-    if password_env is not None:
-        password = os.environ.get(password_env, "")
-        if not password:
-            raise click.UsageError(f"The environment variable {password_env} is not set, or empty.")
+    if password_env is None:
+        return None if user is None else Credentials(user)
+    password = os.environ.get(password_env, "")
+    if not password:
+        raise click.UsageError(f"The environment variable {password_env} is not set, or empty.")
     return Credentials(user or DEFAULT_USER, password)
 
 
-async def _serve(
-    file: str,
-    host: str,
-    port: int,
-    credentials: Credentials,
-    limits: Limits,
-    tls: ssl.SSLContext | None,
-    durability: Any,
-) -> None:
+@dataclass(frozen=True)
+class Ground:
+    """What all servers of one call have in common, and what is said of HTTP."""
+
+    host: str
+    ports: dict[str, int]
+    credentials: Credentials | None
+    limits: Limits
+    tls: ssl.SSLContext | None
+    read_only: bool
+    origins: tuple[str, ...]
+
+
+async def _serve(file: str, ground: Ground, durability: Any) -> None:
     # A missing file is created, as RethinkDB's server creates its folder.
     with connect(file, durability=durability) as database:
-        async with RethinkDBServer(
-            database, host=host, port=port, credentials=credentials, limits=limits, tls=tls
-        ) as server:
-            over = "" if tls is None else " over TLS"
-            click.echo(f"serving {file} to RethinkDB drivers{over} on {server.host}:{server.port}")
+        async with contextlib.AsyncExitStack() as stack:
+            workers = Workers(ground.limits.queries)
+            stack.callback(workers.close)
+            for line in [await start(stack, database, ground, workers) for start in _starts(ground)]:
+                click.echo(f"serving {file} to {line}")
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -198,3 +257,64 @@ async def _serve(
                     loop.add_signal_handler(number, stopped.set)
             await stopped.wait()
     click.echo("stopped")
+
+
+Start = Callable[[contextlib.AsyncExitStack, Database, Ground, Workers], Awaitable[str]]
+
+
+def _starts(ground: Ground) -> list[Start]:
+    known: dict[str, Start] = {"rethinkdb": _start_rethinkdb, "http": _start_http}
+    return [known[name] for name in ground.ports]
+
+
+async def _start_rethinkdb(
+    stack: contextlib.AsyncExitStack, database: Database, ground: Ground, workers: Workers
+) -> str:
+    server = await stack.enter_async_context(
+        RethinkDBServer(
+            database,
+            host=ground.host,
+            port=ground.ports["rethinkdb"],
+            credentials=ground.credentials,
+            limits=ground.limits,
+            tls=ground.tls,
+            workers=workers,
+        )
+    )
+    over = "" if ground.tls is None else " over TLS"
+    return f"RethinkDB drivers{over} on {server.host}:{server.port}"
+
+
+async def _start_http(
+    stack: contextlib.AsyncExitStack, database: Database, ground: Ground, workers: Workers
+) -> str:
+    try:
+        from reactdb.servers.http import HTTPLimits, HTTPServer
+    except ImportError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise click.ClickException(
+            f"serving HTTP needs {error.name}: python -m pip install 'reactdb[server]'"
+        ) from None
+    limits = ground.limits
+    server = await stack.enter_async_context(
+        HTTPServer(
+            database,
+            host=ground.host,
+            port=ground.ports["http"],
+            credentials=ground.credentials,
+            origins=ground.origins or ("*",),
+            read_only=ground.read_only,
+            limits=HTTPLimits(
+                body_bytes=limits.message_bytes,
+                feeds=limits.streams,
+                request_s=limits.query_s or 86_400.0,
+            ),
+            connections=limits.connections,
+            tls=ground.tls,
+            workers=workers,
+        )
+    )
+    scheme = "http" if ground.tls is None else "https"
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return f"CouchDB clients on {scheme}://{host}:{server.port}/"

@@ -164,7 +164,7 @@ class ChangesFeed:
             except GONE:
                 self._is_finished = True
                 break
-            is_last = len(candidates) == 0
+            is_last, count = len(candidates) == 0, len(found)
             verdicts = self._verdicts(candidates)
             for candidate, passing in zip(candidates, verdicts, strict=True):
                 if not passing:
@@ -178,7 +178,7 @@ class ChangesFeed:
                     # What comes after in this page is read again.
                     end, end_text = candidate.seq, candidate.seq_text
                     break
-            self._move(end, end_text, is_told=bool(found))
+            self._move(end, end_text, is_told=len(found) > count)
             if is_last:
                 self._is_finished = self._is_finished or self._request.descending
                 break

@@ -270,7 +270,8 @@ class CouchDatabase(DocumentReader):
         id, rev = asked.get("id"), asked.get("rev")
 
         def failed(error: str, reason: str) -> dict[str, Any]:
-            said = {"id": id, "rev": "undefined" if rev is None else rev, "error": error, "reason": reason}
+            told = "undefined" if rev is None and id is not None else rev
+            said = {"id": id, "rev": told, "error": error, "reason": reason}
             return {"id": id, "docs": [{"error": said}]}
 
         if id is None:

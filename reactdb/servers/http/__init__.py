@@ -1,0 +1,22 @@
+"""HTTP: CouchDB's interface, as an ASGI application and on a port of its own. It needs the extra `server`.
+
+couchdb       couchdb(db): the application, to mount into a program's own
+serving       HTTPServer: the application on a port, by uvicorn
+application   a request from its first byte to the answer's last
+routing       which function answers what
+databases, documents, attaching, changing    those functions
+streaming, formats    `_changes` while time passes, and its bytes
+multipart     bodies of several parts
+sessions, origins, limits    who may ask, from where, how much
+page          a page to look at it with
+
+Rule of this folder: HTTP. What a request means is in `reactdb.dialects.couchdb`.
+"""
+
+from __future__ import annotations
+
+from reactdb.servers.http.application import couchdb
+from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.http.serving import HTTPServer, serve_in_thread
+
+__all__ = ["HTTPLimits", "HTTPServer", "couchdb", "serve_in_thread"]

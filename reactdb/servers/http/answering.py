@@ -1,0 +1,113 @@
+"""Answers: what a function that answers a request returns; `application` sends it.
+
+    ok({"ok": True}, 201)          JSON in one line
+    not_modified(etag)             304, where the client has it already
+    rows_of(head, rows, tail)      JSON that is written while it is made
+    error_of(error)                what CouchDB says where something went wrong
+
+Rule of this file: bytes and headers, no socket and no database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from reactdb import errors
+from reactdb.dialects.couchdb.errors import CouchError
+
+__all__ = ["JSON", "Answer", "encoded", "error_of", "etag_of", "not_modified", "ok", "rows_of", "state_etag"]
+
+JSON: Final = "application/json"
+logger = logging.getLogger(__name__)
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class Answer:
+    """A status, headers and a body: bytes, or pieces of it that are made one after the other, in a thread."""
+
+    status: int = 200
+    body: bytes | Iterable[bytes] = b""
+    content_type: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def encoded(value: Any) -> bytes:
+    """JSON. Half of a surrogate pair, which UTF-8 cannot carry, becomes an escape."""
+    text = _encode(value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def ok(value: Any, status: int = 200, *, etag: str | None = None, **headers: str) -> Answer:
+    """JSON and a line's end, as CouchDB has it."""
+    found = {name.replace("_", "-"): text for name, text in headers.items()}
+    if etag is not None:
+        found["etag"] = etag
+    return Answer(status, encoded(value) + b"\n", JSON, found)
+
+
+def not_modified(etag: str) -> Answer:
+    return Answer(304, b"", None, {"etag": etag})
+
+
+def etag_of(rev: str) -> str:
+    return f'"{rev}"'
+
+
+def state_etag(*parts: object) -> str:
+    """An ETag of anything that these values name."""
+    return f'"{hashlib.sha256(repr(parts).encode()).hexdigest()[:25].upper()}"'
+
+
+def rows_of(head: str, rows: Iterable[Any], tail: str = "\r\n]}\n") -> Answer:
+    """JSON with a list of rows, one a line, which is sent while it is made."""
+    return Answer(200, _lines(head, rows, tail), JSON)
+
+
+def _lines(head: str, rows: Iterable[Any], tail: str) -> Iterator[bytes]:
+    pieces, size = [head.encode()], 0
+    separator = b"\r\n"
+    for row in rows:
+        line = encoded(row)
+        pieces += (separator, line)
+        separator, size = b",\r\n", size + len(line)
+        if size >= 64 * 1024:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    pieces.append(tail.encode())
+    yield b"".join(pieces)
+
+
+# The first class that an error belongs to says how it is told.
+STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
+    (errors.ReadOnlyDatabase, 403, "forbidden"),
+    (errors.TableNotFound, 404, "not_found"),
+    (errors.InvalidName, 400, "illegal_database_name"),
+    (errors.ResourceLimit, 413, "too_large"),
+    (errors.UsageError, 400, "bad_request"),
+    (errors.HistoryDiverged, 400, "bad_request"),
+    (errors.HistoryLost, 400, "bad_request"),
+    (errors.DatabaseBusy, 503, "service_unavailable"),
+    (errors.DiskFull, 507, "insufficient_storage"),
+    (errors.ReactDBError, 500, "internal_server_error"),
+)
+
+
+def error_of(error: BaseException) -> Answer:
+    """The answer to a request that went wrong. What nobody foresaw is logged, and told without its details."""
+    if isinstance(error, CouchError):
+        return ok({"error": error.error, "reason": error.reason}, error.status)
+    for kind, status, word in STATUSES:
+        if isinstance(error, kind):
+            return ok({"error": word, "reason": str(error)}, status)
+    logger.error("a request failed", exc_info=error)
+    return ok({"error": "unknown_error", "reason": type(error).__name__}, 500)

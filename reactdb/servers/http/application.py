@@ -1,0 +1,322 @@
+"""CouchApplication: the ASGI application that answers CouchDB's clients: `couchdb(db)`.
+
+    app.mount("/db", reactdb.servers.http.couchdb(db))        inside of a Starlette or FastAPI program
+    uvicorn.run(reactdb.servers.http.couchdb(db))             by itself
+
+A request is read and sent on the event loop, and carried out in one of a bounded number of threads. A feed that waits is only on
+the loop. What one request does wrong harms no other: it is answered with a status, and what nobody foresaw with 500.
+
+Rule of this file: ASGI, limits and order of the checks. What a path means is in `routing`, what a request means in the dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Any, Final
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+
+from reactdb.budget import Budget, Stopped, current
+from reactdb.database import Database
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http.answering import Answer, error_of, ok
+from reactdb.servers.http.asking import Asking, parameters_of, parts_of
+from reactdb.servers.http.changing import OpenedFeed
+from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.http.origins import Origins
+from reactdb.servers.http.routing import Bodies, MethodNotAllowed, Route, Service, route
+from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.streaming import FeedStream
+from reactdb.servers.users import Credentials
+from reactdb.servers.workers import Workers
+
+__all__ = ["CouchApplication", "couchdb"]
+
+IN_MEMORY_BYTES: Final = 1024 * 1024
+"""Of an attachment that comes; what is longer goes to a temporary file."""
+
+logger = logging.getLogger(__name__)
+
+
+def couchdb(
+    db: Database,
+    *,
+    credentials: Credentials | None = None,
+    origins: Iterable[str] = ("*",),
+    read_only: bool = False,
+    limits: HTTPLimits | None = None,
+) -> Starlette:
+    """CouchDB's HTTP interface to a database, as an ASGI application.
+
+    Args:
+        db: Its tables are CouchDB's databases. It stays open, and is closed by whoever opened it.
+        credentials: Who may ask. By default everybody may who reaches the server.
+        origins: Which pages' scripts may ask, such as `https://app.example.org`; `*` for all.
+        read_only: Refuse what would write, with 403.
+        limits: How much a client may use.
+
+    Raises:
+        InvalidOption: An origin or a limit is none.
+    """
+    application = CouchApplication(
+        db, credentials=credentials, origins=origins, read_only=read_only, limits=limits
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            application.close()
+
+    return Starlette(routes=[Mount("/", app=application)], lifespan=lifespan)
+
+
+class CouchApplication:
+    """See the head of this file, and `couchdb`.
+
+    Attributes:
+        feed_count: Open feeds.
+
+    Thread safety: all of it is called on one event loop.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        credentials: Credentials | None = None,
+        origins: Iterable[str] = ("*",),
+        read_only: bool = False,
+        limits: HTTPLimits | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        """`workers`: those of other servers on the loop, and its own by default."""
+        self.limits = limits or HTTPLimits()
+        self._service = Service(Couch(db), Entrance(credentials))
+        self._origins = Origins(origins)
+        self._read_only = read_only
+        self._workers = workers or Workers(self.limits.requests)
+        self._owns_workers = workers is None
+        self._streams: set[FeedStream] = set()
+
+    @property
+    def feed_count(self) -> int:
+        return len(self._streams)
+
+    def end_feeds(self) -> None:
+        """Let every open feed end, as if its time were over: before a server stops."""
+        for stream in list(self._streams):
+            stream.end()
+
+    def close(self) -> None:
+        self.end_feeds()
+        if self._owns_workers:
+            self._workers.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            # A WebSocket, for one, is refused in the way that the server has for it.
+            await Response(status_code=404)(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        cors = self._origins.headers(headers)
+        allowed = self._origins.preflight(headers) if scope["method"] == "OPTIONS" else None
+        if allowed is not None:
+            await Response(status_code=204, headers=allowed)(scope, receive, send)
+            return
+        spools: list[IO[bytes]] = []
+        try:
+            answer = await self._answer(Request(scope, receive), headers, spools)
+            answer_headers = {**answer.headers, **cors}
+            if isinstance(answer, OpenedFeed):
+                await self._stream(answer, answer_headers, scope["method"], receive, send)
+            else:
+                await self._send(answer, answer_headers, scope["method"], send)
+        except (ClientDisconnect, TimeoutError):
+            # Nobody is there to be told. A server that sees no end of the answer closes the connection.
+            logger.debug("a client has gone in the middle of a request")
+        finally:
+            for spool in spools:
+                spool.close()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # One request
+
+    async def _answer(
+        self, request: Request, headers: Headers, spools: list[IO[bytes]]
+    ) -> Answer | OpenedFeed:
+        try:
+            asking = self._asked(request, headers)
+            found = route(request.method, asking.parts, headers)
+            if found.writes and self._read_only:
+                raise CouchError(403, "forbidden", "This server only reads.")
+            if not found.is_public and not self._service.entrance.is_open:
+                await self._run(self._service.entrance.must_be_known, asking)
+            await self._read_body(request, asking, found, spools)
+            return await self._carry_out(found, asking)
+        except MethodNotAllowed as error:
+            answer = error_of(error)
+            answer.headers["allow"] = error.allowed
+            return answer
+        except (ClientDisconnect, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            return error_of(error)
+
+    def _asked(self, request: Request, headers: Mapping[str, str]) -> Asking:
+        scope = request.scope
+        mounted_at = scope.get("root_path", "")
+        raw_path = scope.get("raw_path") or scope["path"].encode()
+        base = f"{scope.get('scheme', 'http')}://{headers.get('host', 'localhost')}{mounted_at}"
+        return Asking(
+            request.method,
+            parts_of(raw_path, mounted_at),
+            parameters_of(scope.get("query_string", b"")),
+            headers,
+            base,
+        )
+
+    async def _read_body(
+        self, request: Request, asking: Asking, found: Route, spools: list[IO[bytes]]
+    ) -> None:
+        """
+        Raises:
+            CouchError: 413, it is too large; 408, it does not come.
+        """
+        if found.bodies is Bodies.NONE:
+            return
+        is_spooled = found.bodies is Bodies.SPOOLED
+        most = self.limits.attachment_bytes if is_spooled else self.limits.body_bytes
+        length = asking.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > most:
+            raise too_large(most)
+        size, pieces = 0, []
+        if is_spooled:
+            asking.spool = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - closed with the request
+            spools.append(asking.spool)
+        try:
+            async with asyncio.timeout(self.limits.body_s):
+                async for piece in request.stream():
+                    size += len(piece)
+                    if size > most:
+                        raise too_large(most)
+                    if asking.spool is not None:
+                        asking.spool.write(piece)
+                    else:
+                        pieces.append(piece)
+        except TimeoutError:
+            sentence = f"The request did not come within {self.limits.body_s:g} s."
+            raise CouchError(408, "request_timeout", sentence) from None
+        asking.body = b"".join(pieces)
+
+    async def _carry_out(self, found: Route, asking: Asking) -> Answer | OpenedFeed:
+        answer = await self._run(self._within_budget, found, asking)
+        if isinstance(answer, OpenedFeed) and len(self._streams) >= self.limits.feeds:
+            await self._run(answer.rows.close)
+            sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
+            raise CouchError(503, "service_unavailable", sentence)
+        return answer  # type: ignore[no-any-return]
+
+    def _within_budget(self, found: Route, asking: Asking) -> Answer | OpenedFeed:
+        """In a thread."""
+        budget = Budget(self.limits.request_s, crowd=self._workers.crowd)
+        outer = current.set(budget)
+        try:
+            return found.answer(self._service, asking)
+        except Stopped:
+            sentence = "The request could not be processed in a reasonable amount of time."
+            return ok({"error": "timeout", "reason": sentence}, 500)
+        finally:
+            budget.end()
+            current.reset(outer)
+
+    async def _run(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.wrap_future(self._workers.submit(function, *arguments))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Sending
+
+    async def _send(self, answer: Answer, headers: dict[str, str], method: str, send: Send) -> None:
+        if isinstance(answer.body, bytes):
+            if answer.status != 304 or "content-length" not in headers:
+                headers["content-length"] = str(len(answer.body))
+            await self._begin(send, answer.status, headers, answer.content_type)
+            body = b"" if method == "HEAD" else answer.body
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+            return
+        await self._begin(send, answer.status, headers, answer.content_type)
+        pieces = iter(answer.body)
+        try:
+            while method != "HEAD":
+                piece = await self._run(next, pieces, None)
+                if piece is None:
+                    break
+                await self._push(send, piece)
+        finally:
+            if isinstance(pieces, Iterator) and hasattr(pieces, "close"):
+                await self._run(pieces.close)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _begin(
+        self, send: Send, status: int, headers: dict[str, str], content_type: str | None
+    ) -> None:
+        if content_type is not None:
+            headers["content-type"] = content_type
+        headers.setdefault("cache-control", "must-revalidate")
+        raw = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def _push(self, send: Send, piece: bytes) -> None:
+        """
+        Raises:
+            TimeoutError: The client has not taken anything for too long.
+        """
+        async with asyncio.timeout(self.limits.write_s):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def _stream(
+        self, opened: OpenedFeed, headers: dict[str, str], method: str, receive: Receive, send: Send
+    ) -> None:
+        """A feed's bytes, until it ends or the client has gone, whichever is first."""
+        stream = FeedStream(opened.rows, opened.waiting, self._run)
+        self._streams.add(stream)
+        sending = asyncio.ensure_future(self._feed(stream, headers, send))
+        leaving = asyncio.ensure_future(gone(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            with suppress(asyncio.CancelledError, TimeoutError, OSError):
+                await sending
+            opened.rows.close()
+            self._streams.discard(stream)
+
+    async def _feed(self, stream: FeedStream, headers: dict[str, str], send: Send) -> None:
+        await self._begin(send, 200, headers, stream.content_type)
+        async for piece in stream.chunks():
+            await self._push(send, piece)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def gone(receive: Receive) -> None:
+    """Until the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def too_large(most: int) -> CouchError:
+    return CouchError(413, "too_large", f"the request entity is too large: at most {most} bytes")

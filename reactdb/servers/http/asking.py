@@ -1,0 +1,201 @@
+"""Asking: one request, as the functions that answer it see it: parts of the path, parameters, headers, the body.
+
+    asking.parts            the path's parts, decoded: ["people", "_design/x"] and so on
+    asking.boolean("revs")  a parameter; names are the same in upper and lower case, the last one of a name counts
+    asking.json()           the body
+
+What is wrong with a request is raised as CouchError, in CouchDB's words.
+
+Rule of this file: values of a request, no socket and no database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
+
+from reactdb.dialects.couchdb.errors import CouchError
+
+__all__ = ["Asking", "parameters_of", "parts_of", "read_json"]
+
+NOT_AN_OBJECT: Final = "Request body must be a JSON object"
+
+
+@dataclass(slots=True)
+class Asking:
+    """See the head of this file.
+
+    Attributes:
+        method: "GET" also for HEAD, which is answered the same, without its body.
+        parts: The path's parts, decoded.
+        query: (name, value), in the order of the URL.
+        headers: Names are in lower case.
+        base: The URL that the application is at, without a slash at its end.
+        body: The body of a request that is read whole.
+        spool: The body where it was put into a file, from its beginning.
+        user: Who asks: a name, or None where nobody has to say it.
+    """
+
+    method: str
+    parts: list[str]
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    base: str = ""
+    body: bytes = b""
+    spool: IO[bytes] | None = None
+    user: str | None = None
+
+    def text(self, name: str) -> str | None:
+        """The value of the last parameter of this name, or None."""
+        return next((value for known, value in reversed(self.query) if known.lower() == name), None)
+
+    def last_of(self, *names: str) -> str | None:
+        """The value of whichever of these parameters stands last."""
+        return next((value for known, value in reversed(self.query) if known.lower() in names), None)
+
+    def boolean(self, name: str) -> bool:
+        """Whether the parameter is `true`: any other value means no, as in CouchDB."""
+        return self.text(name) == "true"
+
+    def strict_boolean(self, name: str, default: bool = False) -> bool:
+        """
+        Raises:
+            CouchError: 400, neither `true` nor `false`.
+        """
+        value = self.text(name)
+        if value is None:
+            return default
+        if value not in ("true", "false"):
+            raise CouchError(400, "query_parse_error", f"Invalid boolean parameter: {_quoted(value)}")
+        return value == "true"
+
+    def count(self, name: str) -> int | None:
+        """A number from 0 on, or None where there is no such parameter.
+
+        Raises:
+            CouchError: 400.
+        """
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            number = int(value)
+        except ValueError:
+            raise CouchError(
+                400, "query_parse_error", f"Invalid value for integer: {_quoted(value)}"
+            ) from None
+        if number < 0:
+            raise CouchError(400, "query_parse_error", f"Invalid value for positive integer: {number}")
+        return number
+
+    def json_parameter(self, name: str) -> Any:
+        """The parameter's value, which is JSON; None where there is none.
+
+        Raises:
+            CouchError: 400, it is not JSON.
+        """
+        value = self.text(name)
+        return None if value is None else read_json(value.encode("utf-8", "replace"))
+
+    def has(self, name: str) -> bool:
+        return any(known.lower() == name for known, _ in self.query)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The body
+
+    def must_be_json(self) -> None:
+        """
+        Raises:
+            CouchError: 415, the request does not say that it is JSON.
+        """
+        if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise CouchError(415, "bad_content_type", "Content-Type must be application/json")
+
+    def json(self) -> Any:
+        """
+        Raises:
+            CouchError: 400, the body is not JSON.
+        """
+        return read_json(self.body)
+
+    def json_object(self) -> dict[str, Any]:
+        """
+        Raises:
+            CouchError: 400, the body is no JSON object.
+        """
+        found = self.json()
+        if not isinstance(found, dict):
+            raise CouchError(400, "bad_request", NOT_AN_OBJECT)
+        return found
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Headers
+
+    def accepts(self, kind: str) -> bool:
+        """Whether the client asks for this content type by its name."""
+        accepted = self.headers.get("accept", "").lower().split(",")
+        return any(part.partition(";")[0].strip() == kind for part in accepted)
+
+    def knows(self, etag: str) -> bool:
+        """Whether the client says that it has what this ETag names."""
+        known = self.headers.get("if-none-match")
+        if known is None:
+            return False
+        return any(part.strip().removeprefix("W/") in ("*", etag) for part in known.split(","))
+
+    def url(self, *parts: str) -> str:
+        """The URL of something in this application."""
+        return "/".join((self.base, *(quote(part, safe="") for part in parts)))
+
+
+def read_json(text: bytes) -> Any:
+    """
+    Raises:
+        CouchError: 400, it is not JSON in UTF-8.
+    """
+    try:
+        return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(text)
+    return value
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
+    """The parts of a path as it came, each decoded by itself, so that `%2F` stays inside of a part.
+
+    `mounted_at`: the path of the application within a larger one, which the raw path begins with.
+
+    Raises:
+        CouchError: 400, it is not UTF-8.
+    """
+    depth = len([part for part in mounted_at.split("/") if part])
+    raw = raw_path.partition(b"?")[0].split(b"/")[1 + depth :]
+    if raw and raw[-1] == b"" and len(raw) > 1:
+        del raw[-1]
+    try:
+        parts = [unquote_to_bytes(part).decode("utf-8") for part in raw]
+    except UnicodeDecodeError:
+        raise CouchError(400, "bad_request", "The path is not UTF-8.") from None
+    return [] if parts == [""] else parts
+
+
+def parameters_of(query: bytes) -> list[tuple[str, str]]:
+    """The parameters of a URL: (name, value)."""
+    return parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, errors="replace")

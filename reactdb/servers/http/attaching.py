@@ -1,0 +1,228 @@
+"""Attachments: one by one, and together with their document as the parts of one body. Bytes go through in pieces.
+
+Rule of this file: it reads requests and writes answers; where the bytes lie is the dialect's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http.answering import JSON, Answer, encoded, not_modified, ok
+from reactdb.servers.http.asking import Asking, read_json
+from reactdb.servers.http.multipart import BodyPart, boundary_of, new_boundary, part_head, parts_in
+
+PIECE: Final = 64 * 1024
+RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
+DEFAULT_TYPE: Final = "application/octet-stream"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# One attachment
+
+
+def read(database: CouchDatabase, id: str, name: str, asking: Asking) -> Answer:
+    stub, open_reader = database.attachment(id, name, rev=asking.text("rev"))
+    etag = f'"{stub["digest"].partition("-")[2]}"'
+    if asking.knows(etag):
+        return not_modified(etag)
+    length = stub["length"]
+    begin, end = _range(asking, length)
+    headers = {
+        "etag": etag,
+        "accept-ranges": "bytes",
+        "content-length": str(end - begin),
+        # A page that somebody has stored must not run with the rights of this server's own page.
+        "content-security-policy": "sandbox",
+    }
+    is_part = (begin, end) != (0, length)
+    if is_part:
+        headers["content-range"] = f"bytes {begin}-{end - 1}/{length}"
+    body = iter(()) if asking.method == "HEAD" else pieces(open_reader(), begin, end)
+    return Answer(206 if is_part else 200, body, stub["content_type"], headers)
+
+
+def _range(asking: Asking, length: int) -> tuple[int, int]:
+    """The stretch that the header `Range` asks for; all of it where there is none, or one that is not understood.
+
+    Raises:
+        CouchError: 416, it lies behind the end.
+    """
+    match = RANGE.fullmatch(asking.headers.get("range", "").strip())
+    if match is None or not any(match.groups()):
+        return 0, length
+    first, last = match.groups()
+    if not first:
+        begin, end = max(0, length - int(last)), length
+    else:
+        begin, end = int(first), min(int(last) + 1 if last else length, length)
+    if begin >= end:
+        raise CouchError(416, "requested_range_not_satisfiable", "Requested range not satisfiable")
+    return begin, end
+
+
+def pieces(reader: IO[bytes], begin: int, end: int) -> Iterator[bytes]:
+    """A stretch of a stream, piece by piece."""
+    with reader:
+        reader.seek(begin)
+        left = end - begin
+        while left > 0:
+            piece = reader.read(min(PIECE, left))
+            if not piece:
+                raise EOFError("an attachment is shorter than its length")
+            left -= len(piece)
+            yield piece
+
+
+def write(database: CouchDatabase, id: str, name: str, asking: Asking, rev: str | None) -> Answer:
+    assert asking.spool is not None
+    content_type = asking.headers.get("content-type", DEFAULT_TYPE)
+    asking.spool.seek(0)
+    encoding = asking.headers.get("content-encoding")
+    done = database.put_attachment(id, name, asking.spool, content_type, rev, encoding=encoding)
+    return ok(done, 201, location=asking.url(database.name, id, *name.split("/")))
+
+
+def delete(database: CouchDatabase, id: str, name: str, rev: str | None) -> Answer:
+    return ok(database.delete_attachment(id, name, rev))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A document that comes with its attachments
+
+
+def received(asking: Asking) -> tuple[Any, dict[str, IO[bytes]]]:
+    """The document of a `multipart/related` body, and the bytes of the attachments in it that say `follows`.
+
+    Raises:
+        CouchError: 400, the parts are not those that the document names.
+    """
+    assert asking.spool is not None
+    parts = parts_in(asking.spool, boundary_of(asking.headers["content-type"]))
+    if not parts:
+        raise CouchError(400, "bad_request", "The multipart body has no document.")
+    with parts[0].open(asking.spool) as reader:
+        document = read_json(reader.read())
+    attachments = document.get("_attachments") if isinstance(document, dict) else None
+    attachments = attachments if isinstance(attachments, dict) else {}
+    following = [name for name, stub in attachments.items() if isinstance(stub, dict) and stub.get("follows")]
+    if len(following) != len(parts) - 1:
+        sentence = f"{len(following)} attachments follow the document, and the body has {len(parts) - 1} parts for them."
+        raise CouchError(400, "bad_request", sentence)
+    by_name = {_file_name(part): part for part in parts[1:]}
+    # Parts have names, but an old client sends them in the order of the document instead.
+    has_names = by_name.keys() == set(following)
+    streams = {}
+    for name, part in zip(following, parts[1:], strict=True):
+        part = by_name[name] if has_names else part
+        streams[name] = part.open(asking.spool)
+        if "content-encoding" in part.headers:
+            attachments[name]["encoding"] = part.headers["content-encoding"].lower()
+    return document, streams
+
+
+def _file_name(part: BodyPart) -> str | None:
+    match = re.search(r'filename="((?:[^"\\]|\\.)*)"', part.headers.get("content-disposition", ""))
+    return None if match is None else re.sub(r"\\(.)", r"\1", match[1])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Documents that are sent with their attachments
+
+
+def document_parts(database: CouchDatabase, document: dict[str, Any], etag: str | None) -> Answer:
+    """One document and all of its attachments, as `multipart/related`."""
+    boundary = new_boundary()
+    headers = {} if etag is None else {"etag": etag}
+    body = _related(database, document, boundary, _following(document, []))
+    return Answer(200, body, f'multipart/related; boundary="{boundary}"', headers)
+
+
+def revision_parts(
+    database: CouchDatabase, found: list[dict[str, Any]], since: list[str] | None, with_revisions: bool
+) -> Answer:
+    """Several revisions of a document as `multipart/mixed`; with the attachments that are newer than `since`."""
+    return _mixed(_revision_bodies(database, found, since or [], with_revisions))
+
+
+def bulk_parts(database: CouchDatabase, results: list[dict[str, Any]], with_revisions: bool) -> Answer:
+    """The results of `_bulk_get`, flat."""
+    found = [entry for result in results for entry in result["docs"]]
+    return _mixed(_revision_bodies(database, found, [], with_revisions))
+
+
+Body = tuple[dict[str, str], Iterator[bytes]]
+
+
+def _mixed(bodies: Iterator[Body]) -> Answer:
+    boundary = new_boundary()
+
+    def chunks() -> Iterator[bytes]:
+        for headers, body in bodies:
+            yield part_head(boundary, headers)
+            yield from body
+            yield b"\r\n"
+        yield f"--{boundary}--".encode()
+
+    return Answer(200, chunks(), f'multipart/mixed; boundary="{boundary}"')
+
+
+def _revision_bodies(
+    database: CouchDatabase, found: list[dict[str, Any]], since: list[str], with_revisions: bool
+) -> Iterator[Body]:
+    for entry in found:
+        document = entry.get("ok")
+        if document is None:
+            error = entry.get("error", entry)
+            yield {"Content-Type": f'{JSON}; error="true"'}, iter((encoded(error),))
+            continue
+        following = _following(document, since)
+        if not with_revisions:
+            document.pop("_revisions", None)
+        if not following:
+            yield {"Content-Type": JSON}, iter((encoded(document),))
+            continue
+        boundary = new_boundary()
+        yield (
+            {"Content-Type": f'multipart/related; boundary="{boundary}"'},
+            _related(database, document, boundary, following),
+        )
+
+
+def _following(document: dict[str, Any], since: list[str]) -> list[str]:
+    """The names of the attachments that are newer than every revision of `since` that the document descends from."""
+    history = document.get("_revisions", {"start": 0, "ids": []})
+    ancestors = {f"{history['start'] - place}-{hash}" for place, hash in enumerate(history["ids"])}
+    known = max((int(rev.partition("-")[0]) for rev in ancestors.intersection(since)), default=0)
+    return [name for name, stub in document.get("_attachments", {}).items() if stub["revpos"] > known]
+
+
+def _related(
+    database: CouchDatabase, document: dict[str, Any], boundary: str, following: list[str]
+) -> Iterator[bytes]:
+    """The document, whose stubs of these attachments become `follows`, and then their bytes."""
+    attachments = dict(document["_attachments"])
+    for name in following:
+        stub = {member: value for member, value in attachments[name].items() if member != "stub"}
+        attachments[name] = {**stub, "follows": True}
+    yield part_head(boundary, {"Content-Type": JSON})
+    yield encoded({**document, "_attachments": attachments}) + b"\r\n"
+    for name in following:
+        stub, open_reader = database.attachment(document["_id"], name, rev=document["_rev"])
+        yield part_head(boundary, _attachment_headers(name, stub))
+        yield from pieces(open_reader(), 0, stub["length"])
+        yield b"\r\n"
+    yield f"--{boundary}--".encode()
+
+
+def _attachment_headers(name: str, stub: Mapping[str, Any]) -> dict[str, str]:
+    safe = re.sub(r'(["\\])', r"\\\1", name) if name.isprintable() else quote(name)
+    return {
+        "Content-Disposition": f'attachment; filename="{safe}"',
+        "Content-Type": str(stub["content_type"]).replace("\r", " ").replace("\n", " "),
+        "Content-Length": str(stub["length"]),
+    }

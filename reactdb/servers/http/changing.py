@@ -1,0 +1,234 @@
+"""`_changes`: the parameters of a request, and the feed that answers it.
+
+Rule of this file: parameters and their refusals. Filters are in the dialect's `filters`; how rows are sent is in `streaming`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.changes import ChangesRequest
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFilter, SelectorFilter, filter_of
+from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
+from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
+from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
+
+__all__ = ["OpenedFeed", "changes"]
+
+MOST_MS: Final = 60_000
+IN_FILTERS: Final = ("filter", "doc_ids", "view")
+MALFORMED_SINCE: Final = "Malformed sequence supplied in 'since' parameter."
+HEARTBEAT_BELOW: Final = "The heartbeat value should be a positive integer (in milliseconds)."
+HEARTBEAT_INVALID: Final = "Invalid heartbeat value. Expecting a positive integer value (in milliseconds)."
+FEEDS: Final = "Supported `feed` types: normal, continuous, live, longpoll, eventsource"
+INTEGER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+
+@dataclass(slots=True)
+class OpenedFeed:
+    """The answer to a request that is streamed: the rows, and how they are waited for."""
+
+    rows: ToldRows
+    waiting: Waiting
+    headers: dict[str, str]
+
+
+def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
+    """
+    Raises:
+        CouchError: As CouchDB refuses the parameters.
+    """
+    body = _body(asking)
+    waiting = _waiting(asking)
+    chosen = _filter(database, asking, body)
+    request = _request(asking, chosen)
+    headers = {"cache-control": "must-revalidate"}
+    if waiting.feed == "normal":
+        etag = state_etag(database.info()["update_seq"], database.name)
+        if asking.knows(etag):
+            return not_modified(etag)
+        headers["etag"] = etag
+    elif waiting.feed == "eventsource":
+        headers["cache-control"] = "no-cache"
+    if asking.method == "HEAD":
+        return Answer(200, b"", JSON, headers)
+    rows: ToldRows = database.changes(request)
+    if request.include_docs and isinstance(chosen, SelectorFilter):
+        rows = Projected(rows, chosen)
+    if isinstance(chosen, (DesignFilter, IdFilter)):
+        rows = Counted(rows)
+    elif not isinstance(chosen, (SelectorFilter, type(None))):
+        # A function that fails is told with a status, which is sent before the first row.
+        rows = Begun(rows, FIRST_DOCUMENTS)
+    return OpenedFeed(rows, waiting, headers)
+
+
+class Wrapped:
+    """Rows that are those of a feed, but for what a subclass says."""
+
+    def __init__(self, rows: ToldRows) -> None:
+        self.inner = rows
+        self.on_ready = rows.on_ready
+        self.close = rows.close
+
+    @property
+    def last_seq(self) -> str:
+        return self.inner.last_seq
+
+    @property
+    def pending(self) -> int:
+        return self.inner.pending
+
+    @property
+    def is_finished(self) -> bool:
+        return self.inner.is_finished
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        return self.inner.rows(most)
+
+
+class Begun(Wrapped):
+    """Rows of which the first ones were read already."""
+
+    def __init__(self, rows: ToldRows, most: int) -> None:
+        super().__init__(rows)
+        self._first = rows.rows(most)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.inner.is_finished and not self._first
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        first, self._first = self._first, []
+        return first or self.inner.rows(most)
+
+
+class Counted(Wrapped):
+    """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
+
+    def __init__(self, rows: ToldRows) -> None:
+        super().__init__(rows)
+        self._left = rows.pending
+
+    @property
+    def pending(self) -> int:
+        return max(self._left, self.inner.pending)
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        found = self.inner.rows(most)
+        self._left -= len(found)
+        return found
+
+
+class Projected(Wrapped):
+    """Rows whose documents show the `fields` of a selector's request only."""
+
+    def __init__(self, rows: ToldRows, chosen: SelectorFilter) -> None:
+        super().__init__(rows)
+        self._chosen = chosen
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        return [{**row, "doc": self._chosen.shown(row["doc"])} for row in self.inner.rows(most)]
+
+
+def _body(asking: Asking) -> dict[str, Any]:
+    if asking.method != "POST":
+        return {}
+    asking.must_be_json()
+    if not asking.body:
+        return {}
+    found = asking.json()
+    if not isinstance(found, dict):
+        raise CouchError(400, "bad_request", NOT_AN_OBJECT)
+    return found
+
+
+def _waiting(asking: Asking) -> Waiting:
+    feed = asking.text("feed")
+    feed = "normal" if feed is None else feed
+    if feed not in FORMATS:
+        raise CouchError(400, "bad_request", FEEDS)
+    limit = _number(asking, "limit")
+    if asking.text("style") not in (None, "main_only", "all_docs"):
+        raise CouchError(400, "bad_request", "The style parameter should be main_only or all_docs")
+    timeout = _number(asking, "timeout")
+    if timeout is not None and timeout < 0:
+        raise CouchError(400, "bad_request", "The timeout value should be a non-negative integer")
+    return Waiting(
+        feed=feed,
+        limit=None if limit is None or limit < 0 else limit,
+        descending=asking.boolean("descending"),
+        heartbeat_s=_heartbeat(asking),
+        timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
+        has_documents=asking.boolean("include_docs"),
+    )
+
+
+def _number(asking: Asking, name: str) -> int | None:
+    value = asking.text(name)
+    if value is None:
+        return None
+    if not INTEGER.fullmatch(value):
+        raise CouchError(400, "bad_request", f"The {name} parameter should be a non-negative integer")
+    return int(value)
+
+
+def _heartbeat(asking: Asking) -> float | None:
+    value = asking.text("heartbeat")
+    if value is None:
+        return None
+    if value == "true":
+        return MOST_MS / 1_000
+    if not INTEGER.fullmatch(value):
+        raise CouchError(400, "bad_request", HEARTBEAT_INVALID)
+    if int(value) <= 0:
+        raise CouchError(400, "bad_request", HEARTBEAT_BELOW)
+    return min(int(value), MOST_MS) / 1_000
+
+
+def _filter(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> DocumentFilter | None:
+    # A function sees the names as they were written; those that mean something here are the same in upper and lower case.
+    query = dict(asking.query)
+    query.update({name: value for name in IN_FILTERS if (value := asking.text(name)) is not None})
+    return filter_of(database, query, body if asking.method == "POST" else None)
+
+
+def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
+    limit = _number(asking, "limit")
+    interval = asking.text("seq_interval")
+    if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
+        raise CouchError(400, "bad_request", "invalid_seq_interval")
+    with_documents = asking.boolean("include_docs")
+    ids = list(chosen.ids) if isinstance(chosen, IdFilter) else None
+    return ChangesRequest(
+        since=_since(asking),
+        limit=None if limit is None or limit < 0 else limit,
+        descending=asking.boolean("descending"),
+        style="all_docs" if asking.text("style") == "all_docs" else "main_only",
+        include_docs=with_documents,
+        conflicts=with_documents and asking.boolean("conflicts"),
+        attachments=with_documents and asking.boolean("attachments"),
+        att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
+        filter=chosen if ids is None else None,
+        doc_ids=ids,
+        seq_interval=None if interval is None else int(interval),
+    )
+
+
+def _since(asking: Asking) -> str:
+    """Where the feed begins: `0`, `now` or a seq. Whichever of the parameters and the header counts is a matter of the feed."""
+    found = asking.last_of("since", "last-event-id")
+    if asking.text("feed") == "eventsource":
+        found = asking.headers.get("last-event-id", found)
+    if found is None:
+        return "0"
+    if len(found) > 2 and found[0] == found[-1] == '"':
+        found = found[1:-1]
+        if found == "now":
+            raise CouchError(400, "bad_request", MALFORMED_SINCE)
+    return found

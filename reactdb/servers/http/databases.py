@@ -1,0 +1,210 @@
+"""What a client asks of a whole database: to make, describe and delete it, and everything that is about many documents.
+
+Each function answers one method of one path; `routing` has the list.
+
+Rule of this file: it reads requests and writes answers. What they mean is in the dialect.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http import attaching
+from reactdb.servers.http.answering import JSON, Answer, encoded, ok, rows_of
+from reactdb.servers.http.asking import Asking
+
+NOT_A_DOCUMENT: Final = "Document must be a JSON object"
+# Parameters that say how a single revision is read mean nothing where many are.
+NOT_IN_BULK_GET: Final = ("rev", "open_revs", "atts_since", "w", "new_edits")
+IN_A_BODY: Final = ("limit", "skip", "include_docs", "descending", "inclusive_end", "conflicts")
+DELETE_WITH_REV: Final = (
+    "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?"
+)
+
+
+def create(couch: Couch, name: str, asking: Asking) -> Answer:
+    couch.create(name)
+    return ok({"ok": True}, 201, location=asking.url(name))
+
+
+def drop(couch: Couch, name: str, asking: Asking) -> Answer:
+    if asking.has("rev"):
+        raise CouchError(400, "bad_request", DELETE_WITH_REV)
+    couch.drop(name)
+    return ok({"ok": True})
+
+
+def info(database: CouchDatabase, asking: Asking) -> Answer:
+    return ok(database.info())
+
+
+def post(database: CouchDatabase, asking: Asking) -> Answer:
+    """A document whose id the server may choose."""
+    asking.must_be_json()
+    document = asking.json()
+    if not isinstance(document, dict):
+        raise CouchError(400, "bad_request", NOT_A_DOCUMENT)
+    done = database.put(document)
+    return ok(done, 201, location=asking.url(database.name, done["id"]))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Many documents
+
+
+def bulk_docs(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    body = asking.json_object()
+    docs, new_edits = body.get("docs"), body.get("new_edits", True)
+    if "docs" not in body:
+        raise CouchError(400, "bad_request", "POST body must include `docs` parameter.")
+    if not isinstance(docs, list):
+        raise CouchError(400, "bad_request", "`docs` parameter must be an array.")
+    if not isinstance(new_edits, bool):
+        raise CouchError(400, "bad_request", "`new_edits` parameter must be a boolean.")
+    if not all(isinstance(document, dict) for document in docs):
+        raise CouchError(400, "bad_request", NOT_A_DOCUMENT)
+    return ok(database.bulk_docs(docs, new_edits=new_edits), 201)
+
+
+def bulk_get(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    refused = next((name for name in NOT_IN_BULK_GET if asking.has(name)), None)
+    if refused is not None:
+        raise CouchError(400, "bad_request", f'"{refused}" query parameter is not acceptable')
+    docs = asking.json_object().get("docs")
+    if not isinstance(docs, list):
+        raise CouchError(400, "bad_request", "Missing JSON list of 'docs'.")
+    as_parts = asking.accepts("multipart/mixed") and not asking.accepts(JSON)
+    results = database.bulk_get(
+        docs,
+        revs=asking.boolean("revs") or as_parts,
+        latest=asking.boolean("latest"),
+        attachments=asking.boolean("attachments") and not as_parts,
+    )
+    if as_parts:
+        return attaching.bulk_parts(database, results, asking.boolean("revs"))
+    return ok({"results": results})
+
+
+def revs_diff(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    return ok(database.revs_diff(asking.json_object()))
+
+
+def missing_revs(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    found = database.revs_diff(asking.json_object())
+    return ok({"missing_revs": {id: entry["missing"] for id, entry in found.items()}})
+
+
+def purge(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    return ok(database.purge(asking.json_object()), 201)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lists
+
+
+def all_docs(database: CouchDatabase, asking: Asking) -> Answer:
+    return _list(database, asking)
+
+
+def design_docs(database: CouchDatabase, asking: Asking) -> Answer:
+    return _list(database, asking, startkey="_design/", endkey="_design0")
+
+
+def _list(database: CouchDatabase, asking: Asking, **bounds: str) -> Answer:
+    options = _list_options(asking)
+    if "keys" not in options:
+        lower, upper = ("endkey", "startkey") if options["descending"] else ("startkey", "endkey")
+        for name, bound in zip((lower, upper), bounds.values(), strict=False):
+            options.setdefault(name, bound)
+    return listed(database.all_docs(**options))
+
+
+def listed(found: dict[str, Any]) -> Answer:
+    members = {name: value for name, value in found.items() if name != "rows"}
+    return rows_of(encoded(members).decode()[:-1] + ',"rows":[', found["rows"])
+
+
+def _list_options(asking: Asking) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "inclusive_end": asking.strict_boolean("inclusive_end", True),
+        "descending": asking.strict_boolean("descending"),
+        "include_docs": asking.strict_boolean("include_docs"),
+        "conflicts": asking.strict_boolean("conflicts"),
+        "attachments": asking.strict_boolean("attachments"),
+        "update_seq": asking.strict_boolean("update_seq"),
+    }
+    if (limit := asking.count("limit")) is not None:
+        options["limit"] = limit
+    options["skip"] = asking.count("skip") or 0
+    for names in (("startkey", "start_key"), ("endkey", "end_key")):
+        for name in names:
+            if asking.has(name):
+                options[names[0]] = _bound(asking.json_parameter(name))
+    if asking.has("key"):
+        options["keys"] = [asking.json_parameter("key")]
+    keys = asking.json_parameter("keys")
+    if asking.method == "POST":
+        asking.must_be_json()
+        body = asking.json_object() if asking.body else {}
+        keys = body.get("keys", keys)
+        options.update({name: _bound(body[name]) for name in ("startkey", "endkey") if name in body})
+        options.update({name: body[name] for name in IN_A_BODY if name in body})
+    if keys is not None:
+        if not isinstance(keys, list):
+            raise CouchError(400, "bad_request", "`keys` body member must be an array.")
+        options["keys"] = keys
+    return options
+
+
+def _bound(value: Any) -> Any:
+    """A bound of a range of ids. None stands for no bound; null is below every id, as false is."""
+    return False if value is None else value
+
+
+def local_docs(database: CouchDatabase, asking: Asking) -> Answer:
+    return listed(database.local_docs(include_docs=asking.strict_boolean("include_docs")))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Settings and upkeep
+
+
+def security(database: CouchDatabase, asking: Asking) -> Answer:
+    return ok({})
+
+
+def revs_limit(database: CouchDatabase, asking: Asking) -> Answer:
+    return ok(database.revs_limit)
+
+
+def set_revs_limit(database: CouchDatabase, asking: Asking) -> Answer:
+    limit = asking.json()
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise CouchError(400, "bad_request", "Rev limit has to be an integer from 1 on")
+    database.revs_limit = limit
+    return ok({"ok": True})
+
+
+def compact(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    database.compact()
+    return ok({"ok": True}, 202)
+
+
+def view_cleanup(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    return ok({"ok": True}, 202)
+
+
+def ensure_full_commit(database: CouchDatabase, asking: Asking) -> Answer:
+    """Every write is on the disk when it is answered, or as `--durability` says."""
+    asking.must_be_json()
+    return ok({"ok": True, "instance_start_time": database.info()["instance_start_time"]}, 201)

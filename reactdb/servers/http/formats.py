@@ -1,0 +1,81 @@
+r"""The four formats of `_changes`: bytes of rows, of waiting, and of the end.
+
+    format       head            row                              waiting  heartbeat            end
+    -----------  --------------  -------------------------------  -------  -------------------  ---------------------------
+    normal       {"results":[\n  the row, `,\r\n` between two     -        -                    \n],\n"last_seq":...}\n\n
+    longpoll     the same        the same                         \n       \n                   the same
+    continuous   -               the row, \n                      \n       \n                   {"last_seq":...}\n\n
+    eventsource  -               data: the row\nid: its seq\n\n   \n       event: heartbeat...  \n
+
+The rows of all of them are CouchDB's: `{"seq":...,"id":...,"changes":[...]}`.
+
+Rule of this file: bytes. When which of them is sent is in `streaming`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reactdb.servers.http.answering import JSON, encoded
+
+__all__ = ["FORMATS", "ContinuousFormat", "EventFormat", "ResultsFormat"]
+
+
+class ResultsFormat:
+    """One JSON object, for `normal` and `longpoll`."""
+
+    content_type: Final = JSON
+    head: Final = b'{"results":[\n'
+    waiting: Final = b"\n"
+    heartbeat: Final = b"\n"
+
+    def __init__(self) -> None:
+        self._separator = b""
+
+    def row(self, row: dict[str, Any]) -> bytes:
+        line = self._separator + encoded(row)
+        self._separator = b",\r\n"
+        return line
+
+    def tail(self, last_seq: Any, pending: int) -> bytes:
+        end = encoded({"last_seq": last_seq, "pending": pending})[1:]
+        return b"\n],\n" + end + b"\n\n"
+
+
+class ContinuousFormat:
+    """A JSON object a line. A line may be empty, and the last one has no id."""
+
+    content_type: Final = JSON
+    head: Final = b""
+    waiting: Final = b"\n"
+    heartbeat: Final = b"\n"
+
+    def row(self, row: dict[str, Any]) -> bytes:
+        return encoded(row) + b"\n"
+
+    def tail(self, last_seq: Any, pending: int) -> bytes:
+        return encoded({"last_seq": last_seq, "pending": pending}) + b"\n\n"
+
+
+class EventFormat:
+    """Server-sent events. A heartbeat has no id, so it does not move where a browser would go on."""
+
+    content_type: Final = "text/event-stream"
+    head: Final = b""
+    waiting: Final = b"\n"
+    heartbeat: Final = b"event: heartbeat\ndata: \n\n"
+
+    def row(self, row: dict[str, Any]) -> bytes:
+        return b"data: " + encoded(row) + b"\nid: " + encoded(row["seq"]) + b"\n\n"
+
+    def tail(self, last_seq: Any, pending: int) -> bytes:
+        return b"\n"
+
+
+FORMATS: Final[dict[str, type[ResultsFormat] | type[ContinuousFormat] | type[EventFormat]]] = {
+    "normal": ResultsFormat,
+    "longpoll": ResultsFormat,
+    "continuous": ContinuousFormat,
+    "live": ContinuousFormat,
+    "eventsource": EventFormat,
+}

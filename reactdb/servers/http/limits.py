@@ -1,0 +1,47 @@
+"""HTTPLimits: how much one client may use of a server that speaks HTTP.
+
+Rule of this file: numbers with their reasons. `application`, `bodies` and `streaming` enforce them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from reactdb.errors import InvalidOption, shown
+
+__all__ = ["HTTPLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPLimits:
+    """What one application allows.
+
+    Attributes:
+        body_bytes: The size of a request that is JSON. Decoded it takes up to twenty times as much. PouchDB sends attachments
+            inside of it, as base64.
+        attachment_bytes: The size of a request that is an attachment, or a document together with its attachments. It goes to
+            a temporary file, so it takes no memory.
+        body_s: Seconds for the whole body of a request to come.
+        request_s: Seconds that one request may be evaluated. A feed that waits evaluates nothing.
+        write_s: Seconds that a client may read nothing while data waits to be sent to it.
+        requests: Requests that are carried out at a time, each in a thread; others are queued.
+        feeds: Open feeds of `_changes`, of all clients together. One takes about 30 kB.
+
+    Raises:
+        InvalidOption: A limit is no number above zero.
+    """
+
+    body_bytes: int = 64 * 1024 * 1024
+    attachment_bytes: int = 1024 * 1024 * 1024
+    body_s: float = 300.0
+    request_s: float = 30.0
+    write_s: float = 300.0
+    requests: int = 16
+    feeds: int = 20_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            allowed = (int, float) if field.name.endswith("_s") else int
+            if not isinstance(value, allowed) or isinstance(value, bool) or not 0 < value < 2**62:
+                raise InvalidOption(f"the limit {field.name} is a number above 0, not {shown(value)}")

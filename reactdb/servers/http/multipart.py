@@ -1,0 +1,152 @@
+"""Multipart bodies: the parts of one that lies in a file, and the pieces of one that is sent.
+
+A document with its attachments comes as `multipart/related`: the document first, as JSON, in which some attachments say
+`follows`, and then their bytes. Several revisions are sent as `multipart/mixed`, of which each part may be such a one.
+
+Rule of this file: RFC 2046, without any idea of documents. No part is ever held in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.message import Message
+from itertools import pairwise
+from typing import IO, Any, Final
+
+from reactdb.dialects.couchdb.errors import CouchError
+
+__all__ = ["BodyPart", "BodyPartReader", "boundary_of", "new_boundary", "part_head", "parts_in"]
+
+BLOCK: Final = 256 * 1024
+MOST_HEAD_BYTES: Final = 64 * 1024
+MOST_PARTS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPart:
+    """One part of a body in a file: its headers, in lower case, and where its content lies."""
+
+    headers: Mapping[str, str]
+    begin: int
+    end: int
+
+    def open(self, file: IO[bytes]) -> IO[bytes]:
+        """A reader of the part's content as it came. Several of one file are read one after the other."""
+        return io.BufferedReader(BodyPartReader(file, self.begin, self.end), 64 * 1024)
+
+
+class BodyPartReader(io.RawIOBase):
+    """A stretch of a file, as a file of its own."""
+
+    def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
+        self._file = file
+        self._at = begin
+        self._end = end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self._end - self._at)
+        if count <= 0:
+            return 0
+        self._file.seek(self._at)
+        found = self._file.read(count)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
+def boundary_of(content_type: str) -> bytes:
+    """
+    Raises:
+        CouchError: 400, the header names no boundary.
+    """
+    message = Message()
+    message["content-type"] = content_type
+    found = message.get_param("boundary")
+    if not isinstance(found, str) or not found or not found.isascii():
+        raise CouchError(400, "bad_request", "The content type names no boundary.")
+    return found.encode("ascii")
+
+
+def parts_in(file: IO[bytes], boundary: bytes) -> list[BodyPart]:
+    """The parts of the body that a file holds.
+
+    Raises:
+        CouchError: 400, the body is not a multipart one with this boundary, or is cut off.
+    """
+    marks = list(_marks(file, b"--" + boundary))
+    if not marks or not marks[-1][2]:
+        raise CouchError(400, "bad_request", "The multipart body is cut off.")
+    parts = []
+    for (_, begin, _), (end, _, _) in pairwise(marks):
+        parts.append(_part(file, begin, end))
+    return parts
+
+
+def _marks(file: IO[bytes], mark: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Each boundary: where what is before it ends, where what is after it begins, and whether it is the last one."""
+    # A boundary stands at the beginning of a line. So one line's end is put in front, for the first one.
+    needle = b"\r\n" + mark
+    file.seek(0)
+    held, held_at, count = b"\r\n", -2, 0
+    while True:
+        block = file.read(BLOCK)
+        held += block
+        place = held.find(needle)
+        while place >= 0:
+            after = place + len(needle)
+            line_end = held.find(b"\n", after)
+            if line_end < 0 and block and len(held) - after < MOST_HEAD_BYTES:
+                break
+            rest = held[after : after + 2]
+            is_last = rest == b"--"
+            if is_last or rest.strip() == b"":
+                count += 1
+                if count > MOST_PARTS:
+                    raise CouchError(400, "bad_request", "The multipart body has too many parts.")
+                yield held_at + place, held_at + line_end + 1, is_last
+                if is_last:
+                    return
+            place = held.find(needle, after)
+        if not block:
+            return
+        # What is kept may be the beginning of a boundary.
+        keep = len(held) - place if place >= 0 else min(len(held), len(needle) - 1)
+        held_at += len(held) - keep
+        held = held[len(held) - keep :]
+
+
+def _part(file: IO[bytes], begin: int, end: int) -> BodyPart:
+    file.seek(begin)
+    head = file.read(min(MOST_HEAD_BYTES, end - begin))
+    headers: dict[str, str] = {}
+    at = 0
+    while True:
+        line_end = head.find(b"\r\n", at)
+        if line_end < 0:
+            # No empty line: the part has headers only, or no content that they are divided from.
+            if at == 0 and head:
+                raise CouchError(
+                    400, "bad_request", "A part of the multipart body has no end of its headers."
+                )
+            return BodyPart(headers, end, end)
+        line, at = head[at:line_end], line_end + 2
+        if not line:
+            return BodyPart(headers, begin + at, end)
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        headers[name.strip().lower()] = value.strip()
+
+
+def new_boundary() -> str:
+    return secrets.token_hex(16)
+
+
+def part_head(boundary: str, headers: Mapping[str, str]) -> bytes:
+    """What stands before a part's content: the boundary and the headers."""
+    lines = [f"--{boundary}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("utf-8", "replace")

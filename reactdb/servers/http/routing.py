@@ -1,0 +1,345 @@
+"""Routes: which function answers which method of which path, what of the body it needs, and whether it writes.
+
+    found = route("POST", ["people", "_bulk_docs"])
+    found.answer(service, asking)
+
+Rule of this file: a table. A path that is in none of its lists is a document or an attachment.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NoReturn
+
+from reactdb import __version__
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http import attaching, databases, documents, page, selecting
+from reactdb.servers.http.answering import Answer, etag_of, not_modified, ok, state_etag
+from reactdb.servers.http.asking import Asking
+from reactdb.servers.http.changing import OpenedFeed, changes
+from reactdb.servers.http.sessions import Entrance
+
+__all__ = ["Bodies", "Route", "Service", "route"]
+
+MOST_UUIDS: Final = 1_000
+SPOKEN_VERSION: Final = "3.5.0"
+"""The version of CouchDB whose answers these are. Some clients look at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is served, and to whom."""
+
+    couch: Couch
+    entrance: Entrance
+
+
+class Bodies(Enum):
+    """What happens to a request's body before the function is called."""
+
+    NONE = "not read"
+    WHOLE = "read into memory"
+    SPOOLED = "put into a temporary file"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """See the head of this file.
+
+    Attributes:
+        answer: Called in a thread.
+        bodies: What it needs of the body.
+        writes: Refused where the server only reads.
+        is_public: Also for whom has not said who they are.
+    """
+
+    answer: Callable[[Service, Asking], Answer | OpenedFeed]
+    bodies: Bodies = Bodies.NONE
+    writes: bool = False
+    is_public: bool = False
+
+
+def route(method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
+    """
+    Raises:
+        CouchError: 405, with the methods that there are as its `allowed`.
+    """
+    table = _table(parts)
+    found = table.get("GET" if method == "HEAD" else method)
+    if found is None:
+        raise MethodNotAllowed(_methods(table))
+    is_related = headers.get("content-type", "").lower().startswith("multipart/related")
+    if found.bodies is Bodies.WHOLE and method == "PUT" and is_related:
+        return Route(found.answer, Bodies.SPOOLED, found.writes, found.is_public)
+    return found
+
+
+class MethodNotAllowed(CouchError):
+    """A path has other methods than this one: `allowed`."""
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(405, "method_not_allowed", f"Only {allowed} allowed")
+        self.allowed = allowed
+
+
+Table = Mapping[str, Route]
+
+
+def _methods(table: Table) -> str:
+    """The methods in CouchDB's order, with HEAD where there is GET."""
+    found = [method for method in ("GET", "POST", "PUT", "DELETE", "COPY") if method in table]
+    return ",".join([*found, *(["HEAD"] if "GET" in table else [])])
+
+
+def _table(parts: list[str]) -> Table:
+    if not parts:
+        return SERVER[""]
+    if len(parts) == 1:
+        return SERVER.get(parts[0], DATABASE)
+    if parts[0] in SERVER:
+        return {"GET": Route(_no_such_path, is_public=True)}
+    if len(parts) == 2 and parts[1] in DATABASES:
+        return DATABASES[parts[1]]
+    if parts[1] == "_index":
+        return _BELOW_INDEX
+    kind, rest = _kind(parts)
+    return _design_table(rest) if kind == "design" and rest else TABLES[kind, bool(rest)]
+
+
+def _kind(parts: list[str]) -> tuple[str, list[str]]:
+    """(`document`, `design` or `local`, what of the path comes after the id)."""
+    head = parts[1]
+    for prefix, kind in (("_design", "design"), ("_local", "local")):
+        if head == prefix and len(parts) > 2:
+            return kind, parts[3:]
+        if head.startswith(f"{prefix}/"):
+            return kind, parts[2:]
+    return "document", parts[2:]
+
+
+def _id(asking: Asking) -> str:
+    parts = asking.parts
+    return f"{parts[1]}/{parts[2]}" if parts[1] in ("_design", "_local") and len(parts) > 2 else parts[1]
+
+
+def _rest(asking: Asking) -> str:
+    """An attachment's name, which may have slashes."""
+    return "/".join(_kind(asking.parts)[1])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The server
+
+
+def _welcome(service: Service, asking: Asking) -> Answer:
+    return ok(
+        {
+            "couchdb": "Welcome",
+            "version": SPOKEN_VERSION,
+            "git_sha": "",
+            "uuid": service.couch.uuid,
+            "features": [],
+            "vendor": {"name": "reactdb", "version": __version__},
+        }
+    )
+
+
+def _up(service: Service, asking: Asking) -> Answer:
+    return ok({"status": "ok", "seeds": {}})
+
+
+def _uuids(service: Service, asking: Asking) -> Answer:
+    count = asking.count("count")
+    count = 1 if count is None else count
+    if count > MOST_UUIDS:
+        raise CouchError(400, "bad_request", "count parameter too large")
+    found = [secrets.token_hex(16) for _ in range(count)]
+    return ok(
+        {"uuids": found},
+        etag=etag_of(secrets.token_hex(12)),
+        expires="Mon, 01 Jan 1990 00:00:00 GMT",
+        pragma="no-cache",
+        cache_control="must-revalidate, no-cache",
+    )
+
+
+def _all_dbs(service: Service, asking: Asking) -> Answer:
+    names = sorted(service.couch.databases(), reverse=asking.strict_boolean("descending"))
+    start, end = asking.json_parameter("startkey"), asking.json_parameter("endkey")
+    if asking.strict_boolean("descending"):
+        start, end = end, start
+    names = [name for name in names if (start is None or name >= start) and (end is None or name <= end)]
+    names = names[asking.count("skip") or 0 :][: asking.count("limit")]
+    etag = state_etag(*names)
+    return not_modified(etag) if asking.knows(etag) else ok(names, etag=etag)
+
+
+def _active_tasks(service: Service, asking: Asking) -> Answer:
+    return ok([])
+
+
+def _no_such_path(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(404, "not_found", "missing")
+
+
+def _replicate(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(
+        501,
+        "not_implemented",
+        "This server does not replicate by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
+    )
+
+
+def _beyond(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(
+        501, "not_implemented", "This server has no views: use _find, or a feed of the native API, instead."
+    )
+
+
+def _no_settings(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(501, "not_implemented", "Who may come in is said when the server is started.")
+
+
+SERVER: Final[dict[str, Table]] = {
+    "": {"GET": Route(_welcome, is_public=True)},
+    "_up": {"GET": Route(_up, is_public=True)},
+    "_uuids": {"GET": Route(_uuids)},
+    "_all_dbs": {"GET": Route(_all_dbs)},
+    "_active_tasks": {"GET": Route(_active_tasks)},
+    "_replicate": {"POST": Route(_replicate, Bodies.WHOLE)},
+    "_session": {
+        "GET": Route(lambda service, asking: service.entrance.session(asking), is_public=True),
+        "POST": Route(lambda service, asking: service.entrance.log_in(asking), Bodies.WHOLE, is_public=True),
+        "DELETE": Route(lambda service, asking: service.entrance.log_out(asking), is_public=True),
+    },
+    "_reactdb": {"GET": Route(lambda service, asking: page.page())},
+    "favicon.ico": {"GET": Route(_no_such_path, is_public=True)},
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# One database
+
+
+def _of_database(
+    answer: Callable[[CouchDatabase, Asking], Answer | OpenedFeed],
+    bodies: Bodies = Bodies.NONE,
+    *,
+    writes: bool = False,
+) -> Route:
+    def call(service: Service, asking: Asking) -> Answer | OpenedFeed:
+        return answer(service.couch.open(asking.parts[0]), asking)
+
+    return Route(call, bodies, writes)
+
+
+DATABASE: Final[Table] = {
+    "GET": _of_database(databases.info),
+    "POST": _of_database(databases.post, Bodies.WHOLE, writes=True),
+    "PUT": Route(
+        lambda service, asking: databases.create(service.couch, asking.parts[0], asking), writes=True
+    ),
+    "DELETE": Route(
+        lambda service, asking: databases.drop(service.couch, asking.parts[0], asking), writes=True
+    ),
+}
+
+DATABASES: Final[dict[str, Table]] = {
+    "_changes": {"GET": _of_database(changes), "POST": _of_database(changes, Bodies.WHOLE)},
+    "_bulk_docs": {"POST": _of_database(databases.bulk_docs, Bodies.WHOLE, writes=True)},
+    "_bulk_get": {"POST": _of_database(databases.bulk_get, Bodies.WHOLE)},
+    "_revs_diff": {"POST": _of_database(databases.revs_diff, Bodies.WHOLE)},
+    "_missing_revs": {"POST": _of_database(databases.missing_revs, Bodies.WHOLE)},
+    "_all_docs": {
+        "GET": _of_database(databases.all_docs),
+        "POST": _of_database(databases.all_docs, Bodies.WHOLE),
+    },
+    "_design_docs": {
+        "GET": _of_database(databases.design_docs),
+        "POST": _of_database(databases.design_docs, Bodies.WHOLE),
+    },
+    "_local_docs": {"GET": _of_database(databases.local_docs)},
+    "_find": {"POST": _of_database(selecting.find, Bodies.WHOLE)},
+    "_explain": {"POST": _of_database(selecting.explain, Bodies.WHOLE)},
+    "_index": {
+        "GET": _of_database(selecting.indexes),
+        "POST": _of_database(selecting.create_index, Bodies.WHOLE, writes=True),
+    },
+    "_security": {"GET": _of_database(databases.security), "PUT": Route(_no_settings, Bodies.WHOLE)},
+    "_revs_limit": {
+        "GET": _of_database(databases.revs_limit),
+        "PUT": _of_database(databases.set_revs_limit, Bodies.WHOLE, writes=True),
+    },
+    "_compact": {"POST": _of_database(databases.compact, Bodies.WHOLE, writes=True)},
+    "_view_cleanup": {"POST": _of_database(databases.view_cleanup, Bodies.WHOLE)},
+    "_purge": {"POST": _of_database(databases.purge, Bodies.WHOLE, writes=True)},
+    "_ensure_full_commit": {"POST": _of_database(databases.ensure_full_commit, Bodies.WHOLE)},
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# One document, one attachment
+
+
+def _of_document(
+    answer: Callable[[CouchDatabase, str, Asking], Answer],
+    bodies: Bodies = Bodies.NONE,
+    *,
+    writes: bool = False,
+) -> Route:
+    return _of_database(lambda database, asking: answer(database, _id(asking), asking), bodies, writes=writes)
+
+
+def _read_attachment(database: CouchDatabase, id: str, asking: Asking) -> Answer:
+    return attaching.read(database, id, _rest(asking), asking)
+
+
+def _write_attachment(database: CouchDatabase, id: str, asking: Asking) -> Answer:
+    return attaching.write(database, id, _rest(asking), asking, documents.given_rev(asking))
+
+
+def _delete_attachment(database: CouchDatabase, id: str, asking: Asking) -> Answer:
+    return attaching.delete(database, id, _rest(asking), documents.given_rev(asking))
+
+
+_DOCUMENT: Final[Table] = {
+    "GET": _of_document(documents.read),
+    "PUT": _of_document(documents.write, Bodies.WHOLE, writes=True),
+    "DELETE": _of_document(documents.delete, writes=True),
+    "COPY": _of_document(documents.copy, writes=True),
+}
+_LOCAL: Final[Table] = {
+    "GET": _of_document(documents.read_local),
+    "PUT": _of_document(documents.write_local, Bodies.WHOLE, writes=True),
+    "DELETE": _of_document(documents.delete_local, writes=True),
+}
+_ATTACHMENT: Final[Table] = {
+    "GET": _of_document(_read_attachment),
+    "PUT": _of_document(_write_attachment, Bodies.SPOOLED, writes=True),
+    "DELETE": _of_document(_delete_attachment, writes=True),
+}
+_BELOW_INDEX: Final[Table] = {
+    "POST": _of_database(selecting.below_index, Bodies.WHOLE, writes=True),
+    "DELETE": _of_database(selecting.below_index, writes=True),
+}
+_NO_ATTACHMENT: Final[Table] = {"GET": Route(_no_such_path)}
+_BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
+
+# (kind of document, whether the path goes on after its id)
+TABLES: Final[dict[tuple[str, bool], Table]] = {
+    ("document", False): _DOCUMENT,
+    ("document", True): _ATTACHMENT,
+    ("design", False): _DOCUMENT,
+    ("local", False): _LOCAL,
+    ("local", True): _NO_ATTACHMENT,
+}
+
+
+def _design_table(rest: list[str]) -> Table:
+    """What is below a design document: an attachment, or what is made of its functions, which nothing is here."""
+    return _BEYOND if rest[0].startswith("_") else _ATTACHMENT

@@ -1,0 +1,60 @@
+"""Mango over HTTP: `_find`, `_explain` and `_index`.
+
+Rule of this file: it reads requests and writes answers. What a selector means is in the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reactdb.dialects.couchdb import finding
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http.answering import Answer, encoded, ok, rows_of
+from reactdb.servers.http.asking import Asking
+
+
+def find(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    found = finding.find(database, asking.json_object())
+    head, rest = '{"docs":[', {name: value for name, value in found.items() if name != "docs"}
+    tail = "".join(f",\r\n{line}" for line in _members(rest))
+    return rows_of(head, found["docs"], f"\r\n]{tail}}}\r\n")
+
+
+def _members(members: dict[str, Any]) -> Iterator[str]:
+    for name, value in members.items():
+        yield f"{encoded(name).decode()}: {encoded(value).decode()}"
+
+
+def explain(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    return ok(finding.explain(database, asking.json_object()))
+
+
+def indexes(database: CouchDatabase, asking: Asking) -> Answer:
+    return ok(finding.indexes(database, asking.count("limit"), asking.count("skip") or 0))
+
+
+def create_index(database: CouchDatabase, asking: Asking) -> Answer:
+    asking.must_be_json()
+    return ok(finding.create_index(database, asking.json_object()))
+
+
+def below_index(database: CouchDatabase, asking: Asking) -> Answer:
+    """`DELETE _index/{design document}/json/{name}` and `POST _index/_bulk_delete`.
+
+    The design document may be named with `_design/` or without.
+    """
+    parts = asking.parts[2:]
+    if asking.method == "POST":
+        if parts != ["_bulk_delete"]:
+            raise CouchError(404, "not_found", "missing")
+        asking.must_be_json()
+        return ok(finding.bulk_delete_indexes(database, asking.json_object()))
+    if parts[0] == "_design":
+        del parts[0]
+    if len(parts) != 3 or parts[1] != "json":
+        raise CouchError(404, "not_found", "missing")
+    return ok(finding.delete_index(database, parts[0].removeprefix("_design/"), parts[2]))

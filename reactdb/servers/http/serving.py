@@ -1,0 +1,178 @@
+"""HTTPServer: a port for CouchDB's clients, in front of one database: the application and uvicorn.
+
+A server that closes ends its feeds first, each with its last line, so that clients know where to go on.
+
+Rule of this file: it listens, starts and stops. It is called on the loop, but for `serve_in_thread`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+import uvicorn
+
+from reactdb.database import Database
+from reactdb.servers.http.application import CouchApplication
+from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.users import Credentials
+from reactdb.servers.workers import Workers
+
+__all__ = ["DEFAULT_PORT", "HTTPServer", "serve_in_thread"]
+
+DEFAULT_PORT: Final = 5984
+STOP_S: Final = 2
+"""Seconds that clients have to take their answers when the server stops."""
+
+
+class HTTPServer:
+    """`async with HTTPServer(db) as server: ...`, or `start` and `close`.
+
+    Attributes:
+        host, port: Where it listens, once it does.
+        application: What answers.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        credentials: Credentials | None = None,
+        origins: Iterable[str] = ("*",),
+        read_only: bool = False,
+        limits: HTTPLimits | None = None,
+        connections: int = 1_024,
+        tls: ssl.SSLContext | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        """`port` 0 takes any free port; `connections` is how many requests there may be at a time, beyond which 503 is answered;
+        the others: see `couchdb`.
+
+        Raises:
+            InvalidOption: An origin or a limit is none.
+        """
+        self.host = host
+        self.port = port
+        self.application = CouchApplication(
+            database,
+            credentials=credentials,
+            origins=origins,
+            read_only=read_only,
+            limits=limits,
+            workers=workers,
+        )
+        self._tls = tls
+        self._connections = connections
+        self._server: Quiet | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The address is not this machine's, or the port is in use.
+        """
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, address = found[0][0], found[0][4]
+        listening = socket.create_server(address[:2], family=family, backlog=1_024)
+        self.host, self.port = listening.getsockname()[:2]
+        config = uvicorn.Config(
+            self.application,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=self._connections,
+            timeout_graceful_shutdown=STOP_S,
+        )
+        config.load()
+        if self._tls is not None:
+            config.ssl = self._tls
+        self._server = Quiet(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+        await self._server.is_up.wait()
+
+    async def close(self) -> None:
+        """Stop listening, end the feeds, and disconnect every client within some seconds."""
+        if self._server is None or self._serving is None:
+            return
+        self._server.should_exit = True
+        self.application.end_feeds()
+        await self._serving
+        self._server = None
+        self.application.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Quiet(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the program that serves has its own idea of when to stop."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+
+@contextmanager
+def serve_in_thread(database: Database, **options: Any) -> Iterator[HTTPServer]:
+    """Run a server on an event loop in a thread of its own until the block ends. `options`: see HTTPServer."""
+    options.setdefault("port", 0)
+    up = threading.Event()
+    trouble: list[BaseException] = []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    server: list[HTTPServer] = []
+
+    async def main() -> None:
+        try:
+            server.append(HTTPServer(database, **options))
+            await server[0].start()
+        except BaseException as error:
+            trouble.append(error)
+            return
+        finally:
+            up.set()
+        await stop.wait()
+        await server[0].close()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(main())
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="reactdb-http", daemon=True)
+    thread.start()
+    up.wait()
+    if trouble:
+        thread.join()
+        raise trouble[0]
+    try:
+        yield server[0]
+    finally:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(stop.set)
+        thread.join()

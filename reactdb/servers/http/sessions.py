@@ -1,0 +1,139 @@
+"""Entrance: who may ask. Basic authentication, and `_session`, which gives a cookie for a while.
+
+A cookie is the name, the time until which it is good, and a keyed hash of both. The key is made when the server starts, so
+cookies end with it.
+
+Rule of this file: names and passwords. It knows no database.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+import secrets
+import time
+from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http.answering import Answer, ok
+from reactdb.servers.http.asking import Asking, read_json
+from reactdb.servers.users import Credentials, hmac_sha256
+
+__all__ = ["Entrance"]
+
+COOKIE: Final = "AuthSession"
+SESSION_S: Final = 600
+WRONG: Final = "Name or password is incorrect."
+STRANGER: Final = "You are not authorized to access this db."
+MOST_CHARACTERS: Final = 1_024
+
+
+class Entrance:
+    """Who may ask. Without credentials everybody may who reaches the server, and is an administrator.
+
+    Thread safety: any thread.
+    """
+
+    def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = time.time) -> None:
+        self._credentials = credentials
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+
+    @property
+    def is_open(self) -> bool:
+        return self._credentials is None
+
+    def who(self, asking: Asking) -> tuple[str | None, str | None]:
+        """(the name, how it was proved): `default` for a password, `cookie` for a session; Nones for a stranger.
+
+        Raises:
+            CouchError: 401, a wrong password.
+        """
+        header = asking.headers.get("authorization", "")
+        kind, _, value = header.partition(" ")
+        if kind.lower() == "basic":
+            name, password = _basic(value)
+            self._check(name, password)
+            return name, "default"
+        found = self._of_cookie(asking.headers.get("cookie", ""))
+        return found, None if found is None else "cookie"
+
+    def must_be_known(self, asking: Asking) -> None:
+        """
+        Raises:
+            CouchError: 401.
+        """
+        if self.is_open:
+            return
+        name, _ = self.who(asking)
+        if name is None:
+            raise CouchError(401, "unauthorized", STRANGER)
+        asking.user = name
+
+    def _check(self, name: str, password: str) -> None:
+        if self._credentials is None:
+            return
+        is_short = max(len(name), len(password)) <= MOST_CHARACTERS
+        if not (is_short and self._credentials.is_right(name, password)):
+            raise CouchError(401, "unauthorized", WRONG)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # _session
+
+    def session(self, asking: Asking) -> Answer:
+        name, how = self.who(asking)
+        info: dict[str, Any] = {"authentication_handlers": ["cookie", "default"]}
+        roles = ["_admin"] if self.is_open or name is not None else []
+        if how is not None:
+            info["authenticated"] = how
+        return ok({"ok": True, "userCtx": {"name": name, "roles": roles}, "info": info})
+
+    def log_in(self, asking: Asking) -> Answer:
+        given = _given(asking)
+        name, password = given.get("name", given.get("username", "")), given.get("password", "")
+        if not isinstance(name, str) or not isinstance(password, str):
+            raise CouchError(400, "bad_request", "name and password are texts.")
+        self._check(name, password)
+        cookie = f"{COOKIE}={self._cookie(name)}; Version=1; Path=/; HttpOnly; Max-Age={SESSION_S}"
+        return ok({"ok": True, "name": name, "roles": ["_admin"]}, set_cookie=cookie)
+
+    def log_out(self, asking: Asking) -> Answer:
+        return ok({"ok": True}, set_cookie=f"{COOKIE}=; Version=1; Path=/; HttpOnly; Max-Age=0")
+
+    def _cookie(self, name: str) -> str:
+        text = f"{int(self._clock()) + SESSION_S:x}:{name}".encode()
+        return urlsafe_b64encode(hmac_sha256(self._key, text) + text).decode().rstrip("=")
+
+    def _of_cookie(self, header: str) -> str | None:
+        try:
+            cookie = SimpleCookie(header).get(COOKIE)
+            data = b"" if cookie is None else urlsafe_b64decode(cookie.value + "=" * (-len(cookie.value) % 4))
+        except (CookieError, binascii.Error, ValueError):
+            return None
+        proof, text = data[:32], data[32:]
+        if not text or not hmac.compare_digest(proof, hmac_sha256(self._key, text)):
+            return None
+        until, _, name = text.decode("utf-8", "replace").partition(":")
+        return name if int(until, 16) > self._clock() else None
+
+
+def _basic(value: str) -> tuple[str, str]:
+    try:
+        name, colon, password = b64decode(value, validate=True).decode().partition(":")
+    except (ValueError, binascii.Error):
+        name, colon, password = "", "", ""
+    if not colon:
+        raise CouchError(400, "bad_request", "Authorization header has invalid base64 value")
+    return name, password
+
+
+def _given(asking: Asking) -> dict[str, Any]:
+    kind = asking.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        found = read_json(asking.body)
+        return found if isinstance(found, dict) else {}
+    return dict(parse_qsl(asking.body.decode("utf-8", "replace"), keep_blank_values=True))

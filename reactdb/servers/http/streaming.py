@@ -1,0 +1,207 @@
+"""FeedStream: the bytes of one request for `_changes`, over time.
+
+A feed that waits holds no thread: it has an `asyncio.Event`, which the commit sets, and a time at which it gives a sign of life
+or ends. What there is to tell is read in a thread, some 64 KiB at a time, and the next only when the client has taken that: a
+client that stops reading costs what is under way, and goes on from the log later.
+
+The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
+database, but for a filter of which the change's key or fields alone say that it does not pass.
+
+Rule of this file: when something is said. What is said is in `formats`, and which changes there are in the dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from reactdb.errors import ReactDBError
+from reactdb.servers.http.formats import FORMATS
+
+__all__ = ["FeedStream", "Waiting"]
+
+T = TypeVar("T")
+MOST_ROWS: Final = 500
+CHUNK_BYTES: Final = 64 * 1024
+"""About as much is read, and sent, at a time: what a client that stops reading costs."""
+FIRST_DOCUMENTS: Final = 8
+"""Rows with documents that are read at first, when it is not known how large they are."""
+
+Run = Callable[..., Awaitable[Any]]
+"""Calls a function in a thread."""
+
+
+class ToldRows(Protocol):
+    """What the dialect's feed has."""
+
+    @property
+    def last_seq(self) -> str: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def is_finished(self) -> bool: ...
+
+    def rows(self, most: int) -> list[dict[str, Any]]: ...
+
+    def on_ready(self, callback: Callable[[], object]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How a request for changes waits.
+
+    Attributes:
+        feed: One of `FORMATS`.
+        limit: Rows after which it ends, or None.
+        descending: It never waits.
+        heartbeat_s: Seconds between two signs of life, or None; then it ends after `timeout_s`.
+        timeout_s: Seconds without a change after which it ends.
+        has_documents: Its rows may be large.
+    """
+
+    feed: str
+    limit: int | None = None
+    descending: bool = False
+    heartbeat_s: float | None = None
+    timeout_s: float = 60.0
+    has_documents: bool = False
+
+    @property
+    def never_waits(self) -> bool:
+        return self.feed == "normal" or self.descending
+
+
+class FeedStream:
+    """See the head of this file. `chunks` is iterated once; `end` lets it end early, with its last line."""
+
+    def __init__(self, rows: ToldRows, waiting: Waiting, run: Run) -> None:
+        self._rows = rows
+        self._waiting = waiting
+        self._run = run
+        self._format = FORMATS[waiting.feed]()
+        self._sent = 0
+        self._batch = FIRST_DOCUMENTS if waiting.has_documents else MOST_ROWS
+        self._loop = asyncio.get_running_loop()
+        # Set when the database has changed, or when the feed has to end.
+        self._changed = asyncio.Event()
+        self._is_ending = False
+        self.content_type = self._format.content_type
+
+    def end(self) -> None:
+        """Called on the loop: a server that stops lets its feeds end as if their time were over."""
+        self._is_ending = True
+        self._changed.set()
+
+    def _wake(self) -> None:
+        """Called by the thread that has committed."""
+        with suppress(RuntimeError):
+            # The loop may be gone already.
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks():
+                if chunk:
+                    yield chunk
+        except ReactDBError:
+            # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
+            yield self._format.tail(self._rows.last_seq, self._pending_or_none())
+        finally:
+            self._rows.close()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        waiting = self._waiting
+        yield self._format.head
+        prefix = b""
+        has_waited = is_last = False
+        while not self._is_over():
+            self._changed.clear()
+            found: list[dict[str, Any]] = []
+            async for found_or_none in self._found():
+                if found_or_none is None:
+                    yield self._format.heartbeat
+                else:
+                    found = found_or_none
+            if found:
+                self._sent += len(found)
+                chunk = b"".join(map(self._format.row, found))
+                self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
+                yield prefix + chunk
+                prefix = b""
+                continue
+            if prefix:
+                # The filter rejected what has woken it.
+                yield prefix
+                prefix = b""
+            is_last = is_last or self._is_ending
+            if waiting.never_waits or (waiting.feed == "longpoll" and self._sent) or is_last:
+                break
+            if self._rows.is_finished and waiting.limit != 0:
+                # The database was deleted.
+                break
+            if not has_waited:
+                has_waited = True
+                if not self._sent:
+                    # A client sees that it is heard.
+                    yield self._format.waiting
+                self._rows.on_ready(self._wake)
+            async for beat in self._beats():
+                yield beat
+            # Its time is over: it looks once more, because changes that cannot pass its filter have not woken it.
+            is_last = self._is_ending or not self._changed.is_set()
+            if is_last:
+                continue
+            prefix = b"" if waiting.feed == "eventsource" else self._format.waiting
+        yield self._format.tail(self._rows.last_seq, await self._run(self._pending_or_none))
+
+    def _is_over(self) -> bool:
+        limit = self._waiting.limit
+        if limit is None or self._sent < limit:
+            return False
+        # As in CouchDB, a long poll that may tell nothing waits nevertheless.
+        return not (self._waiting.feed == "longpoll" and limit == 0 and not self._waiting.descending)
+
+    async def _found(self) -> AsyncIterator[list[dict[str, Any]] | None]:
+        """The next rows; before them None for each heartbeat that is due while they are searched for."""
+        waiting = self._waiting
+        most = self._batch if waiting.limit is None else min(self._batch, waiting.limit - self._sent)
+        if most <= 0:
+            yield []
+            return
+        searching = asyncio.ensure_future(self._run(self._rows.rows, most))
+        try:
+            while True:
+                beat = None if waiting.never_waits else waiting.heartbeat_s
+                done, _ = await asyncio.wait((searching,), timeout=beat)
+                if done:
+                    break
+                yield None
+        finally:
+            if not searching.done():
+                searching.cancel()
+        yield searching.result()
+
+    async def _beats(self) -> AsyncIterator[bytes]:
+        """Wait until something has changed or the time is over; a heartbeat each time that one is due."""
+        waiting = self._waiting
+        while not self._changed.is_set():
+            try:
+                async with asyncio.timeout(waiting.heartbeat_s or waiting.timeout_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                if waiting.heartbeat_s is None:
+                    return
+                yield self._format.heartbeat
+
+    def _pending_or_none(self) -> int:
+        try:
+            return self._rows.pending
+        except ReactDBError:
+            return 0
