@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from reactdb.database import Database
-from reactdb.errors import InvalidOption, SyncFailed
+from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
 from reactdb.replication.local import LocalPeer
 from reactdb.replication.peers import Bell, Subset
@@ -164,6 +164,7 @@ def sync(
 
     Raises:
         SyncFailed: It cannot be carried out; with `live`, `wait()` says so.
+        TableNotFound: There is nothing to send.
         InvalidOption.
     """
     selection = _selection(selector, doc_ids, filter, query_params)
@@ -171,6 +172,8 @@ def sync(
         raise InvalidOption("push or pull, or both: there is nothing to do")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    if not pull and table not in db.table_list():
+        raise TableNotFound(table)
     made = _made(
         LocalPeer(db, table),
         RemotePeer(url, auth=auth, headers=headers),

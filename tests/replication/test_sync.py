@@ -259,6 +259,20 @@ class TestOnce:
 
         assert ["notes"] == there.table_list()
 
+    def test_a_table_may_have_a_name_that_no_database_of_couchdb_has(self, here, there, url):
+        created(there).put({"_id": "a"})
+
+        reactdb.sync(here, "My.Notes", url)
+        here.table("My.Notes").insert({"_id": "b"})
+        reactdb.sync(here, "My.Notes", url)
+
+        assert ["a", "b"] == [*state(there)]
+        assert ["My.Notes"] == here.table_list()
+
+    def test_without_a_table_there_is_nothing_to_send(self, here, url):
+        with pytest.raises(reactdb.TableNotFound, match="`notes`"):
+            reactdb.sync(here, "notes", url, pull=False)
+
 
 class TestSubsets:
     def test_of_a_selector(self, here, there, url):
