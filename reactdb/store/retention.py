@@ -39,7 +39,7 @@ from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, new
 from reactdb.store.transaction import DROP_ENTRY, WriteTransaction, remove_dropped
 from reactdb.values.value import Value
 
-# Changes that one write transaction removes, or documents of dropped tables: 2 to 12 ms of work, so that a writer who waits does
+# Changes that one write transaction removes, or documents of dropped tables: 2 to 15 ms of work, so that a writer who waits does
 # not notice. The most where each of them is on another page.
 CHUNK_CHANGES = 500
 # Bytes of documents that it removes, if it removes more than one change.

@@ -69,6 +69,7 @@ class StoreLaws(RuleBasedStateMachine):
         self.games.index_create("a")
         self.games.index_create("ab", [row["a"], row["b"]])
         self.games.index_create("tags", multi=True)
+        self.remember()
 
     # -- steps
 
