@@ -173,11 +173,10 @@ def register_hook(name: str, derive: Derive) -> None:
 
 def check_hook(hook: str, table: str) -> None:
     """Raises: HookNotFound, where this process does not know the hook."""
+    if hook in _OF_DIALECTS and hook not in _HOOKS:
+        import_module(_OF_DIALECTS[hook])
     if hook not in _HOOKS:
-        if hook in _OF_DIALECTS:
-            import_module(_OF_DIALECTS[hook])
-        if hook not in _HOOKS:
-            raise HookNotFound(hook, table)
+        raise HookNotFound(hook, table)
 
 
 def ask(draft: Draft) -> Derived:

@@ -73,7 +73,7 @@ class Couch:
             return table
 
         table = writing(lambda: self._session.transact(work, operation="table_create"))
-        return CouchDatabase(self._native, name, table.id, self._wakers, self._counts)
+        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
 
     def drop(self, name: str) -> None:
         """
@@ -110,7 +110,7 @@ class Couch:
                 serve(transaction, found)
 
             self._session.transact(work, operation="set hook")
-        return CouchDatabase(self._native, name, table.id, self._wakers, self._counts)
+        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
 
 
 def serve(transaction: WriteTransaction, table: TableInfo) -> None:

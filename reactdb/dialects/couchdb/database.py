@@ -32,6 +32,7 @@ from reactdb.dialects.couchdb.states import (
     earlier,
 )
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import collation
@@ -53,13 +54,14 @@ class CouchDatabase(DocumentReader):
         name: As CouchDB has it.
     """
 
-    def __init__(self, native: Database, name: str, table_id: int, wakers: Wakers, counts: Counts) -> None:
+    def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
         """
         Args:
             counts: What is known of all databases of the file.
         """
-        super().__init__(native, table_id)
+        super().__init__(native, table.id)
         self.name = name
+        self._primary_key = table.primary_key
         self._wakers = wakers
         self._counts = counts
 
@@ -494,9 +496,7 @@ class CouchDatabase(DocumentReader):
         return self._write(work)
 
     def _given(self, document: object) -> GivenDocument:
-        with self.session.read() as snapshot:
-            primary_key = self.tables(snapshot.catalogue).main.primary_key
-        return given_document(document, primary_key)
+        return given_document(document, self._primary_key)
 
     def _fill(
         self, given: GivenDocument, id: str, parts: Mapping[str, Any] | None, *, is_new_edit: bool

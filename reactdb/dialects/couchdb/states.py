@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from reactdb.change import DELETE, INSERT, REPLACE
+from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import (
     Beside,
@@ -163,11 +163,23 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
             return None
         others = kept_leaves(beside[1])
         return State(tables.main.primary_key, key, beside[0], None, others[0].lineage, others)
+    return _alive(heads, tables, key, main, heads.meta_of(main[0]))
+
+
+def state_of_entry(heads: HeadSource, tables: Tables, change: Change) -> State | None:
+    """The document of an entry that is the newest in one of the tables."""
+    if change.table_id != tables.main.id or change.new_bytes is None:
+        return load(heads, tables, change.key_bytes)
+    return _alive(heads, tables, change.key_bytes, (change.seq, change.new_bytes), change.meta)
+
+
+def _alive(
+    heads: HeadSource, tables: Tables, key: bytes, main: tuple[int, bytes], meta: bytes | None
+) -> State:
     beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
     seq = main[0] if beside is None else max(main[0], beside[0])
     others = kept_leaves(None if beside is None else beside[1])
-    lineage = revised(tables, main[1], heads.meta_of(main[0]))
-    return State(tables.main.primary_key, key, seq, main, lineage, others)
+    return State(tables.main.primary_key, key, seq, main, revised(tables, main[1], meta), others)
 
 
 def revised(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:

@@ -320,3 +320,36 @@ def test_a_document_that_is_too_large_is_refused_alone(notes: CouchDatabase) -> 
     rows = notes.bulk_docs([{"_id": "a"}, {"_id": "b", "x": "x" * 17_000_000}, {"_id": "c"}])
     assert [row.get("error") for row in rows] == [None, "document_too_large", None]
     assert notes.info()["doc_count"] == 2
+
+
+def test_what_is_purged_leaves_no_trace(notes: CouchDatabase, db: Database) -> None:
+    graft(notes, "a", ["2-b", "1-a"], n="b")
+    graft(notes, "a", ["2-a", "1-a"], n="a")
+    rev = notes.put({"_id": "gone"})["rev"]
+    tombstone = notes.delete("gone", rev)["rev"]
+    assert notes.purge({"a": ["2-b", "1-a"], "gone": [tombstone], "x": ["1-a"]}) == {
+        "a": ["2-b"],
+        "gone": [tombstone],
+        "x": [],
+    }
+    assert db.table("notes").run() == [{"_id": "a", "n": "a"}]
+    assert [row["id"] for row in notes.changes(ChangesRequest()).rows()] == ["a"]
+    notes.purge({"a": ["2-a"]})
+    refused(404, "missing", notes.get, "a")
+    assert notes.changes(ChangesRequest()).rows() == []
+    assert notes.put({"_id": "a"})["rev"].startswith("1-")
+    db.table("notes").insert({"_id": "gone"})
+    assert notes.get("gone")["_rev"].startswith("1-")
+
+
+def test_a_shared_chunk_keeps_what_another_leaf_needs(notes: CouchDatabase) -> None:
+    def ids(top: str, newest: int) -> list[str]:
+        return [f"{newest}-{top}", *(f"{number}-h{number}" for number in range(newest - 1, 0, -1))]
+
+    graft(notes, "a", ids("low", 34))
+    notes.revs_limit = 4
+    # Of this one, only what is just above the older one's is kept; both have the chunk that ends with 32.
+    graft(notes, "a", ids("high", 35))
+    notes.revs_limit = 1000
+    path = [one.partition("-")[2] for one in ids("low", 34)]
+    assert notes.get("a", rev="34-low", revs=True)["_revisions"]["ids"] == path
