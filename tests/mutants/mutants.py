@@ -1528,6 +1528,49 @@ MUTANTS = [
         "                        wait_s",
         ("tests/feeds/test_feeds_readers.py::test_a_reader_calls_once_until_everything_was_polled",),
     ),
+    # ----- CouchDB's queries, and synchronisation
+    Mutant(
+        "the negation of several conditions asks that all of them fail",
+        "dialects/couchdb/mango.py",
+        '{"$or" if name == "$and" else "$and":',
+        "{name:",
+        ("tests/dialects/couchdb/test_couchdb_mango_laws.py",),
+    ),
+    Mutant(
+        "an index is asked for numbers above one bound, where texts pass, too",
+        "dialects/couchdb/mango.py",
+        'if bounds["$g"] and bounds["$l"]:',
+        'if bounds["$g"] or bounds["$l"]:',
+        ("tests/dialects/couchdb/test_couchdb_finding.py",),
+    ),
+    Mutant(
+        "a page begins with the last document of the page before",
+        "dialects/couchdb/finding.py",
+        "else place <= after",
+        "else place < after",
+        ("tests/dialects/couchdb/test_couchdb_finding.py::TestBookmarks",),
+    ),
+    Mutant(
+        "a replication goes on from the later of two positions",
+        "replication/checkpoints.py",
+        "return min(seqs,",
+        "return max(seqs,",
+        ("tests/replication/test_checkpoints.py",),
+    ),
+    Mutant(
+        "the end of a page is in the checkpoint before its documents are there",
+        "replication/replicator.py",
+        "        leaves = list(self._source.leaves(missing, self._target))\n",
+        "        self._checkpoints.write(page.last_seq)\n        leaves = list(self._source.leaves(missing, self._target))\n",
+        ("tests/laws/test_laws_sync.py",),
+    ),
+    Mutant(
+        "a losing revision is not sent",
+        "replication/replicator.py",
+        'for change in row["changes"]',
+        'for change in row["changes"][:1]',
+        ("tests/laws/test_laws_sync.py",),
+    ),
     # ----- CouchDB's revisions
     Mutant(
         "a deleted leaf wins over one that is alive",
