@@ -85,6 +85,8 @@ from reactdb.writing import (
 )
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from reactdb.feeds.feed import Feed
 
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
@@ -575,6 +577,25 @@ class PointSelection(Selection):
             table = find_table(self._table, snapshot)
             found = list(snapshot.history(table, self._selected))
         return found[::-1]
+
+    def attachment(self, name: str) -> BinaryIO:
+        """What is attached to the document under this name, as a binary file. The document says what there is: its field
+        `_attachments` has for each name a `content_type`, a `length` and the `blob` of the bytes.
+
+        Raises:
+            MissingValue: There is no such document, or nothing is attached to it under this name.
+            BlobNotFound: Its bytes are not in the file.
+        """
+        # Imported here because most programs have no large values.
+        from reactdb.blobs import Blobs
+        from reactdb.values.blob import Blob
+
+        stub: Any = self.run()
+        for part in ("_attachments", name, "blob"):
+            stub = stub.get(part) if isinstance(stub, dict) else None
+        if not isinstance(stub, Blob):
+            raise MissingValue(f"Nothing is attached to document {shown(self._key)} as {shown(name)}.")
+        return Blobs(self._session).open(stub)
 
 
 class Table(Selection):

@@ -40,7 +40,7 @@ WORDS = {"pull": "fetched", "push": "sent"}
 @click.option(
     "--batch-size",
     type=click.IntRange(1, 10_000),
-    default=100,
+    default=250,
     show_default=True,
     help="Changes that are copied together.",
 )

@@ -15,6 +15,7 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import IdFilter, filter_of
+from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
 __all__ = ["LocalPeer"]
@@ -26,6 +27,7 @@ class LocalPeer:
     """See the head of this file, and `Peer`."""
 
     def __init__(self, db: Database, table: str) -> None:
+        self._db = db
         self._couch = Couch(db)
         self._table = table
         self._opened: CouchDatabase | None = None
@@ -34,12 +36,12 @@ class LocalPeer:
     @property
     def _database(self) -> CouchDatabase:
         if self._opened is None:
-            self._opened = self._couch.open(self._table)
+            self._opened = self._couch.open(database_name(self._table))
         return self._opened
 
     def prepare(self, *, create: bool) -> None:
-        if create and self._table not in self._couch.databases():
-            self._opened = self._couch.create(self._table)
+        if create and self._table not in self._db.table_list():
+            self._db.table_create(self._table, primary_key="_id", exist_ok=True)
         self._database.info()
 
     def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:

@@ -9,6 +9,7 @@ Rule of this file: it makes requests, and tries none again.
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -246,14 +247,14 @@ class RemotePeer:
         document[ATTACHMENTS] = {name: attachments[name] for name in ordered}
         followed = [name for name in ordered if name in leaf.sources]
         head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode() + _encoded(document)
-        between = f"\r\n--{boundary}\r\n\r\n".encode()
+        between = {name: _part_head(boundary, name, attachments[name]) for name in followed}
         tail = f"\r\n--{boundary}--".encode()
-        total = len(head) + len(between) * len(followed) + leaf.bytes + len(tail)
+        total = len(head) + sum(map(len, between.values())) + leaf.bytes + len(tail)
 
         def pieces() -> Iterator[bytes]:
             yield head
             for name in followed:
-                yield between
+                yield between[name]
                 with leaf.sources[name].open() as opened:
                     yield from opened
             yield tail
@@ -331,6 +332,16 @@ def _read(answer: httpx.Response) -> Any:
         str(said.get("error", "error")),
         str(said.get("reason", f"HTTP {answer.status_code}")),
     )
+
+
+def _part_head(boundary: str, name: str, attachment: Mapping[str, Any]) -> bytes:
+    """What stands before the bytes of an attachment. CouchDB goes by the order of the parts, others by these names."""
+    shown = re.sub(r'["\\\r\n]', "_", name)
+    kind = re.sub(r"[\r\n]", " ", str(attachment.get("content_type", "application/octet-stream")))
+    return (
+        f'\r\n--{boundary}\r\nContent-Disposition: attachment; filename="{shown}"\r\n'
+        f"Content-Type: {kind}\r\nContent-Length: {attachment['length']}\r\n\r\n"
+    ).encode()
 
 
 def _page(answer: Any) -> ChangesPage:

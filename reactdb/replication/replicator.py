@@ -10,6 +10,7 @@ Rule of this file: it knows no side, and waits only on its bell.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -23,6 +24,7 @@ __all__ = ["Replicator", "SyncProgress"]
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
+CHECKPOINT_S: Final = 1.0
 REMEMBERED_ERRORS: Final = 20
 
 # Statuses of a server that may answer the same request later.
@@ -113,6 +115,7 @@ class Replicator:
     def _go_on(self, *, live: bool) -> None:
         self._since = self._checkpoints.read()
         self._set(state="active", last_seq=self._since)
+        written, due = self._since, time.monotonic() + CHECKPOINT_S
         is_caught_up = False
         while not self._bell.is_stopped:
             page = self._next(wait=live and is_caught_up)
@@ -121,12 +124,14 @@ class Replicator:
             if page.rows:
                 self._set(state="active", error=None)
                 self._copy(page)
-            if page.last_seq != self._since:
-                self._checkpoints.write(page.last_seq)
-                self._since = page.last_seq
+            self._since = page.last_seq
             # Whatever went wrong before, it works again.
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
+            if self._since != written and (is_caught_up or time.monotonic() >= due):
+                # Each costs a commit on both sides. What is past the last one is compared again, and not sent again.
+                self._checkpoints.write(self._since)
+                written, due = self._since, time.monotonic() + CHECKPOINT_S
             self._set(
                 state="waiting" if is_caught_up and live else "active",
                 last_seq=page.last_seq,

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from reactdb.database import Database
-from reactdb.errors import InvalidOption, SyncFailed
+from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
 from reactdb.replication.local import LocalPeer
 from reactdb.replication.peers import Bell, Subset
@@ -134,7 +134,7 @@ def sync(
     doc_ids: list[str] | None = None,
     filter: str | None = None,
     query_params: Mapping[str, str] | None = None,
-    batch_size: int = 100,
+    batch_size: int = 250,
     retries: int | None = 5,
     auth: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
@@ -153,7 +153,7 @@ def sync(
         create: Make the other database where it is not there.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
             source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
-        batch_size: Changes that are compared, copied and acknowledged together.
+        batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
         auth: (user, password), where they are not in the URL.
@@ -164,6 +164,7 @@ def sync(
 
     Raises:
         SyncFailed: It cannot be carried out; with `live`, `wait()` says so.
+        TableNotFound: There is nothing to send.
         InvalidOption.
     """
     selection = _selection(selector, doc_ids, filter, query_params)
@@ -171,6 +172,8 @@ def sync(
         raise InvalidOption("push or pull, or both: there is nothing to do")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    if not pull and table not in db.table_list():
+        raise TableNotFound(table)
     made = _made(
         LocalPeer(db, table),
         RemotePeer(url, auth=auth, headers=headers),

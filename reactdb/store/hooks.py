@@ -4,7 +4,8 @@ Of a version of a document a dialect needs more than the document: CouchDB its r
 is the entry's metadata, small bytes of the dialect's own. It cannot be worked out later, and one writer that leaves it out spoils
 it for all. So a hook is a function with a name:
 
-    register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported
+    register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported;
+                                 that of one of our own dialects is imported when it is first asked
     TableInfo.hook              the name, in the file's list of tables, which makes it binding for every writer
     derive(draft) -> Derived    called by `WriteTransaction.write` for each document that is inserted, changed or deleted
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
 from reactdb.change import TableReference
@@ -147,6 +149,8 @@ class Derived(NamedTuple):
 Derive = Callable[[Draft], Derived]
 
 _HOOKS: Final[dict[str, Derive]] = {}
+# Where our own dialects register theirs. By name: the store imports nothing that stands on it.
+_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.revisions"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", re.ASCII)
 
 
@@ -169,6 +173,8 @@ def register_hook(name: str, derive: Derive) -> None:
 
 def check_hook(hook: str, table: str) -> None:
     """Raises: HookNotFound, where this process does not know the hook."""
+    if hook in _OF_DIALECTS and hook not in _HOOKS:
+        import_module(_OF_DIALECTS[hook])
     if hook not in _HOOKS:
         raise HookNotFound(hook, table)
 

@@ -10,25 +10,32 @@ document before is not read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.log import ENTRY, changes_of, verified
-from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
+from reactdb.store.schema import BLOCK_BITS
+from reactdb.store.snapshot import GREATEST, LEAST, Snapshot, low_water
 
 BY_KEY: Final = (
     f"SELECT {ENTRY} FROM heads h CROSS JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
 )
-# From the log, because heads are not ordered by seq.
-OF_TABLES: Final = (
-    "FROM log l CROSS JOIN heads h ON h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq"
-    " WHERE l.seq > ? AND l.seq <= ? AND l.table_id IN ({})"
+# By seq they are read from the log, because heads are not ordered by it.
+IS_NEWEST: Final = "CROSS JOIN heads h ON h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq"
+OF_TABLES: Final = f"FROM log l {IS_NEWEST} WHERE l.seq > ? AND l.seq <= ? AND l.table_id IN ({{}})"
+# The blocks that have entries of the table, as `log.TABLE_CHANGES` walks them.
+OF_TABLE: Final = (
+    f"FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS}) AND l.seq < ((m.block + 1) << {BLOCK_BITS})"
+    f" {IS_NEWEST} WHERE m.table_id = ?1 AND m.block >= (?2 >> {BLOCK_BITS}) AND m.block <= (?3 >> {BLOCK_BITS})"
+    " AND l.table_id = ?1 AND +l.seq > ?2 AND +l.seq <= ?3"
 )
 BY_SEQ: Final = f"SELECT {ENTRY} {OF_TABLES} ORDER BY l.seq {{}} LIMIT ?"
-COUNT: Final = f"SELECT count(DISTINCT l.key) {OF_TABLES}"
-
+BY_SEQ_OF_TABLE: Final = f"SELECT {ENTRY} {OF_TABLE} ORDER BY m.block {{0}}, l.seq {{0}} LIMIT ?4"
+KEYS: Final = f"SELECT l.key {OF_TABLES}"
+KEYS_OF_TABLE: Final = f"SELECT l.key {OF_TABLE}"
 COUNT_RANGE: Final = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
 
 
@@ -64,14 +71,45 @@ def newest_by_seq(
     Raises:
         CorruptDatabase: They are not what was written.
     """
-    text = BY_SEQ.format(_ids(tables), "DESC" if reverse else "ASC")
-    return _changes(snapshot, snapshot.connection.execute(text, (since, until, limit)).fetchall())
+    way = "DESC" if reverse else "ASC"
+    marked = _marked(snapshot, since, until)
+    rows: list[tuple[Any, ...]] = []
+
+    def read(text: str, *arguments: int) -> None:
+        rows.extend(snapshot.connection.execute(text.format(way), (*arguments, limit)).fetchall())
+
+    def with_marks() -> None:
+        for table in tables:
+            read(BY_SEQ_OF_TABLE, table.id, marked, until)
+        rows.sort(key=itemgetter(0), reverse=reverse)
+
+    if reverse:
+        with_marks()
+    if marked > since and (not reverse or limit < 0 or len(rows) < limit):
+        read(BY_SEQ.format(_ids(tables), "{}"), since, marked)
+    if not reverse and marked < until and (limit < 0 or len(rows) < limit):
+        below = rows[:]
+        rows.clear()
+        with_marks()
+        rows[:0] = below
+    return _changes(snapshot, rows if limit < 0 else rows[:limit])
 
 
 def count_newest(snapshot: Snapshot, tables: Sequence[TableInfo], since: int, until: int) -> int:
     """How many keys have their newest entry, in one of these tables, in since < seq <= until."""
-    found = snapshot.connection.execute(COUNT.format(_ids(tables)), (since, until)).fetchone()
-    return int(found[0])
+    execute = snapshot.connection.execute
+    marked = _marked(snapshot, since, until)
+    found = set(execute(KEYS.format(_ids(tables)), (since, marked)).fetchall()) if marked > since else set()
+    for table in tables:
+        found.update(execute(KEYS_OF_TABLE, (table.id, marked, until)).fetchall())
+    return len(found)
+
+
+def _marked(snapshot: Snapshot, since: int, until: int) -> int:
+    """The position from which on the blocks of a table are known. Before it, compaction has left the newest entries alone, of all
+    tables."""
+    begin = (low_water(snapshot.connection) >> BLOCK_BITS) << BLOCK_BITS
+    return min(max(since, begin - 1), until)
 
 
 def count_range(snapshot: Snapshot, table: TableInfo, start: bytes, stop: bytes) -> int:

@@ -7,6 +7,7 @@ python -m tests.crash --power-images 20000      power cuts
 python -m tests.crash --worker-kills 2000       processes that share a durable consumer
 python -m tests.crash --keeper-kills 2000       processes that keep materialized views
 python -m tests.crash --blob-kills 1000         processes that put blobs, and documents with them
+python -m tests.crash --tree-kills 1000         processes that write CouchDB's revisions
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--blob-kills", type=int, default=0, metavar="N", help="kill so many processes that put blobs"
     )
+    parser.add_argument(
+        "--tree-kills", type=int, default=0, metavar="N", help="kill so many processes that write revisions"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)
@@ -50,11 +54,12 @@ def main(arguments: list[str] | None = None) -> int:
         options.worker_kills,
         options.keeper_kills,
         options.blob_kills,
+        options.tree_kills,
     )
     if not (options.prove or any(wanted)):
         parser.error(
-            "say what to do: --kills N, --auto-kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N or"
-            " --blob-kills N"
+            "say what to do: --kills N, --auto-kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N,"
+            " --blob-kills N or --tree-kills N"
         )
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
@@ -90,6 +95,10 @@ def main(arguments: list[str] | None = None) -> int:
         from . import attachments
 
         status |= attachments.main(options.blob_kills, seed=options.seed)
+    if options.tree_kills:
+        from . import trees
+
+        status |= trees.main(options.tree_kills, seed=options.seed)
     return status
 
 

@@ -191,7 +191,8 @@ class Revisions(RuleBasedStateMachine):
         for leaf in leaves_of(self.databases[name], id):
             assert leaf.is_deleted
             self.learn(name, id, leaf.path, leaf.content, is_deleted=True)
-        assert len(leaves_of(self.databases[name], id)) == len(before)
+        # Each leaf has a child, or was deleted already; the model has a leaf more where one was passed over.
+        assert len(leaves_of(self.databases[name], id)) <= len(before)
 
     @rule(source=st.sampled_from(["left", "right"]), depth=st.integers(1, 40))
     def replicate(self, source: str, depth: int) -> None:

@@ -259,6 +259,20 @@ class TestOnce:
 
         assert ["notes"] == there.table_list()
 
+    def test_a_table_may_have_a_name_that_no_database_of_couchdb_has(self, here, there, url):
+        created(there).put({"_id": "a"})
+
+        reactdb.sync(here, "My.Notes", url)
+        here.table("My.Notes").insert({"_id": "b"})
+        reactdb.sync(here, "My.Notes", url)
+
+        assert ["a", "b"] == [*state(there)]
+        assert ["My.Notes"] == here.table_list()
+
+    def test_without_a_table_there_is_nothing_to_send(self, here, url):
+        with pytest.raises(reactdb.TableNotFound, match="`notes`"):
+            reactdb.sync(here, "notes", url, pull=False)
+
 
 class TestSubsets:
     def test_of_a_selector(self, here, there, url):
@@ -400,7 +414,7 @@ class TestFailures:
 
         monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
 
-        done = reactdb.sync(here, "notes", url, push=False)
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert (250, 250, 5) == (done.pull.docs_read, done.pull.docs_written, len(calls))
         assert state(here) == state(there)
@@ -418,12 +432,42 @@ class TestFailures:
 
         monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
         with pytest.raises(reactdb.SyncFailed):
-            reactdb.sync(here, "notes", url, push=False, retries=0)
+            reactdb.sync(here, "notes", url, push=False, retries=0, batch_size=100)
 
-        done = reactdb.sync(here, "notes", url, push=False)
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert 50 == done.pull.docs_read
         assert state(here) == state(there)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("direction", ["push", "pull"])
+    def test_one_that_was_killed_goes_on_from_its_checkpoint(self, there, url, tmp_path, direction):
+        path = tmp_path / "here.db"
+        with reactdb.connect(path) as here:
+            created(here)
+            created(there)
+            filled = notes(here if direction == "push" else there)
+            filled.bulk_docs([{"_id": f"{number:03}", "n": number} for number in range(300)])
+        program = """
+import os, signal, sys, reactdb
+
+def die(progress):
+    if progress.docs_written >= 120:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with reactdb.connect(sys.argv[1]) as db:
+    reactdb.sync(db, "notes", sys.argv[2], batch_size=20, on_progress=die)
+"""
+        words = [sys.executable, "-c", program, str(path), url]
+        killed = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+        assert killed.returncode < 0
+
+        with reactdb.connect(path) as here:
+            done = reactdb.sync(here, "notes", url, batch_size=20)
+            progress = done.push if direction == "push" else done.pull
+
+            assert (180, 0) == (progress.docs_read, progress.doc_write_failures)
+            assert state(here) == state(there)
 
     def test_a_side_that_was_replaced_is_compared_from_the_start(self, here, there, url):
         created(here).bulk_docs([{"_id": "a"}, {"_id": "b"}])

@@ -26,7 +26,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
 from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
-from reactdb.dialects.couchdb.states import State, load
+from reactdb.dialects.couchdb.states import State, load, state_of_entry
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
 from reactdb.errors import DatabaseClosed
@@ -239,7 +239,7 @@ class ChangesFeed:
             return sorted(found, key=lambda state: state.seq)
         states = []
         for change in changes:
-            state = load(reading.heads, reading.tables, change.key_bytes)
+            state = state_of_entry(reading.heads, reading.tables, change)
             if state is not None and state.seq == change.seq:
                 states.append(state)
         return states

@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["collation_key", "identity", "raw_key", "text_key"]
+__all__ = ["collation_key", "identity", "key_without_icu", "raw_key", "text_key"]
 
 NUMBER: Final = 3
 TEXT: Final = 4
@@ -91,7 +91,7 @@ _SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _LETTER = range(6)
 _SPELLED: Final = str.maketrans(
     {"ø": "o\u0338", "Ø": "O\u0338", "ł": "l\u0335", "Ł": "L\u0335", "đ": "d\u0335", "Đ": "D\u0335"}
     | {"ħ": "h\u0335", "Ħ": "H\u0335", "ŧ": "t\u0335", "Ŧ": "T\u0335", "ð": "d\u0336", "Ð": "D\u0336"}
-    | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
+    | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS", "\u0131": "i"}
 )
 
 
@@ -130,7 +130,25 @@ def _weights(character: str) -> tuple[tuple[int, int, int] | None, int, int]:
     return ((_LETTER, 0, ord(small[0])), 0, int(small != character))
 
 
-def _key_without_icu(text: str) -> tuple[Hashable, ...]:
+# ASCII's places, by code point: a text of nothing else has no accents, and needs no decomposition.
+_ASCII_PLACES: Final = [_weights(chr(code))[0] for code in range(128)]
+
+
+def _ascii_key(text: str) -> tuple[Hashable, ...]:
+    places = [place for place in map(_ASCII_PLACES.__getitem__, text.encode()) if place is not None]
+    if text == text.lower():
+        return (tuple(places), (), (), text)
+    weighed = [letter for letter in text if _ASCII_PLACES[ord(letter)] is not None]
+    cases = [(-number, 1) for number, letter in enumerate(weighed, start=1) if "A" <= letter <= "Z"]
+    return (tuple(places), (), tuple(cases), text)
+
+
+def key_without_icu(text: str) -> tuple[Hashable, ...]:
+    """What `text_key` gives where PyICU is not installed."""
+    return _ascii_key(text) if text.isascii() else _decomposed_key(text)
+
+
+def _decomposed_key(text: str) -> tuple[Hashable, ...]:
     places: list[tuple[int, int, int]] = []
     accents: list[tuple[int, int]] = []
     cases: list[tuple[int, int]] = []
@@ -163,7 +181,7 @@ def _with_icu() -> Callable[[str], tuple[Hashable, ...]] | None:
 
 # Keys of short texts are kept: a selector or a view meets the same names and words again and again.
 _MOST_KEPT_CHARACTERS: Final = 64
-_key: Final = _with_icu() or _key_without_icu
+_key: Final = _with_icu() or key_without_icu
 _kept_key: Final = lru_cache(maxsize=8_192)(_key)
 
 

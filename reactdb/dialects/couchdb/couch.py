@@ -18,9 +18,9 @@ from hashlib import md5
 from typing import TYPE_CHECKING
 
 from reactdb.dialects.couchdb import settings
-from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.reader import no_database
+from reactdb.dialects.couchdb.reader import no_database, writing
 from reactdb.dialects.couchdb.revisions import HOOK, hidden
 from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
 from reactdb.dialects.couchdb.waking import Wakers
@@ -40,6 +40,7 @@ class Couch:
         self._native = db
         self._session = db.session
         self._wakers = Wakers(db.session)
+        self._counts: Counts = {}
 
     @property
     def uuid(self) -> str:
@@ -71,8 +72,8 @@ class Couch:
             serve(transaction, table)
             return table
 
-        table = self._session.transact(work, operation="table_create")
-        return CouchDatabase(self._native, name, table.id, self._wakers)
+        table = writing(lambda: self._session.transact(work, operation="table_create"))
+        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
 
     def drop(self, name: str) -> None:
         """
@@ -90,7 +91,7 @@ class Couch:
                 if beside is not None:
                     transaction.drop_table(beside)
 
-        self._session.transact(work, operation="table_drop")
+        writing(lambda: self._session.transact(work, operation="table_drop"))
 
     def open(self, name: str) -> CouchDatabase:
         """
@@ -109,7 +110,7 @@ class Couch:
                 serve(transaction, found)
 
             self._session.transact(work, operation="set hook")
-        return CouchDatabase(self._native, name, table.id, self._wakers)
+        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
 
 
 def serve(transaction: WriteTransaction, table: TableInfo) -> None:

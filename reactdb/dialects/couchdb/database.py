@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from uuid import uuid4
 
 from reactdb.dialects.couchdb import attachments as attached
@@ -20,17 +20,19 @@ from reactdb.dialects.couchdb.documents import GivenDocument, given_document
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.listing import IdRange, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found
-from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found, writing
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
 from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
     State,
+    Tables,
     conflict,
     earlier,
 )
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import collation
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANY_REVS: Final = 1 << 40
+Counts = dict[int, tuple[int, int, int]]
+"""By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
 
 
 class CouchDatabase(DocumentReader):
@@ -51,10 +54,16 @@ class CouchDatabase(DocumentReader):
         name: As CouchDB has it.
     """
 
-    def __init__(self, native: Database, name: str, table_id: int, wakers: Wakers) -> None:
-        super().__init__(native, table_id)
+    def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
+        """
+        Args:
+            counts: What is known of all databases of the file.
+        """
+        super().__init__(native, table.id)
         self.name = name
+        self._primary_key = table.primary_key
         self._wakers = wakers
+        self._counts = counts
 
     # -----------------------------------------------------------------------------------------------------------
     # The database
@@ -64,16 +73,21 @@ class CouchDatabase(DocumentReader):
         with self.reading() as reading:
             snapshot, tables = reading.snapshot, reading.tables
             kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
-            deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+            newest = self.sequences.newest(snapshot, tables)
+            known = self._counts.get(self.table_id)
+            if known is None or known[0] != newest:
+                deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+                # To count takes as long as to read all keys.
+                known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
             return {
                 "instance_start_time": kept.created,
                 "db_name": self.name,
                 "purge_seq": "0",
-                "update_seq": self.sequences.text(snapshot, self.sequences.newest(snapshot, tables)),
+                "update_seq": self.sequences.text(snapshot, newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
-                "doc_del_count": deleted,
-                "doc_count": snapshot.count(tables.main),
+                "doc_del_count": known[2],
+                "doc_count": known[1],
                 "disk_format_version": 8,
                 "compact_running": False,
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
@@ -89,7 +103,17 @@ class CouchDatabase(DocumentReader):
     def revs_limit(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
-        self.session.transact(partial(settings.change, table_id=self.table_id, revs_limit=limit))
+        self._transact(
+            lambda transaction, _: settings.change(transaction, table_id=self.table_id, revs_limit=limit)
+        )
+
+    @property
+    def update_seq(self) -> str:
+        """The position of the newest change."""
+        with self.reading() as reading:
+            return self.sequences.text(
+                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
+            )
 
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
@@ -100,12 +124,28 @@ class CouchDatabase(DocumentReader):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
-        def one(transaction: WriteTransaction) -> T:
-            tables = self.tables(transaction.catalogue)
+        def one(transaction: WriteTransaction, tables: Tables) -> T:
             limit = settings.read(transaction, transaction.catalogue, self.table_id).revs_limit
             return work(Editor(transaction, tables, limit))
 
-        return self.session.transact(one)
+        return self._transact(one)
+
+    def _transact(self, work: Callable[[WriteTransaction, Tables], T]) -> T:
+        """
+        Raises:
+            CouchError: 403, the file or the table cannot be written; 404, the database was deleted.
+        """
+
+        def one(transaction: WriteTransaction) -> T:
+            tables = self.tables(transaction.catalogue)
+            if tables.main.hook != HOOK:
+                reason = (
+                    f"`{self.name}` has the write hook `{tables.main.hook}`, and cannot be written from here."
+                )
+                raise CouchError(403, "forbidden", reason)
+            return work(transaction, tables)
+
+        return writing(lambda: self.session.transact(one))
 
     # -----------------------------------------------------------------------------------------------------------
     # OpenReading documents
@@ -359,7 +399,8 @@ class CouchDatabase(DocumentReader):
             `{"ok": True, "id", "rev"}`.
 
         Raises:
-            CouchError: 409, it is not a leaf's `_rev`; 400, it cannot be a document; 412, an attachment is only named.
+            CouchError: 409, it is not a leaf's `_rev`; 400, it cannot be a document; 412, an attachment is only named; 413, it is
+                too large.
         """
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
@@ -455,9 +496,7 @@ class CouchDatabase(DocumentReader):
         return self._write(work)
 
     def _given(self, document: object) -> GivenDocument:
-        with self.session.read() as snapshot:
-            primary_key = self.tables(snapshot.catalogue).main.primary_key
-        return given_document(document, primary_key)
+        return given_document(document, self._primary_key)
 
     def _fill(
         self, given: GivenDocument, id: str, parts: Mapping[str, Any] | None, *, is_new_edit: bool
@@ -585,15 +624,11 @@ class CouchDatabase(DocumentReader):
 
     def put_local(self, document: dict[str, Any]) -> dict[str, Any]:
         """Write a `_local/` document; the last write wins."""
-        return self.session.transact(
-            lambda transaction: put_local(transaction, self.tables(transaction.catalogue), document)
-        )
+        return self._transact(lambda transaction, tables: put_local(transaction, tables, document))
 
     def delete_local(self, id: str, rev: str | None = None) -> dict[str, Any]:
         """Delete a `_local/` document. Raises: CouchError, 404."""
-        return self.session.transact(
-            lambda transaction: delete_local(transaction, self.tables(transaction.catalogue), id)
-        )
+        return self._transact(lambda transaction, tables: delete_local(transaction, tables, id))
 
     def local_docs(self, *, include_docs: bool = False) -> dict[str, Any]:
         """What `_local_docs` answers."""

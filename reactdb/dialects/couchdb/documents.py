@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
-from reactdb.dialects.couchdb.spelling import check_id, shown_fields, stored_fields
+from reactdb.dialects.couchdb.spelling import REPLICATION_FIELDS, check_id, shown_fields, stored_fields
 from reactdb.dialects.couchdb.trees import Path, Rev, normal_hash, parse_rev
 
 # Members that say something of a document, and are not kept as it says.
@@ -48,7 +48,7 @@ def given_document(document: object, primary_key: str) -> GivenDocument:
         check_id(id)
     fields = {}
     for name, value in document.items():
-        if not name.startswith("_"):
+        if not name.startswith("_") or name in REPLICATION_FIELDS:
             fields[name] = value
         elif name not in SAID and name not in PASSED_OVER:
             raise CouchError(400, "doc_validation", f"Bad special document member: {name}")

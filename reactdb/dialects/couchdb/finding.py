@@ -160,14 +160,15 @@ def _rows(
         if _MISSING in values:
             continue
         order = () if index.is_special else tuple(map(collation_key, values))
-        if not index.is_special and not all(
-            low <= key <= high for key, (low, high) in zip(order, limits, strict=False)
-        ):
-            continue
         place = (order, document["_id"].encode("utf-8", "surrogatepass"))
         if after is not None and (place >= after if is_descending else place <= after):
             continue
         row = _Found(place, values, state, selector.passes(document))
+        # What an index would not have been read for is not counted.
+        if not row.passes and not all(
+            low <= key <= high for key, (low, high) in zip(order, limits, strict=False)
+        ):
+            continue
         if is_in_order:
             yield row
         else:

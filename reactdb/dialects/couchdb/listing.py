@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import Change
-from reactdb.dialects.couchdb.revisions import kept_leaves
 from reactdb.dialects.couchdb.spelling import id_of
-from reactdb.dialects.couchdb.states import HeadSource, State, Tables, revised
+from reactdb.dialects.couchdb.states import HeadSource, State, Tables, state_of_entry
 from reactdb.store.newest import count_range, newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
@@ -70,7 +69,7 @@ def listed(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRang
     changes = newest_by_key(snapshot, tables.main, start, stop, reverse=wanted.descending, limit=count)
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
     offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(changes))
-    return offset, [_state(heads, tables, change) for change in changes[wanted.skip :]]
+    return offset, _states(heads, tables, changes[wanted.skip :])
 
 
 def _side(bound: Any) -> int:
@@ -107,22 +106,9 @@ def _among_all(
     inside = [number for number, (id, _) in enumerate(ordered) if is_within(id)]
     found = inside[wanted.skip :][: len(inside) if wanted.limit is None else wanted.limit]
     offset = found[0] if found else 0
-    return offset, [_state(heads, tables, changes[ordered[number][1]]) for number in found]
+    return offset, _states(heads, tables, (changes[ordered[number][1]] for number in found))
 
 
-def _state(heads: HeadSource, tables: Tables, change: Change) -> State:
-    assert change.new_bytes is not None
-    beside = None if tables.conflicts is None else heads.head(tables.conflicts, change.key_bytes)
-    return State(
-        tables.main.primary_key,
-        change.key_bytes,
-        change.seq if beside is None else max(change.seq, beside[0]),
-        (change.seq, change.new_bytes),
-        revised(tables, change.new_bytes, change.meta),
-        kept_leaves(None if beside is None else beside[1]),
-    )
-
-
-def states_of(heads: HeadSource, tables: Tables, changes: Iterable[Change]) -> list[State]:
-    """The documents of entries of the table itself."""
-    return [_state(heads, tables, change) for change in changes]
+def _states(heads: HeadSource, tables: Tables, changes: Iterable[Change]) -> list[State]:
+    states = (state_of_entry(heads, tables, change) for change in changes)
+    return [state for state in states if state is not None]

@@ -339,10 +339,6 @@ def _required(normal: dict[str, Any]) -> set[str]:
     }
 
 
-# The greatest code point, which no text contains: it stands above all texts that begin with what is before it.
-_ABOVE: Final = "\U0010ffff"
-
-
 def native_path(field: str) -> tuple[str, ...] | None:
     """Where a native document has this field, or None: one that begins with `_`, and elements of arrays, are elsewhere."""
     path = field_path(field)
@@ -362,13 +358,18 @@ def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expressi
         if operator == "$eq" and isinstance(argument, str | bool | int | float):
             yield value == argument
         elif operator == "$beginsWith":
-            yield (value >= argument) & (value <= argument + _ABOVE)
+            yield value >= argument
+            if argument and argument[-1] not in _WITHOUT_NEXT:
+                yield value < argument[:-1] + chr(ord(argument[-1]) + 1)
         elif operator in _COMPARED and isinstance(argument, int | float) and not isinstance(argument, bool):
             bounds[operator[:2]].append(_COMPARED[operator](value, argument))
     if bounds["$g"] and bounds["$l"]:
         yield from bounds["$g"]
         yield from bounds["$l"]
 
+
+# After these there is no code point, or none that a text has.
+_WITHOUT_NEXT: Final = "\ud7ff\U0010ffff"
 
 _COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
     "$gt": lambda value, argument: value > argument,

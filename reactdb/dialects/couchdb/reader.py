@@ -5,9 +5,9 @@ Rule of this file: it writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
@@ -18,6 +18,7 @@ from reactdb.dialects.couchdb.sequences import Sequences
 from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, earlier, load, path_of, tables_of
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.snapshot import Snapshot
@@ -25,6 +26,9 @@ from reactdb.values import collation
 
 if TYPE_CHECKING:
     from reactdb.database import Database
+
+
+T = TypeVar("T")
 
 
 class OpenReading:
@@ -137,3 +141,15 @@ def not_found(reason: str) -> CouchError:
 
 def no_database() -> CouchError:
     return not_found("Database does not exist.")
+
+
+def writing(write: Callable[[], T]) -> T:
+    """What a write gives.
+
+    Raises:
+        CouchError: 403, the file is only read.
+    """
+    try:
+        return write()
+    except ReadOnlyDatabase as error:
+        raise CouchError(403, "forbidden", str(error)) from None

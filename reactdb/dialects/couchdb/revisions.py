@@ -260,23 +260,17 @@ def _native(draft: Draft) -> Revised:
     )
     beside: list[Beside] = []
     parent: Lineage | None = None
-    others: list[KeptLeaf] = []
+    is_deleted = draft.kind == DELETE
     if draft.old_bytes is None:
         others = _stored(draft, tombstones)
         if others:
             parent = others.pop(0).lineage
             beside.append((tombstones, draft.key_bytes, None))
-            if others:
-                beside.append((conflicts, draft.key_bytes, row_of(draft.key, others)))
-    elif draft.old_meta is not None:
-        parent = decoded(draft.old_meta)
     else:
-        parent = unrevised(draft.old or {}, primary_key)
-    is_deleted = draft.kind == DELETE
-    if is_deleted:
         others = _stored(draft, conflicts)
-        if others:
-            beside.append((conflicts, draft.key_bytes, None))
+        parent = (
+            unrevised(draft.old or {}, primary_key) if draft.old_meta is None else decoded(draft.old_meta)
+        )
 
     def edited(before: Lineage | None, fields: Mapping[str, Any] | None) -> Lineage:
         parent_rev = None if before is None else before.rev
@@ -289,12 +283,19 @@ def _native(draft: Draft) -> Revised:
         return lineage
 
     lineage = edited(parent, None if is_deleted else draft.new)
+    # Somebody else may have made the same edit, and told it without its parent.
+    leaves = {leaf.lineage.rev: leaf for leaf in others if leaf.lineage.rev != lineage.rev}
     if is_deleted:
-        leaves = [
-            leaf if leaf.is_deleted else KeptLeaf(edited(leaf.lineage, None), True, {}) for leaf in others
-        ]
-        leaves.append(KeptLeaf(lineage, True, {}))
-        beside.append((tombstones, draft.key_bytes, row_of(draft.key, leaves)))
+        for leaf in [leaf for leaf in leaves.values() if not leaf.is_deleted]:
+            del leaves[leaf.lineage.rev]
+            tombstone = KeptLeaf(edited(leaf.lineage, None), True, {})
+            leaves[tombstone.lineage.rev] = tombstone
+        leaves[lineage.rev] = KeptLeaf(lineage, True, {})
+        beside.append((tombstones, draft.key_bytes, row_of(draft.key, leaves.values())))
+        if others:
+            beside.append((conflicts, draft.key_bytes, None))
+    elif len(leaves) < len(others) or (others and draft.old_bytes is None):
+        beside.append((conflicts, draft.key_bytes, row_of(draft.key, leaves.values())))
     return Revised(lineage, beside)
 
 

@@ -32,8 +32,13 @@ LOCAL: Final = "_local/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_$()+/-]*|_users|_replicator", re.ASCII)
 _SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}
 _SPELLED_SIGN: Final = re.compile(r"\.(24|28|29|2b|2f)")
-_OURS_INSIDE: Final = re.compile(r"=*_")
-_SPELLED_OURS: Final = re.compile(r"=+_")
+# CouchDB's replicator writes these into the documents that describe its jobs. They are fields like others.
+REPLICATION_FIELDS: Final = frozenset(
+    f"_replication_{name}" for name in ("id", "state", "state_time", "state_reason", "start_time", "stats")
+)
+_PLAIN: Final = "(?!(?:" + "|".join(sorted(name[1:] for name in REPLICATION_FIELDS)) + r")\Z)"
+_OURS_INSIDE: Final = re.compile(rf"=*_{_PLAIN}")
+_SPELLED_OURS: Final = re.compile(rf"=+_{_PLAIN}")
 MOST_NAME: Final = 128
 
 

@@ -14,9 +14,9 @@ Rule of this file: it knows leaves and where they lie, and no JSON.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from reactdb.change import DELETE, INSERT, REPLACE
+from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import (
     Beside,
@@ -43,6 +43,8 @@ from reactdb.store.log import read_meta
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
+
+T = TypeVar("T")
 
 
 class Tables(NamedTuple):
@@ -161,11 +163,23 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
             return None
         others = kept_leaves(beside[1])
         return State(tables.main.primary_key, key, beside[0], None, others[0].lineage, others)
+    return _alive(heads, tables, key, main, heads.meta_of(main[0]))
+
+
+def state_of_entry(heads: HeadSource, tables: Tables, change: Change) -> State | None:
+    """The document of an entry that is the newest in one of the tables."""
+    if change.table_id != tables.main.id or change.new_bytes is None:
+        return load(heads, tables, change.key_bytes)
+    return _alive(heads, tables, change.key_bytes, (change.seq, change.new_bytes), change.meta)
+
+
+def _alive(
+    heads: HeadSource, tables: Tables, key: bytes, main: tuple[int, bytes], meta: bytes | None
+) -> State:
     beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
     seq = main[0] if beside is None else max(main[0], beside[0])
     others = kept_leaves(None if beside is None else beside[1])
-    lineage = revised(tables, main[1], heads.meta_of(main[0]))
-    return State(tables.main.primary_key, key, seq, main, lineage, others)
+    return State(tables.main.primary_key, key, seq, main, revised(tables, main[1], meta), others)
 
 
 def revised(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:
@@ -247,14 +261,20 @@ class Editor:
         generation = 1 if before is None else before.lineage.start + 1
         fields = fill([] if before is None else [before], generation)
         primary_key = self._tables.main.primary_key
-        hash = hash_of(
-            fields, primary_key, None if before is None else before.lineage.rev, is_deleted=is_deleted
-        )
+        parent_rev = None if before is None else before.lineage.rev
+        hash = within_size(lambda: hash_of(fields, primary_key, parent_rev, is_deleted=is_deleted))
         chunks: list[tuple[Rev, Chunk]] = []
         first = Lineage(1, (hash,), None, 1)
         lineage = first if before is None else self._child(before.lineage, hash, chunks)
-        new = KeptLeaf(lineage, is_deleted, fields)
-        self._write(key, state, [*(leaf for leaf in leaves if leaf is not before), new], chunks)
+        others = [leaf for leaf in leaves if leaf is not before]
+        if any(leaf.lineage.oldest == lineage.start for leaf in others):
+            # Another path begins with this generation, and may with this very revision: somebody else has made the same edit.
+            path = self._path(key, before, lineage)
+            found = self._grafted(key, leaves, path, lambda *_: fields, is_deleted, chunks)
+            if found is not None:
+                self._write(key, state, found, chunks)
+        else:
+            self._write(key, state, [*others, KeptLeaf(lineage, is_deleted, fields)], chunks)
         return lineage.rev
 
     def add(self, key: bytes, path: Path, fill: Fill, *, is_deleted: bool) -> bool:
@@ -296,6 +316,13 @@ class Editor:
         if gone:
             self._write(key, state, [leaf for leaf in state.leaves if leaf.lineage.rev not in gone], [])
         return gone
+
+    def _path(self, key: bytes, before: KeptLeaf | None, lineage: Lineage) -> Path:
+        """That of the child of a leaf, before the leaf's chunk is written."""
+        if before is None:
+            return Path(lineage.start, lineage.ids)
+        path = path_of(self._transaction, self._tables, key, before.lineage, self._revs_limit)
+        return Path(lineage.start, (lineage.ids[0], *path.ids))
 
     def _child(self, lineage: Lineage, hash: str, chunks: list[tuple[Rev, Chunk]]) -> Lineage:
         found, left = child(lineage, hash)
@@ -359,7 +386,7 @@ class Editor:
             left = tables.tombstones if state.is_deleted else tables.conflicts
             if state.is_deleted is lives or len(ordered) <= lives:
                 beside.append((reference(left), key, None))
-        kept = row_of(value, ordered[1:] if lives else ordered)
+        kept = within_size(lambda: row_of(value, ordered[1:] if lives else ordered))
         if kept is not None:
             beside.append((reference(tables.conflicts if lives else tables.tombstones), key, kept))
         main = None if state is None else state.main
@@ -408,9 +435,17 @@ def reference(table: TableInfo) -> Any:
 def encoded(document: Mapping[str, Any]) -> bytes:
     """
     Raises:
-        CouchError: 400, it cannot be stored.
+        CouchError: 413, it cannot be stored: it is too large, or nested too deep.
+    """
+    return within_size(lambda: codec.encode(dict(document)))
+
+
+def within_size(encode: Callable[[], T]) -> T:
+    """
+    Raises:
+        CouchError: 413.
     """
     try:
-        return codec.encode(dict(document))
+        return encode()
     except InvalidDocument as error:
-        raise CouchError(400, "bad_request", str(error)) from None
+        raise CouchError(413, "document_too_large", str(error)) from None

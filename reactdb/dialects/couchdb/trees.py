@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from reactdb.dialects.couchdb.errors import CouchError
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
-_REV: Final = re.compile(r"([0-9]{1,18})-(.+)", re.ASCII | re.DOTALL)
+_REV: Final = re.compile(r"([0-9]{1,18})-(.*)", re.ASCII | re.DOTALL)
 
 
 class Rev(NamedTuple):
@@ -130,13 +130,15 @@ def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
     for leaf in leaves:
         path = path.deepened(leaf.path)
     found = [leaf._replace(path=leaf.path.deepened(path)) for leaf in leaves]
+    grown = [leaf for leaf, before in zip(found, leaves, strict=True) if leaf.path is not before.path]
     if not any(leaf.path.has(path.rev) for leaf in found):
         found.append(new._replace(path=path))
-    # What was a leaf may be an ancestor now.
+        grown.append(found[-1])
+    # What was a leaf may be an ancestor now, of one of those that tell more than before.
     found = [
         leaf
         for leaf in found
-        if not any(other is not leaf and other.path.has(leaf.path.rev) for other in found)
+        if not any(other is not leaf and other.path.has(leaf.path.rev) for other in grown)
     ]
     return None if found == list(leaves) else found
 

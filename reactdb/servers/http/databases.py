@@ -20,6 +20,7 @@ NOT_A_DOCUMENT: Final = "Document must be a JSON object"
 # Parameters that say how a single revision is read mean nothing where many are.
 NOT_IN_BULK_GET: Final = ("rev", "open_revs", "atts_since", "w", "new_edits")
 IN_A_BODY: Final = ("limit", "skip", "include_docs", "descending", "inclusive_end", "conflicts")
+KEYS_AND_BOUNDS: Final = "`keys` is incompatible with `key`, `start_key` and `end_key`"
 DELETE_WITH_REV: Final = (
     "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?"
 )
@@ -149,7 +150,7 @@ def _list_options(asking: Asking) -> dict[str, Any]:
             if asking.has(name):
                 options[names[0]] = _bound(asking.json_parameter(name))
     if asking.has("key"):
-        options["keys"] = [asking.json_parameter("key")]
+        options["startkey"] = options["endkey"] = _bound(asking.json_parameter("key"))
     keys = asking.json_parameter("keys")
     if asking.method == "POST":
         asking.must_be_json()
@@ -160,6 +161,8 @@ def _list_options(asking: Asking) -> dict[str, Any]:
     if keys is not None:
         if not isinstance(keys, list):
             raise CouchError(400, "bad_request", "`keys` body member must be an array.")
+        if "startkey" in options or "endkey" in options:
+            raise CouchError(400, "query_parse_error", KEYS_AND_BOUNDS)
         options["keys"] = keys
     return options
 

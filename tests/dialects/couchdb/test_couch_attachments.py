@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reactdb
 from reactdb.database import Database
+from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import MissingValue
+from tests.support.processes import run_python
 
 HELLO = b64encode(b"hello").decode()
 DIGEST = "md5-XUFAKrxLKna5cZ2REBfFkg=="
@@ -122,3 +128,46 @@ def test_bytes_go_when_nothing_refers_to_them(notes: CouchDatabase, db: Database
     notes.delete("a", rev)
     db.compact(0)
     assert db.blobs.remove_unused(timedelta()) == 1
+
+
+def test_a_native_reader_opens_an_attachment(notes: CouchDatabase, db: Database) -> None:
+    notes.put_attachment("a", "x", b"hello", "text/plain")
+    with db.table("notes").get("a").attachment("x") as file:
+        assert file.read() == b"hello"
+    for key, name in (("a", "y"), ("b", "x")):
+        with pytest.raises(MissingValue, match=f"Nothing is attached to document '{key}' as '{name}'."):
+            db.table("notes").get(key).attachment(name)
+
+
+def test_a_large_attachment_goes_through_in_pieces(tmp_path: Path) -> None:
+    megabytes = 40
+    with reactdb.connect(tmp_path / "large.db", durability="soft") as db:
+        notes = Couch(db).create("notes")
+        # What is imported and cached with the first one is not counted.
+        notes.put_attachment("small", "x", b"hello", "text/plain")
+        tracemalloc.start()
+        notes.put_attachment("a", "x", (bytes([number % 251]) * 2**20 for number in range(megabytes)), "x/y")
+        stub, read = notes.attachment("a", "x")
+        assert stub["length"] == megabytes * 2**20
+        with read() as file:
+            file.seek(-5, 2)
+            assert file.read() == bytes([(megabytes - 1) % 251]) * 5
+        assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
+        tracemalloc.stop()
+
+
+def test_whoever_writes_in_another_process_keeps_to_revisions(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    with reactdb.connect(path) as db:
+        notes = Couch(db).create("notes")
+        rev = notes.put({"_id": "a", "n": 1})["rev"]
+        run_python(
+            "import reactdb, sys\n"
+            "with reactdb.connect(sys.argv[1]) as db:\n"
+            "    db.table('notes').get('a').update({'n': 2})\n"
+            "    assert 'reactdb.dialects.couchdb.database' not in sys.modules",
+            path,
+        )
+        found = notes.get("a", revs=True)
+        assert found["n"] == 2
+        assert found["_revisions"]["ids"][1] == rev[2:]

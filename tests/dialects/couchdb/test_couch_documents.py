@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reactdb
 from reactdb.database import Database
+from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
@@ -273,3 +276,80 @@ def test_values_that_json_lacks_come_back(couch: Couch, db: Database) -> None:
     assert shown["d"] == {"$reactdb_type$": "decimal", "value": "1.10"}
     database.put({**shown, "n": 5})
     assert db.table("t").get(1).run() == {**stored, "n": 5}
+
+
+def test_a_file_that_is_only_read_is_served_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with reactdb.connect(path) as db:
+        db.table_create("plain")
+        db.table("plain").insert({"id": "a", "n": 1})
+        rev = Couch(db).create("notes").put({"_id": "a", "n": 1})["rev"]
+        expected = Couch(db).open("notes").info()
+    with reactdb.connect(path, read_only=True) as db:
+        couch = Couch(db)
+        notes = couch.open("notes")
+        assert notes.info() == expected
+        assert notes.get("a", revs=True)["_rev"] == rev
+        assert couch.open("plain").get("a")["n"] == 1
+        assert couch.open("plain").info()["doc_count"] == 1
+        assert [row["id"] for row in couch.open("plain").changes(ChangesRequest()).rows()] == ["a"]
+        for write in (
+            lambda: notes.put({"_id": "b"}),
+            lambda: notes.put_local({"_id": "_local/b"}),
+            lambda: couch.open("plain").delete("a", "1-x"),
+            lambda: couch.create("new"),
+            lambda: couch.drop("notes"),
+        ):
+            with pytest.raises(CouchError) as caught:
+                write()
+            assert caught.value.status == 403
+
+
+def test_a_table_that_is_kept_by_another_hook_is_served_as_it_is(db: Database, couch: Couch) -> None:
+    db.table_create("games")
+    db.table("games").insert({"id": "a", "n": 1})
+    db.materialize(db.table("games").filter({"n": 1}), into="kept")
+    kept = couch.open("kept")
+    assert [row["id"] for row in kept.all_docs()["rows"]] == ["a"]
+    with pytest.raises(CouchError) as caught:
+        kept.put({"_id": "b"})
+    assert caught.value.status == 403
+
+
+def test_a_document_that_is_too_large_is_refused_alone(notes: CouchDatabase) -> None:
+    rows = notes.bulk_docs([{"_id": "a"}, {"_id": "b", "x": "x" * 17_000_000}, {"_id": "c"}])
+    assert [row.get("error") for row in rows] == [None, "document_too_large", None]
+    assert notes.info()["doc_count"] == 2
+
+
+def test_what_is_purged_leaves_no_trace(notes: CouchDatabase, db: Database) -> None:
+    graft(notes, "a", ["2-b", "1-a"], n="b")
+    graft(notes, "a", ["2-a", "1-a"], n="a")
+    rev = notes.put({"_id": "gone"})["rev"]
+    tombstone = notes.delete("gone", rev)["rev"]
+    assert notes.purge({"a": ["2-b", "1-a"], "gone": [tombstone], "x": ["1-a"]}) == {
+        "a": ["2-b"],
+        "gone": [tombstone],
+        "x": [],
+    }
+    assert db.table("notes").run() == [{"_id": "a", "n": "a"}]
+    assert [row["id"] for row in notes.changes(ChangesRequest()).rows()] == ["a"]
+    notes.purge({"a": ["2-a"]})
+    refused(404, "missing", notes.get, "a")
+    assert notes.changes(ChangesRequest()).rows() == []
+    assert notes.put({"_id": "a"})["rev"].startswith("1-")
+    db.table("notes").insert({"_id": "gone"})
+    assert notes.get("gone")["_rev"].startswith("1-")
+
+
+def test_a_shared_chunk_keeps_what_another_leaf_needs(notes: CouchDatabase) -> None:
+    def ids(top: str, newest: int) -> list[str]:
+        return [f"{newest}-{top}", *(f"{number}-h{number}" for number in range(newest - 1, 0, -1))]
+
+    graft(notes, "a", ids("low", 34))
+    notes.revs_limit = 4
+    # Of this one, only what is just above the older one's is kept; both have the chunk that ends with 32.
+    graft(notes, "a", ids("high", 35))
+    notes.revs_limit = 1000
+    path = [one.partition("-")[2] for one in ids("low", 34)]
+    assert notes.get("a", rev="34-low", revs=True)["_revisions"]["ids"] == path

@@ -310,6 +310,36 @@ class TestWithAnIndex:
         assert ["cid", "eve"] == ids(answer)
         assert 2 == answer["execution_stats"]["total_docs_examined"]
 
+    @pytest.mark.parametrize(
+        ("selector", "ids"),
+        [
+            ({"$gt": 0}, ["array", "number", "object", "text"]),
+            ({"$lt": 5}, ["false", "null", "number"]),
+            ({"$gt": 0, "$lt": 5}, ["number"]),
+            ({"$gte": "b"}, ["array", "object", "text"]),
+            ({"$beginsWith": "b"}, ["text"]),
+            ({"$eq": False}, ["false"]),
+            ({"$eq": None}, ["null"]),
+        ],
+    )
+    def test_types_that_the_table_orders_otherwise_are_found_where_it_has_an_index(
+        self, notes, db, selector, ids
+    ):
+        values = {
+            "array": [1],
+            "false": False,
+            "null": None,
+            "number": 1,
+            "object": {"b": 1},
+            "text": "b\U0010ffff",
+        }
+        notes.bulk_docs([{"_id": id, "v": value} for id, value in values.items()])
+        db.table("notes").index_create("v")
+
+        assert ids == found(notes, {"v": selector})
+        index(notes, "v")
+        assert ids == sorted(found(notes, {"v": selector}))
+
     def test_one_with_a_selector_of_its_own_is_used_where_it_is_named(self, people):
         finding.create_index(
             people,
