@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
+import hashlib
 import json
 import os
 import re
@@ -439,6 +441,37 @@ class TestAttachments:
 
         assert b"\r\n\r\nNEW\r\n--" in body
         assert b"OLD" not in body
+
+    @pytest.mark.parametrize("said", [{}, {"encoding": "gzip", "encoded_length": 1}])
+    def test_what_comes_compressed_is_kept_as_it_was_before(
+        self, client: httpx.Client, said: dict[str, Any]
+    ) -> None:
+        """CouchDB's own replicator sends texts so, with the digest of the compressed bytes."""
+        data = gzip.compress(b"hello " * 100)
+        stub = {
+            "follows": True,
+            "content_type": "text/plain",
+            "revpos": 1,
+            "digest": "md5-x",
+            "length": 600,
+            **said,
+        }
+        document = {"_attachments": {"f.txt": stub}, "_revisions": {"start": 1, "ids": ["a"]}, "_rev": "1-a"}
+        head = b'Content-Disposition: attachment; filename="f.txt"\r\nContent-Encoding: gzip'
+        lines = [b"--xx", b"Content-Type: application/json", b"", json.dumps(document).encode()]
+        put = client.put(
+            "/todo/a?new_edits=false",
+            content=b"\r\n".join([*lines, b"--xx", head, b"", data, b"--xx--"]),
+            headers={"Content-Type": "multipart/related; boundary=xx"},
+        )
+        alone = client.put("/todo/b/f.txt", content=data, headers={"Content-Encoding": "gzip"})
+
+        assert (201, "1-a", 201) == (put.status_code, put.json()["rev"], alone.status_code)
+        digest = base64.b64encode(hashlib.md5(b"hello " * 100).digest()).decode()
+        for id in ("a", "b"):
+            assert b"hello " * 100 == client.get(f"/todo/{id}/f.txt").content
+            stored = client.get(f"/todo/{id}").json()["_attachments"]["f.txt"]
+            assert (600, f"md5-{digest}") == (stored["length"], stored["digest"])
 
     @pytest.mark.parametrize(
         "body", [b"", b"--xx--", b"--xx\r\n\r\n{}", b"--xx\r\n\r\n{}\r\n--xx\r\n\r\nmore\r\n--xx--"]
