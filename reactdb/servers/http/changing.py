@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Final
 
 from reactdb.dialects.couchdb.changes import ChangesRequest
@@ -62,6 +63,8 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
         rows = Projected(rows, chosen)
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
+    elif chosen is None and not request.descending:
+        rows = Paged(rows, database, request.since)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
@@ -106,6 +109,59 @@ class Begun(Wrapped):
     def rows(self, most: int) -> list[dict[str, Any]]:
         first, self._first = self._first, []
         return first or self.inner.rows(most)
+
+
+class Counts:
+    """How many documents have changed since a position, as far as it was found out: the last some thousand of these numbers.
+
+    Thread safety: any thread.
+    """
+
+    def __init__(self, most: int = 4_096) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._found: dict[tuple[int, str, str], int] = {}
+
+    def get(self, database: CouchDatabase, newest: str, since: str) -> int | None:
+        with self._lock:
+            return self._found.get((database.table_id, newest, since))
+
+    def keep(self, database: CouchDatabase, newest: str, since: str, count: int) -> None:
+        with self._lock:
+            self._found[database.table_id, newest, since] = count
+            if len(self._found) > self._most:
+                del self._found[next(iter(self._found))]
+
+
+COUNTS: Final = Counts()
+
+
+class Paged(Wrapped):
+    """Rows of all documents. Who reads page after page has what is pending counted once, and from then on subtracted: otherwise
+    each page would count all that come after it."""
+
+    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str) -> None:
+        super().__init__(rows)
+        self._database = database
+        self._since = since
+        self._told = 0
+
+    def rows(self, most: int) -> list[dict[str, Any]]:
+        found = self.inner.rows(most)
+        self._told += len(found)
+        return found
+
+    @property
+    def pending(self) -> int:
+        newest = self._database.update_seq
+        before = COUNTS.get(self._database, newest, self._since)
+        # In a feed that went on for a while, a document may have been told several times.
+        count = None if before is None or before < self._told else before - self._told
+        if count is None:
+            count = self.inner.pending
+        if newest == self._database.update_seq:
+            COUNTS.keep(self._database, newest, self.last_seq, count)
+        return count
 
 
 class Counted(Wrapped):

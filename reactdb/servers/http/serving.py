@@ -8,6 +8,7 @@ Rule of this file: it listens, starts and stops. It is called on the loop, but f
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
@@ -79,9 +80,7 @@ class HTTPServer:
         Raises:
             OSError: The address is not this machine's, or the port is in use.
         """
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, address = found[0][0], found[0][4]
-        listening = socket.create_server(address[:2], family=family, backlog=1_024)
+        listening = listen(self.host, self.port)
         self.host, self.port = listening.getsockname()[:2]
         config = uvicorn.Config(
             self.application,
@@ -117,6 +116,30 @@ class HTTPServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        OSError: The address is not this machine's, or the port is in use.
+    """
+    found = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _, address = found[0]
+    # asyncio sends at once (TCP_NODELAY) where the socket names its protocol, which one of `socket.create_server` does not: then
+    # the second half of an answer waited 40 ms for the client to confirm the first.
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(1_024)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
 
 
 class Quiet(uvicorn.Server):

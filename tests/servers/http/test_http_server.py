@@ -270,6 +270,23 @@ class TestFeeds:
         assert ("native", {"_id", "_rev"}) == (first["id"], first["doc"].keys())
         assert ("over", 1) == (second["id"], second["doc"]["n"])
 
+    def test_page_after_page_tells_how_many_there_are_to_come(self, db: Any, client: httpx.Client) -> None:
+        db.table("todo").insert([{"_id": f"{number:02}"} for number in range(20)])
+        since: Any = 0
+        found = []
+        while True:
+            page = client.get("/todo/_changes", params={"limit": 6, "since": since}).json()
+            found.append((len(page["results"]), page["pending"]))
+            since = page["last_seq"]
+            if len(found) == 2:
+                # One that was told comes again, at the end.
+                db.table("todo").get("00").update({"n": 1})
+            if not page["pending"]:
+                break
+
+        assert [(6, 14), (6, 8), (6, 3), (3, 0)] == found
+        assert 21 == client.get("/todo/_changes?limit=0").json()["pending"] + 1
+
     def test_an_event_source_goes_on_where_it_was(self, db: Any, client: httpx.Client) -> None:
         db.table("todo").insert([{"_id": name} for name in "abc"])
         url = "/todo/_changes?feed=eventsource&timeout=0"
