@@ -25,7 +25,7 @@ from reactdb.dialects.couchdb.attachments import stubs_of
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
 from reactdb.dialects.couchdb.revisions import KeptLeaf
-from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
+from reactdb.dialects.couchdb.spelling import id_of, key_or_none
 from reactdb.dialects.couchdb.states import State, load, state_of_entry
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
@@ -117,7 +117,7 @@ class ChangesFeed:
         self._keys: list[bytes] | None = None
         ids = request.doc_ids if request.doc_ids is not None else getattr(request.filter, "ids", None)
         if ids is not None:
-            self._keys = list(dict.fromkeys(key_bytes_of(id) for id in ids if id))
+            self._keys = list(dict.fromkeys(key for id in ids if (key := key_or_none(id)) is not None))
         self._end_listening: Callable[[], None] | None = None
         self._wakers = wakers
         with database.reading() as reading:

@@ -128,6 +128,14 @@ def key_bytes_of(id: str) -> bytes:
         raise CouchError(400, "illegal_docid", str(error)) from None
 
 
+def key_or_none(id: str) -> bytes | None:
+    """The same; None where no document can have this id."""
+    try:
+        return key_bytes_of(id) if id else None
+    except CouchError:
+        return None
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Fields
 

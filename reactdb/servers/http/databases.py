@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from reactdb.dialects.couchdb import validating
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
@@ -48,6 +49,7 @@ def post(database: CouchDatabase, asking: Asking) -> Answer:
     document = asking.json()
     if not isinstance(document, dict):
         raise CouchError(400, "bad_request", NOT_A_DOCUMENT)
+    validating.check(database, document, asking.user)
     done = database.put(document)
     return ok(done, 201, location=asking.url(database.name, done["id"]))
 
@@ -68,7 +70,20 @@ def bulk_docs(database: CouchDatabase, asking: Asking) -> Answer:
         raise CouchError(400, "bad_request", "`new_edits` parameter must be a boolean.")
     if not all(isinstance(document, dict) for document in docs):
         raise CouchError(400, "bad_request", NOT_A_DOCUMENT)
-    return ok(database.bulk_docs(docs, new_edits=new_edits), 201)
+    refused = validating.refusals(database, docs, asking.user)
+    if not any(refused):
+        return ok(database.bulk_docs(docs, new_edits=new_edits), 201)
+    allowed = [document for document, error in zip(docs, refused, strict=True) if error is None]
+    rows = database.bulk_docs(allowed, new_edits=new_edits)
+    failures = [
+        {"id": document.get("_id"), "rev": document.get("_rev"), "error": error.error, "reason": error.reason}
+        for document, error in zip(docs, refused, strict=True)
+        if error is not None
+    ]
+    if not new_edits:
+        return ok([*rows, *failures], 201)
+    sources = {True: iter(rows), False: iter(failures)}
+    return ok([next(sources[error is None]) for error in refused], 201)
 
 
 def bulk_get(database: CouchDatabase, asking: Asking) -> Answer:

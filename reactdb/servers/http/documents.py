@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from reactdb.dialects.couchdb import validating
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching
@@ -84,6 +85,7 @@ def write(database: CouchDatabase, id: str, asking: Asking) -> Answer:
         raise CouchError(400, "bad_request", NOT_A_DOCUMENT)
     document["_id"] = id
     rev = given_rev(asking, document.get("_rev")) if is_new else None
+    validating.check(database, document, asking.user)
     done = database.put(document, rev=rev, new_edits=is_new, parts=parts)
     status = 200 if document.get("_deleted") is True else 201
     return ok(
@@ -114,7 +116,9 @@ def given_rev(asking: Asking, in_body: Any = None) -> str | None:
 
 
 def delete(database: CouchDatabase, id: str, asking: Asking) -> Answer:
-    done = database.delete(id, given_rev(asking))
+    rev = given_rev(asking)
+    validating.check(database, {"_id": id, "_rev": rev, "_deleted": True}, asking.user)
+    done = database.delete(id, rev)
     return ok(done, etag=etag_of(done["rev"]))
 
 
@@ -128,6 +132,7 @@ def copy(database: CouchDatabase, id: str, asking: Asking) -> Answer:
     del document["_rev"]
     document["_id"] = target
     rev = query.removeprefix("rev=") if query.startswith("rev=") else None
+    validating.check(database, document, asking.user)
     done = database.put(document, rev=rev)
     return ok(done, 201, etag=etag_of(done["rev"]), location=asking.url(database.name, *_parts(done["id"])))
 

@@ -187,6 +187,10 @@ def _no_such_path(service: Service, asking: Asking) -> NoReturn:
     raise CouchError(404, "not_found", "missing")
 
 
+def _no_local_attachment(service: Service, asking: Asking) -> NoReturn:
+    raise CouchError(400, "bad_request", "_local documents do not accept attachments.")
+
+
 def _replicate(service: Service, asking: Asking) -> NoReturn:
     raise CouchError(
         501,
@@ -327,7 +331,7 @@ _BELOW_INDEX: Final[Table] = {
     "POST": _of_database(selecting.below_index, Bodies.WHOLE, writes=True),
     "DELETE": _of_database(selecting.below_index, writes=True),
 }
-_NO_ATTACHMENT: Final[Table] = {"GET": Route(_no_such_path)}
+_NO_ATTACHMENT: Final[Table] = {method: Route(_no_local_attachment) for method in ("GET", "PUT", "DELETE")}
 _BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
 
 # (kind of document, whether the path goes on after its id)

@@ -8,7 +8,6 @@ Rule of this file: it listens, starts and stops. It is called on the loop, but f
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 import threading
@@ -140,39 +139,33 @@ class Quiet(uvicorn.Server):
 def serve_in_thread(database: Database, **options: Any) -> Iterator[HTTPServer]:
     """Run a server on an event loop in a thread of its own until the block ends. `options`: see HTTPServer."""
     options.setdefault("port", 0)
-    up = threading.Event()
+    is_up = threading.Event()
     trouble: list[BaseException] = []
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-    server: list[HTTPServer] = []
+    running: list[tuple[HTTPServer, asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     async def main() -> None:
         try:
-            server.append(HTTPServer(database, **options))
-            await server[0].start()
+            server, stop = HTTPServer(database, **options), asyncio.Event()
+            await server.start()
+            running.append((server, asyncio.get_running_loop(), stop))
         except BaseException as error:
             trouble.append(error)
             return
         finally:
-            up.set()
+            is_up.set()
         await stop.wait()
-        await server[0].close()
+        await server.close()
 
-    def run() -> None:
-        try:
-            loop.run_until_complete(main())
-        finally:
-            loop.close()
-
-    thread = threading.Thread(target=run, name="reactdb-http", daemon=True)
+    # `run` ends what requests are still under way, when the server has stopped waiting for them.
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="reactdb-http", daemon=True)
     thread.start()
-    up.wait()
+    is_up.wait()
     if trouble:
         thread.join()
         raise trouble[0]
+    server, loop, stop = running[0]
     try:
-        yield server[0]
+        yield server
     finally:
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(stop.set)
+        loop.call_soon_threadsafe(stop.set)
         thread.join()

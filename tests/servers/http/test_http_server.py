@@ -671,3 +671,53 @@ class TestCommand:
 
         assert (1, "") == (server.returncode, output)
         assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors
+
+
+class TestValidation:
+    FUNCTION = """function (doc, old, user, security) {
+        if (doc.secret) throw({forbidden: 'no secrets'});
+        if (doc._deleted && old && old.kept) throw({unauthorized: 'it is kept, ' + user.name});
+        if (doc.wrong) doc.no.such;
+    }"""
+
+    @pytest.fixture
+    def client(self, client: httpx.Client) -> httpx.Client:
+        pytest.importorskip("quickjs")
+        client.put("/todo/before", json={"secret": True, "kept": True}).raise_for_status()
+        client.put("/todo/_design/v", json={"validate_doc_update": self.FUNCTION}).raise_for_status()
+        return client
+
+    def test_a_function_may_refuse_a_document(self, db: Any, client: httpx.Client) -> None:
+        assert (403, "forbidden", "no secrets") == error_of(client.put("/todo/a", json={"secret": 1}))
+        assert 403 == client.post("/todo", json={"secret": 1}).status_code
+        assert 500 == client.put("/todo/a", json={"wrong": 1}).status_code
+        assert 201 == client.put("/todo/a", json={"public": 1}).status_code
+        rev = client.get("/todo/before").json()["_rev"]
+        assert (401, "unauthorized", "it is kept, null") == error_of(client.delete(f"/todo/before?rev={rev}"))
+        assert {"_design/v", "a", "before"} == {document["_id"] for document in db.table("todo").run()}
+
+    def test_of_many_documents_the_others_are_written(self, db: Any, client: httpx.Client) -> None:
+        docs = [{"_id": "x"}, {"_id": "y", "secret": 1}, {"_id": "z"}]
+        rows = client.post("/todo/_bulk_docs", json={"docs": docs}).json()
+        grafted = [{"_id": "g", "_rev": "1-a"}, {"_id": "h", "_rev": "1-b", "secret": 1}]
+        failures = client.post("/todo/_bulk_docs", json={"docs": grafted, "new_edits": False}).json()
+
+        assert ["x", "y", "z"] == [row["id"] for row in rows]
+        assert [True, None, True] == [row.get("ok") for row in rows]
+        refusal = {"id": "h", "rev": "1-b", "error": "forbidden", "reason": "no secrets"}
+        assert [refusal] == failures
+        assert db.table("todo").get("g").run() is not None
+        assert db.table("todo").get("h").run() is None
+
+    def test_what_replicators_keep_for_themselves_is_not_asked_about(self, client: httpx.Client) -> None:
+        assert 201 == client.put("/todo/_local/a", json={"secret": 1}).status_code
+        assert 201 == client.put("/todo/_design/w", json={"secret": 1}).status_code
+
+    def test_without_javascript_nothing_is_written_unchecked(
+        self, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "quickjs", None)
+
+        answer = client.put("/todo/a", json={})
+        assert 501 == answer.status_code
+        assert "couchdb-js" in answer.json()["reason"]

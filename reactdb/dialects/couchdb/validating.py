@@ -1,0 +1,98 @@
+"""Validation: the functions `validate_doc_update` of design documents, which may refuse a document before it is written.
+
+Every such function is asked, with the new document, the one that is there, and who writes; what it throws is the refusal:
+`{forbidden: "..."}` or `{unauthorized: "..."}`. Design documents and `_local/` documents are not asked about.
+
+Rule of this file: it asks before the write, and writes nothing. Without JavaScript such a database cannot be written over HTTP,
+because a document that nobody has checked is worse than one that was refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.javascript import DocumentFunction
+
+__all__ = ["check", "refusals"]
+
+MEMBER: Final = "validate_doc_update"
+# A function of two documents, as one of one document that holds both. It passes unless it throws.
+CALL: Final = "function (pair, asked) {{ ({source}\n)(pair.new, pair.old, asked.userCtx, asked.security); return true; }}"
+STATUSES: Final = {"forbidden": 403, "unauthorized": 401}
+
+
+def refusals(
+    database: CouchDatabase, documents: Sequence[dict[str, Any]], user: str | None = None
+) -> list[CouchError | None]:
+    """Of each document that is to be written, why it may not be, or None."""
+    found: list[CouchError | None] = [None] * len(documents)
+    functions = _functions(database, user)
+    if not functions:
+        return found
+    for place, document in enumerate(documents):
+        try:
+            _ask(database, functions, document)
+        except CouchError as error:
+            found[place] = error
+    return found
+
+
+def check(database: CouchDatabase, document: dict[str, Any], user: str | None = None) -> None:
+    """
+    Raises:
+        CouchError: 403 or 401, a function refuses the document; 501, JavaScript is not installed.
+    """
+    for error in refusals(database, [document], user):
+        if error is not None:
+            raise error
+
+
+def _functions(database: CouchDatabase, user: str | None) -> list[DocumentFunction]:
+    designs = database.all_docs(
+        startkey="_design/", endkey="_design0", inclusive_end=False, include_docs=True
+    )
+    asked = {"userCtx": {"db": database.name, "name": user, "roles": ["_admin"]}, "security": {}}
+    return [
+        DocumentFunction(
+            f"{MEMBER} of {row['id']}",
+            CALL.format(source=row["doc"][MEMBER].strip().rstrip(";")),
+            row["doc"],
+            asked,
+        )
+        for row in designs["rows"]
+        if isinstance(row["doc"].get(MEMBER), str)
+    ]
+
+
+def _ask(database: CouchDatabase, functions: list[DocumentFunction], document: dict[str, Any]) -> None:
+    id = document.get("_id")
+    if isinstance(id, str) and id.startswith(("_design/", "_local/")):
+        return
+    old = None
+    if isinstance(id, str):
+        try:
+            old = database.get(id)
+        except CouchError as error:
+            if error.status != 404:
+                raise
+    for function in functions:
+        try:
+            function.passes({"new": document, "old": old})
+        except CouchError as error:
+            raise _told(error) from None
+
+
+def _told(error: CouchError) -> CouchError:
+    """The refusal that a function has thrown; the error itself where it was none."""
+    try:
+        thrown = json.loads(error.reason.partition(" failed: ")[2])
+    except ValueError:
+        return error
+    for word, status in STATUSES.items():
+        if isinstance(thrown, dict) and word in thrown:
+            return CouchError(status, word, str(thrown[word]))
+    return error
