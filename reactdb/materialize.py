@@ -42,7 +42,7 @@ from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.kept import KEPT, write_kept
 from reactdb.store.leases import CONSUMER, Lease, read_lease, still_held, write_lease
 from reactdb.store.positions import NamedPosition, find_position, remove_position, write_position
-from reactdb.store.snapshot import Snapshot
+from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection, Table
 from reactdb.values import codec
@@ -54,6 +54,8 @@ MATERIALIZED: Final = "materialized"
 MOST_CHANGES = 10_000
 # Changes that concern nothing and that were passed, before that is noted in the file.
 PASSED_CHANGES = 10_000
+# How often a table is begun that compaction leaves no history for, before that is an error.
+MOST_BUILDS = 5
 # What a step comes to.
 MORE, BUILT, DONE, ELSEWHERE = "more", "built", "done", "elsewhere"
 
@@ -486,6 +488,16 @@ class Materialized:
             LeaseLost: Another worker has begun the same.
             HistoryLost: Retention removes history faster than the table is read.
         """
+        for left in reversed(range(MOST_BUILDS)):
+            try:
+                self._build_once()
+                return
+            except HistoryLost:
+                # Compaction went on between the first look at the source and the lease, which keeps history from there on.
+                if not left:
+                    raise
+
+    def _build_once(self) -> None:
         self._reading = None
         with self._session.read() as snapshot:
             reading = Reading(self._session, self._query, snapshot)
@@ -536,6 +548,9 @@ class Materialized:
     def _begin(self, transaction: WriteTransaction, name: str, reading: Reading) -> tuple[TableInfo, Lease]:
         """An empty table of that name, in the place of what has it, and the lease of its position."""
         snapshot = transaction.snapshot()
+        oldest = low_water(transaction.connection)
+        if reading.reader.position < oldest:
+            raise HistoryLost(reading.reader.position, oldest + 1)
         self._check_target(snapshot, is_anew=True)
         left = transaction.catalogue.live.get(self._building)
         if left is not None:

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from functools import partial
 
 import pytest
 
 import reactdb
-from reactdb import row
-from reactdb.errors import InvalidOption, QueryError, TableNotFound, UnsupportedFeed, UsageError
+from reactdb import materialize, row
+from reactdb.errors import HistoryLost, InvalidOption, QueryError, TableNotFound, UnsupportedFeed, UsageError
 from reactdb.store.leases import read_lease, write_lease
 from reactdb.testing import Recorder, VirtualClock
 
@@ -291,6 +292,36 @@ class TestGoingOn:
         assert {"id": "Oslo", "sum": 112} == db.table("totals").get("Oslo").run()
         assert number != db.session.info("totals").id
         assert ["sum"] == db.table("totals").index_list()
+
+    def test_history_that_is_removed_before_a_build_holds_it_means_to_begin_again(self, db, monkeypatch):
+        compactions = []
+
+        def then_compact(*arguments, **options):
+            """Between the first look at the source, and the commit from which on history is kept for the table."""
+            if len(compactions) < 2:
+                compactions.append(db.table("orders").get(1).update({"euros": 100 + len(compactions)}))
+                db.compact(keep=0)
+            return partial(*arguments, **options)
+
+        monkeypatch.setattr(materialize, "partial", then_compact)
+        kept = totals(db)
+
+        assert 2 == len(compactions)
+        assert {"id": "Oslo", "sum": 109} == db.table("totals").get("Oslo").run()
+        # Its position is one that the log still has.
+        db.at(kept.position)
+
+    def test_history_that_is_removed_again_and_again_is_told(self, db, monkeypatch):
+        def then_compact(*arguments, **options):
+            db.table("orders").get(1).update({"euros": reactdb.row["euros"] + 1})
+            db.compact(keep=0)
+            return partial(*arguments, **options)
+
+        monkeypatch.setattr(materialize, "partial", then_compact)
+        with pytest.raises(HistoryLost):
+            totals(db)
+
+        assert "totals" not in db.table_list()
 
     def test_history_that_it_has_still_to_read_is_kept(self, db):
         totals(db).close()
