@@ -1653,4 +1653,56 @@ MUTANTS = [
         "    if False and (not reverse",
         ("tests/store/test_newest.py",),
     ),
+    # ----- HTTP
+    Mutant(
+        "a feed that stops waiting does not look once more",
+        "servers/http/streaming.py",
+        "            if is_last:\n                continue\n            prefix",
+        "            if is_last:\n                break\n            prefix",
+        ("tests/servers/http/test_streaming.py::test_a_feed_looks_once_more_before_it_ends",),
+    ),
+    Mutant(
+        "heartbeats are given up while rows are searched for",
+        "servers/http/streaming.py",
+        "                beat = None if waiting.never_waits else waiting.heartbeat_s",
+        "                beat = None",
+        ("tests/servers/http/test_streaming.py::test_a_search_that_takes_long_gives_heartbeats",),
+    ),
+    Mutant(
+        "chunks of a feed are bounded by rows only",
+        "servers/http/streaming.py",
+        "min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))",
+        "MOST_ROWS",
+        (
+            "tests/servers/http/test_streaming.py::test_about_as_many_bytes_are_read_at_a_time_whatever_the_documents_are",
+        ),
+    ),
+    Mutant(
+        "the beginning of a boundary at the end of a block is thrown away",
+        "servers/http/multipart.py",
+        "min(len(held), len(needle) - 1)",
+        "0",
+        ("tests/servers/http/test_multipart.py",),
+    ),
+    Mutant(
+        "whoever asks with a cookie is let in",
+        "servers/http/sessions.py",
+        "if not text or not hmac.compare_digest(proof, hmac_sha256(self._key, text)):",
+        "if not text:",
+        ("tests/servers/http/test_http_server.py::TestEntrance::test_a_cookie_that_somebody_made_up",),
+    ),
+    Mutant(
+        "a server that only reads stores attachments",
+        "servers/http/routing.py",
+        '"PUT": _of_document(_write_attachment, Bodies.SPOOLED, writes=True)',
+        '"PUT": _of_document(_write_attachment, Bodies.SPOOLED)',
+        ("tests/servers/http/test_http_server.py::TestReadOnly",),
+    ),
+    Mutant(
+        "a document is written before it was checked",
+        "servers/http/documents.py",
+        "    validating.check(database, document, asking.user)\n    done = database.put(document, rev=rev, new_edits=is_new",
+        "    done = database.put(document, rev=rev, new_edits=is_new",
+        ("tests/servers/http/test_http_server.py::TestValidation",),
+    ),
 ]

@@ -122,6 +122,14 @@ def test_a_change_that_the_filter_rejects_begins_the_time_anew() -> None:
     assert [(4, b"\n"), (11, b'\n],\n"last_seq":"0-x","pending":0}\n\n')] == found[2:]
 
 
+def test_a_feed_looks_once_more_before_it_ends() -> None:
+    """What cannot pass its filter does not wake it, but its last seq is past that."""
+    rows = ScriptedRows()
+    found = told(rows, Waiting("longpoll", timeout_s=7), (4, lambda: rows.waiting.append(row("a"))))
+
+    assert [(7, ROW_A), (7, b'\n],\n"last_seq":"a-x","pending":0}\n\n')] == found[2:]
+
+
 def test_heartbeats_take_the_place_of_the_end() -> None:
     rows = ScriptedRows()
     found = told(rows, Waiting("longpoll", heartbeat_s=2, timeout_s=3), (5, lambda: rows.add("a")))
