@@ -1,6 +1,6 @@
 """One Spark session for all tests that need one, because starting it takes longer than any of them.
 
-A test that uses `spark` has the marker of that name, and is skipped with the reason if Java, pyspark or pyarrow is
+A test that uses `spark` has the marker of that name and is slow, and is skipped with the reason if Java, pyspark or pyarrow is
 missing. The session runs two workers, with the format registered; a test that needs another setting changes it for a while
 (`configured`).
 """
@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
