@@ -1598,7 +1598,9 @@ MUTANTS = [
         "dialects/couchdb/states.py",
         "before.lineage.oldest <= path.oldest and not is_joining:",
         "before.lineage.oldest <= path.oldest:",
-        ("tests/laws/test_laws_couchdb.py",),
+        (
+            "tests/dialects/couchdb/test_couch_documents.py::test_a_revision_that_another_path_began_with_joins_the_two_paths",
+        ),
     ),
     Mutant(
         "a chunk of ancestors that has more is written over by one that has less",

@@ -342,6 +342,16 @@ def test_what_is_purged_leaves_no_trace(notes: CouchDatabase, db: Database) -> N
     assert notes.get("gone")["_rev"].startswith("1-")
 
 
+def test_a_revision_that_another_path_began_with_joins_the_two_paths(notes: CouchDatabase) -> None:
+    graft(notes, "d", ["1-a"])
+    # Nobody knew what came before 2-b.
+    graft(notes, "d", ["3-c", "2-b"])
+    graft(notes, "d", ["2-b", "1-a"])
+
+    (leaf,) = notes.open_revs("d", "all", revs=True)
+    assert {"start": 3, "ids": ["c", "b", "a"]} == leaf["ok"]["_revisions"]
+
+
 def test_a_shared_chunk_keeps_what_another_leaf_needs(notes: CouchDatabase) -> None:
     def ids(top: str, newest: int) -> list[str]:
         return [f"{newest}-{top}", *(f"{number}-h{number}" for number in range(newest - 1, 0, -1))]
