@@ -11,6 +11,7 @@
     mango, collation         selectors, and the order of values
     filters, designs, javascript
                              which changes are told, and what design documents have for it
+    views                    the rows that map functions emit
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
 """

@@ -1,8 +1,8 @@
 """Design documents: where their functions are, and what is refused of them.
 
 A design document is an ordinary document whose id begins with `_design/`. Its `filters` are functions of a document and a
-request, the `map` of each of its `views` is a function of a document that emits. Views are not kept up to date here, and have no
-result of their own: a map function serves as a filter of changes.
+request, the `map` of each of its `views` is a function of a document that emits. A map function serves as a filter of changes,
+and gives the rows of its view to whoever asks for them (see `views`).
 
 Rule of this file: it finds functions, and runs none.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.javascript import DocumentFunction
+from reactdb.dialects.couchdb.javascript import DocumentFunction, MapFunction
 
-__all__ = ["DesignDocuments", "filter_function", "map_function", "view_refused"]
+__all__ = ["DesignDocuments", "filter_function", "map_function", "view_function"]
 
 
 class DesignDocuments(Protocol):
@@ -32,13 +32,15 @@ def filter_function(
     Raises:
         CouchError: There is none (404), it is no function (500), or JavaScript is not installed (501).
     """
-    document, source = _member(database, design, "filters", name)
+    document = database.get(f"_design/{design}")
+    source = _member(document, "filters", name)
     return DocumentFunction(f"The filter {design}/{name}", source, document, request)
 
 
 def map_function(database: DesignDocuments, design: str, name: str) -> DocumentFunction:
     """The map function of the view `name` of `_design/design`. The same errors."""
-    document, view = _member(database, design, "views", name)
+    document = database.get(f"_design/{design}")
+    view = _member(document, "views", name)
     source = view.get("map") if isinstance(view, dict) else None
     return (
         DocumentFunction(f"The view {design}/{name}", source, document)
@@ -47,17 +49,36 @@ def map_function(database: DesignDocuments, design: str, name: str) -> DocumentF
     )
 
 
-def view_refused() -> CouchError:
-    """What is said to whoever asks for the rows of a view."""
-    return CouchError(
-        501,
-        "not_implemented",
-        "Views have no rows here; ask with _find, or take the map function as filter=_view of _changes.",
-    )
+def view_function(
+    database: DesignDocuments, design: str, name: str, reduce: bool | None = None
+) -> MapFunction:
+    """The map function of the view `name` of `_design/design`, with its rows.
 
+    Args:
+        reduce: What the request says of it: only with False a view that has a `reduce` gives its rows.
 
-def _member(database: DesignDocuments, design: str, section: str, name: str) -> tuple[dict[str, Any], Any]:
+    Raises:
+        CouchError: There is none (404), its result is that of a `reduce` or JavaScript is not installed (501), it is no function
+            (500), or it shall be reduced and has nothing that does it (400).
+    """
     document = database.get(f"_design/{design}")
+    try:
+        view = _member(document, "views", name)
+    except CouchError as error:
+        raise _no_view() if error.status == 404 else error from None
+    if not (isinstance(view, dict) and isinstance(view.get("map"), str)):
+        raise _no_view()
+    if view.get("reduce") is None:
+        if reduce:
+            raise CouchError(400, "query_parse_error", "Reduce is invalid for map-only views.")
+    elif reduce is not False:
+        raise CouchError(
+            501, "not_implemented", "Nothing is reduced here: ask for the view's rows, with reduce=false."
+        )
+    return MapFunction(f"The view {design}/{name}", view["map"], document)
+
+
+def _member(document: dict[str, Any], section: str, name: str) -> Any:
     members = document.get(section)
     if not isinstance(members, dict):
         raise CouchError(404, "not_found", f"missing json key: {section}")
@@ -71,7 +92,11 @@ def _member(database: DesignDocuments, design: str, section: str, name: str) -> 
             f"Functions in {language} are not run here, those in javascript are.",
         )
     source = members[name]
-    return document, source if section == "views" or isinstance(source, str) else _no_text(name)
+    return source if section == "views" or isinstance(source, str) else _no_text(name)
+
+
+def _no_view() -> CouchError:
+    return CouchError(404, "not_found", "missing_named_view")
 
 
 def _no_text(name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from reactdb.dialects.couchdb.errors import CouchError
 
-__all__ = ["DocumentFunction"]
+__all__ = ["DocumentFunction", "MapFunction"]
 
 CALL_S: Final = 5.0
 """CPU time of one call: CouchDB's own limit. A call has up to `DOCUMENTS` documents."""
@@ -36,13 +36,15 @@ _ENDS: Final = {
 }
 
 # Makes `run`, which takes the documents of a call as JSON and answers in JSON: [true, one boolean for each document],
-# or [false, the name of an error, what it says]. What the functions of design documents may call is made global.
+# or [false, the name of an error, what it says]. Where rows are wanted, there is a list of [key, value] for each
+# document instead.
+# What the functions of design documents may call is made global.
 _PRELUDE: Final = r"""
 (function () {
   "use strict";
-  var parse = JSON.parse, stringify = JSON.stringify, evaluate = eval, emitted = false;
+  var parse = JSON.parse, stringify = JSON.stringify, evaluate = eval, Internal = InternalError, emitted = [];
   var names = {
-    emit: function () { emitted = true; },
+    emit: function (key, value) { emitted.push([key, value]); },
     log: function () {},
     isArray: Array.isArray,
     toJSON: stringify,
@@ -79,7 +81,19 @@ _PRELUDE: Final = r"""
     return function (path) { return load(path, []); };
   }
 
-  return function (sourceText, designText, requestText) {
+  // The rows of one document, as JSON. One at which the function fails has none, but a context at its bounds is at its end.
+  function rows(call, document) {
+    emitted = [];
+    try {
+      call(document);
+      return stringify(emitted);
+    } catch (error) {
+      if (error === null || (error instanceof Internal && error.message !== "stack overflow")) throw error;
+      return "[]";
+    }
+  }
+
+  return function (sourceText, designText, requestText, hasRows) {
     try {
       var design = parse(designText), request = parse(requestText), call;
       globalThis.require = required(design);
@@ -92,10 +106,13 @@ _PRELUDE: Final = r"""
     // Read by whoever made this context, and no longer than until the function has its first turn.
     globalThis.__run = function (documents) {
       try {
+        if (hasRows) {
+          return "[true,[" + parse(documents).map(function (document) { return rows(call, document); }).join(",") + "]]";
+        }
         return stringify([true, parse(documents).map(request === null ? function (document) {
-          emitted = false;
+          emitted = [];
           call(document);
-          return emitted;
+          return emitted.length > 0;
         } : function (document) {
           return Boolean(call.apply(design, [document, request]));
         })]);
@@ -109,7 +126,81 @@ _PRELUDE: Final = r"""
 """
 
 
-class DocumentFunction:
+class _Function:
+    """A function in its context. Thread safety: one call at a time; a call from another thread waits."""
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        design: dict[str, Any],
+        request: dict[str, Any] | None = None,
+        *,
+        has_rows: bool = False,
+    ) -> None:
+        self._name = name
+        self._texts = (source, _json(design), _json(request))
+        self._has_rows = has_rows
+        self._lock = Lock()
+        self._call: Any = None
+        with self._lock:
+            self._begin()
+
+    def _answers(self, documents: Iterable[dict[str, Any]]) -> Iterator[Any]:
+        """What the function answers for each document. A batch is asked about when its first answer is taken."""
+        for batch in _batches(map(_json, documents)):
+            with self._lock:
+                if self._call is None:
+                    self._begin()
+                given = self._ask(f"[{','.join(batch)}]")
+            if not (isinstance(given, list) and len(given) == len(batch)):
+                raise self._refusal("it did not answer for each document")
+            yield from given
+
+    def _begin(self) -> None:
+        """A new context, with the function in it."""
+        try:
+            import quickjs
+        except ImportError:
+            raise CouchError(
+                501,
+                "not_implemented",
+                'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
+            ) from None
+        context = quickjs.Context()
+        context.set_memory_limit(MEMORY_BYTES)
+        context.set_time_limit(CALL_S)
+        self._call = context.eval(_PRELUDE)
+        try:
+            self._ask(*self._texts, self._has_rows)
+            self._call = context.eval(
+                "(function (run) { delete globalThis.__run; return run; })(globalThis.__run)"
+            )
+        except CouchError as error:
+            self._call = None
+            raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
+
+    def _ask(self, *arguments: str | bool) -> Any:
+        try:
+            answer = json.loads(self._call(*arguments))
+        except Exception as error:
+            # QuickJS itself ended it; its errors have no class in common with anything.
+            answer = [False, "error", str(error).partition("\n")[0]]
+        if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
+            return answer[1]
+        kind, said = (
+            answer[1:] if isinstance(answer, list) and len(answer) == 3 else ("error", "it did not answer")
+        )
+        shown = said if kind == "error" else f"{kind}: {said}"
+        if shown in _ENDS:
+            self._call = None
+        raise self._refusal(_ENDS.get(shown, shown))
+
+    def _refusal(self, said: str) -> CouchError:
+        return CouchError(500, "error", f"{self._name} failed: {said}")
+
+
+class DocumentFunction(_Function):
     """A function of a design document: a filter, which answers for each document, or with `request` None a map function,
     of which it counts whether it emits anything.
 
@@ -128,12 +219,7 @@ class DocumentFunction:
     def __init__(
         self, name: str, source: str, design: dict[str, Any], request: dict[str, Any] | None = None
     ) -> None:
-        self._name = name
-        self._texts = (source, _json(design), _json(request))
-        self._lock = Lock()
-        self._call: Any = None
-        with self._lock:
-            self._begin()
+        super().__init__(name, source, design, request)
 
     def passes(self, document: dict[str, Any]) -> bool:
         """Whether the filter says yes, or the map function emits."""
@@ -145,58 +231,27 @@ class DocumentFunction:
         Raises:
             CouchError: The function threw something, or took too long or too much memory (500).
         """
-        answers: list[bool] = []
-        with self._lock:
-            for batch in _batches(map(_json, documents)):
-                if self._call is None:
-                    self._begin()
-                given = self._ask(f"[{','.join(batch)}]")
-                if not (isinstance(given, list) and len(given) == len(batch)):
-                    raise self._refusal("it did not answer for each document")
-                answers += map(bool, given)
-        return answers
+        return list(map(bool, self._answers(documents)))
 
-    def _begin(self) -> None:
-        """A new context, with the function in it."""
-        try:
-            import quickjs
-        except ImportError:
-            raise CouchError(
-                501,
-                "not_implemented",
-                'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
-            ) from None
-        context = quickjs.Context()
-        context.set_memory_limit(MEMORY_BYTES)
-        context.set_time_limit(CALL_S)
-        self._call = context.eval(_PRELUDE)
-        try:
-            self._ask(*self._texts)
-            self._call = context.eval(
-                "(function (run) { delete globalThis.__run; return run; })(globalThis.__run)"
-            )
-        except CouchError as error:
-            self._call = None
-            raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
 
-    def _ask(self, *arguments: str) -> Any:
-        try:
-            answer = json.loads(self._call(*arguments))
-        except Exception as error:
-            # QuickJS itself ended it; its errors have no class in common with anything.
-            answer = [False, "error", str(error).partition("\n")[0]]
-        if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
-            return answer[1]
-        kind, said = (
-            answer[1:] if isinstance(answer, list) and len(answer) == 3 else ("error", "it did not answer")
-        )
-        shown = said if kind == "error" else f"{kind}: {said}"
-        if shown in _ENDS:
-            self._call = None
-        raise self._refusal(_ENDS.get(shown, shown))
+class MapFunction(_Function):
+    """The map function of a view, with what it emits. Arguments and errors are those of `DocumentFunction`."""
 
-    def _refusal(self, said: str) -> CouchError:
-        return CouchError(500, "error", f"{self._name} failed: {said}")
+    def __init__(self, name: str, source: str, design: dict[str, Any]) -> None:
+        super().__init__(name, source, design, has_rows=True)
+
+    def rows(self, documents: Iterable[dict[str, Any]]) -> Iterator[list[list[Any]]]:
+        """For each document the [key, value] that it emits, none where the function throws.
+
+        Raises:
+            CouchError: The function took too long or too much memory (500).
+        """
+        for emitted in self._answers(documents):
+            if not (
+                isinstance(emitted, list) and all(isinstance(row, list) and len(row) == 2 for row in emitted)
+            ):
+                raise self._refusal("it did not answer with keys and values")
+            yield emitted
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,7 @@ Rule of this file: it finds documents, and shows none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import Change
@@ -17,6 +17,8 @@ from reactdb.dialects.couchdb.states import HeadSource, State, Tables, state_of_
 from reactdb.store.newest import count_range, newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
+
+PAGE: Final = 500
 
 _TEXTS: Final = (collation.key_bytes("")[:1], bytes((collation.key_bytes("")[0] + 1,)))
 
@@ -70,6 +72,17 @@ def listed(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRang
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
     offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(changes))
     return offset, _states(heads, tables, changes[wanted.skip :])
+
+
+def every(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[State]:
+    """All documents, in the order of keys, of which a page at a time is held."""
+    start = LEAST
+    while True:
+        changes = newest_by_key(snapshot, tables.main, start, limit=PAGE)
+        yield from _states(heads, tables, changes)
+        if len(changes) < PAGE:
+            return
+        start = collation.key_bytes(changes[-1].key) + b"\x00"
 
 
 def _side(bound: Any) -> int:

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
 
 __all__ = ["Asking", "parameters_of", "parts_of", "read_json"]
+
+JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
+"""Those whose text is JSON also where it stands for a text."""
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
@@ -130,6 +133,22 @@ class Asking:
         if not isinstance(found, dict):
             raise CouchError(400, "bad_request", NOT_AN_OBJECT)
         return found
+
+    def with_members(self) -> Asking:
+        """The same request, with the members of a POST's body as its parameters, too: they count before those of the URL.
+
+        Raises:
+            CouchError: 415 and 400, the body is no JSON object.
+        """
+        if self.method != "POST":
+            return self
+        self.must_be_json()
+        members = self.json_object() if self.body else {}
+        more = [
+            (name, value if isinstance(value, str) and name not in JSON_PARAMETERS else json.dumps(value))
+            for name, value in members.items()
+        ]
+        return replace(self, query=[*self.query, *more])
 
     # -----------------------------------------------------------------------------------------------------------
     # Headers

@@ -20,7 +20,6 @@ from reactdb.servers.http.asking import Asking
 NOT_A_DOCUMENT: Final = "Document must be a JSON object"
 # Parameters that say how a single revision is read mean nothing where many are.
 NOT_IN_BULK_GET: Final = ("rev", "open_revs", "atts_since", "w", "new_edits")
-IN_A_BODY: Final = ("limit", "skip", "include_docs", "descending", "inclusive_end", "conflicts")
 KEYS_AND_BOUNDS: Final = "`keys` is incompatible with `key`, `start_key` and `end_key`"
 DELETE_WITH_REV: Final = (
     "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?"
@@ -135,7 +134,8 @@ def design_docs(database: CouchDatabase, asking: Asking) -> Answer:
 
 
 def _list(database: CouchDatabase, asking: Asking, **bounds: str) -> Answer:
-    options = _list_options(asking)
+    options = list_options(asking.with_members())
+    options.update({name: _bound(options[name]) for name in ("startkey", "endkey") if name in options})
     if "keys" not in options:
         lower, upper = ("endkey", "startkey") if options["descending"] else ("startkey", "endkey")
         for name, bound in zip((lower, upper), bounds.values(), strict=False):
@@ -145,10 +145,12 @@ def _list(database: CouchDatabase, asking: Asking, **bounds: str) -> Answer:
 
 def listed(found: dict[str, Any]) -> Answer:
     members = {name: value for name, value in found.items() if name != "rows"}
-    return rows_of(encoded(members).decode()[:-1] + ',"rows":[', found["rows"])
+    head = encoded(members).decode()[:-1] + "," if members else "{"
+    return rows_of(head + '"rows":[', found["rows"])
 
 
-def _list_options(asking: Asking) -> dict[str, Any]:
+def list_options(asking: Asking) -> dict[str, Any]:
+    """What a list of rows is asked for with; of `startkey`, `endkey` and `keys`, those that are given."""
     options: dict[str, Any] = {
         "inclusive_end": asking.strict_boolean("inclusive_end", True),
         "descending": asking.strict_boolean("descending"),
@@ -156,23 +158,16 @@ def _list_options(asking: Asking) -> dict[str, Any]:
         "conflicts": asking.strict_boolean("conflicts"),
         "attachments": asking.strict_boolean("attachments"),
         "update_seq": asking.strict_boolean("update_seq"),
+        "limit": asking.count("limit"),
+        "skip": asking.count("skip") or 0,
     }
-    if (limit := asking.count("limit")) is not None:
-        options["limit"] = limit
-    options["skip"] = asking.count("skip") or 0
     for names in (("startkey", "start_key"), ("endkey", "end_key")):
         for name in names:
             if asking.has(name):
-                options[names[0]] = _bound(asking.json_parameter(name))
+                options[names[0]] = asking.json_parameter(name)
     if asking.has("key"):
-        options["startkey"] = options["endkey"] = _bound(asking.json_parameter("key"))
+        options["startkey"] = options["endkey"] = asking.json_parameter("key")
     keys = asking.json_parameter("keys")
-    if asking.method == "POST":
-        asking.must_be_json()
-        body = asking.json_object() if asking.body else {}
-        keys = body.get("keys", keys)
-        options.update({name: _bound(body[name]) for name in ("startkey", "endkey") if name in body})
-        options.update({name: body[name] for name in IN_A_BODY if name in body})
     if keys is not None:
         if not isinstance(keys, list):
             raise CouchError(400, "bad_request", "`keys` body member must be an array.")

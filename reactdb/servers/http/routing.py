@@ -18,7 +18,7 @@ from reactdb import __version__
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http import attaching, databases, documents, page, selecting
+from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
 from reactdb.servers.http.answering import Answer, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.changing import OpenedFeed, changes
@@ -201,7 +201,9 @@ def _replicate(service: Service, asking: Asking) -> NoReturn:
 
 def _beyond(service: Service, asking: Asking) -> NoReturn:
     raise CouchError(
-        501, "not_implemented", "This server has no views: use _find, or a feed of the native API, instead."
+        501,
+        "not_implemented",
+        "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
     )
 
 
@@ -334,6 +336,8 @@ _BELOW_INDEX: Final[Table] = {
 _NO_ATTACHMENT: Final[Table] = {method: Route(_no_local_attachment) for method in ("GET", "PUT", "DELETE")}
 _BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
 
+_VIEW: Final[Table] = {"GET": _of_database(viewing.rows), "POST": _of_database(viewing.rows, Bodies.WHOLE)}
+
 # (kind of document, whether the path goes on after its id)
 TABLES: Final[dict[tuple[str, bool], Table]] = {
     ("document", False): _DOCUMENT,
@@ -345,5 +349,7 @@ TABLES: Final[dict[tuple[str, bool], Table]] = {
 
 
 def _design_table(rest: list[str]) -> Table:
-    """What is below a design document: an attachment, or what is made of its functions, which nothing is here."""
+    """What is below a design document: an attachment, or what is made of its functions, of which only views are here."""
+    if rest[0] == "_view" and len(rest) == 2:
+        return _VIEW
     return _BEYOND if rest[0].startswith("_") else _ATTACHMENT

@@ -603,7 +603,9 @@ class TestMounted:
         assert (405, allowed) == (answer.status, answer.headers["allow"])
         assert f"Only {allowed} allowed" == json.loads(answer.body)["reason"]
 
-    @pytest.mark.parametrize("path", ["/todo/_design/d/_view/v", "/todo/_design/d/_show/s/a", "/_replicate"])
+    @pytest.mark.parametrize(
+        "path", ["/todo/_design/d/_list/l/v", "/todo/_design/d/_show/s/a", "/_replicate"]
+    )
     def test_what_there_is_not_is_501(self, db: Any, path: str) -> None:
         assert 501 == asyncio.run(asked(couchdb(db), "POST", path, body=b"{}")).status
 
