@@ -1701,6 +1701,20 @@ MUTANTS = [
         ("tests/servers/http/test_http_server.py::TestReadOnly",),
     ),
     Mutant(
+        "a view maps design documents",
+        "dialects/couchdb/views.py",
+        'if not document["_id"].startswith(_DESIGN):',
+        "if True:",
+        ("tests/dialects/couchdb/test_couchdb_views.py",),
+    ),
+    Mutant(
+        "a range of a view that is descending has the end that it shall not have",
+        "dialects/couchdb/views.py",
+        "is_after=query.inclusive_end is not is_descending)",
+        "is_after=query.inclusive_end)",
+        ("tests/dialects/couchdb/test_couchdb_views.py",),
+    ),
+    Mutant(
         "a document is written before it was checked",
         "servers/http/documents.py",
         "    validating.check(database, document, asking.user)\n    done = database.put(document, rev=rev, new_edits=is_new",
