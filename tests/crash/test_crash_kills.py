@@ -49,7 +49,13 @@ def nursery() -> Iterator[Nursery]:
 
 
 class TestKills:
-    @pytest.mark.parametrize("seed", SCENARIOS)
+    @pytest.mark.parametrize(
+        "seed",
+        [
+            seed if seed == min(SCENARIOS) else pytest.param(seed, marks=pytest.mark.slow)
+            for seed in SCENARIOS
+        ],
+    )
     def test_nothing_acknowledged_is_lost_and_nothing_is_there_in_part(self, nursery, seed):
         outcome = run_scenario(seed, SCENARIOS[seed], span_s=0.15, nursery=nursery)
 

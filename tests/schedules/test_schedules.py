@@ -48,6 +48,7 @@ def test_a_schedule_is_the_same_in_each_process() -> None:
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("race", ["turns_race.py 2 --switch 1e-6", "silent.py 2 --patience 60"])
 def test_a_race_that_was_reported_does_not_happen(race: str) -> None:
     """Threads as the system runs them. What these once showed, the schedules above show for certain."""

@@ -146,6 +146,7 @@ def test_a_document_is_encoded_as_the_value_that_it_is(document: dict[str, Any])
     assert outcome(codec.encode, document) == outcome(codec.encode_value, document)
 
 
+@pytest.mark.slow
 def test_a_list_that_holds_another_too_often_is_refused_at_once() -> None:
     inner: list[Any] = [1]
     for _ in range(60):

@@ -39,7 +39,14 @@ def test_a_fuzzed_file_gives_no_wrong_document_and_no_strange_error(tmp_path: Pa
     assert told > 100
 
 
-@pytest.mark.parametrize("name", list(kept_files.kept()))
+@pytest.mark.parametrize(
+    "name",
+    # One of each format; the others are slow.
+    [
+        name if name.endswith("-wal") else pytest.param(name, marks=pytest.mark.slow)
+        for name in kept_files.kept()
+    ],
+)
 def test_a_fuzzed_file_of_any_format_raises_only_our_errors(name: str, tmp_path: Path):
     """Format 1 has no checksums: there, wrong documents come as they are."""
     path = kept_files.unpack(name, tmp_path)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import select
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Nothing that a program prints is waited for longer, even on a busy machine.
+PATIENCE_S = 60.0
 
 FOLDER = Path(__file__).resolve().parents[2] / "pouchdb"
 PRELUDE = """
@@ -74,10 +79,20 @@ def running_pouchdb(program: str, url: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def is_telling(process: subprocess.Popen[str], within_s: float) -> bool:
+    """Whether a running program has printed something, of which nothing was read yet."""
+    return bool(select.select([process.stdout], [], [], within_s)[0])
+
+
 def next_of(process: subprocess.Popen[str]) -> Any:
     """The next value that a running program prints."""
     assert process.stdout is not None
-    line = process.stdout.readline()
+    watch = threading.Timer(PATIENCE_S, process.kill)
+    watch.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        watch.cancel()
     if not line:
         process.wait(timeout=20)
         assert process.stderr is not None

@@ -14,7 +14,7 @@ import pytest
 
 import reactdb
 from reactdb.servers.http import serve_in_thread
-from tests.servers.http.pouch import needs_pouchdb, next_of, run_pouchdb, running_pouchdb
+from tests.servers.http.pouch import is_telling, needs_pouchdb, next_of, run_pouchdb, running_pouchdb
 
 pytestmark = needs_pouchdb
 
@@ -177,16 +177,13 @@ def test_changes_while_they_happen(db: Any, url: str) -> None:
     with running_pouchdb(program, url) as process:
         assert "listening" == next_of(process)
         # `now` is asked for by a request of its own: until that has been answered a document is a part of the past.
-        heard = None
-        for number in range(1_000):
+        number = 0
+        while not is_telling(process, within_s=0.02):
             todo.insert({"_id": f"early{number}"})
-            if process.stdout is not None and number > 20:
-                break
+            number += 1
         todo.insert({"_id": "last"})
-        while heard is None or heard["id"] != "last":
-            heard = next_of(process)
-            if heard["id"] != "last" and not heard["id"].startswith("early"):
-                raise AssertionError(heard)
+        while (heard := next_of(process))["id"] != "last":
+            assert heard["id"].startswith("early")
         assert 0 == process.wait(timeout=20)
 
     assert "last" == heard["doc"]["_id"]
