@@ -19,7 +19,9 @@ def test_each_table_is_its_selection_as_of_its_position_whoever_is_killed(seed: 
     assert [] == outcome.losses
 
 
+# Whether two workers are at one table at the same moment is chance: `python -m tests.crash --prove` has the time for that
+# mutant, and `tests/mutants` has a test for it that leaves nothing to chance.
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", keepers.MUTANTS)
+@pytest.mark.parametrize("mutant", [name for name in keepers.MUTANTS if name != "whoever writes is believed"])
 def test_keepers_that_are_wrong_are_noticed(mutant: str):
     assert keepers.noticed(mutant, seed=1).losses

@@ -401,6 +401,7 @@ def test_what_nobody_has_room_for_is_not_kept(games):
     assert ids([next(cursors[2]) for _ in range(50)]) == list(range(1950, 2_000))
 
 
+@pytest.mark.slow
 def test_a_long_queue_can_be_let_go_of(games):
     cursors = [games.changes().cursor() for _ in range(2)]
     before = changes_held()

@@ -359,6 +359,7 @@ def test_filters_of_a_table_tell_who_enters_and_who_leaves(games: Any) -> None:
     assert ["add", "remove"] == [event["type"] for event in heard["broken"]]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else() -> None:
     """Those who are there hear every change once, or that their feed has ended; and nothing is left of it."""
 

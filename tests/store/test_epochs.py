@@ -262,6 +262,7 @@ def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_histo
         assert oldest == positions.check(engine, snapshot, position, position.seq, fail_on_data_loss=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(

@@ -628,6 +628,7 @@ def test_threads_and_processes_are_waited_for_together_no_longer_than_busy_timeo
     assert max(waits) < 0.3 + 1.0
 
 
+@pytest.mark.slow
 def test_each_handle_waits_as_long_as_it_was_told_to(held):
     db, _ = held
     with (
@@ -748,6 +749,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["hard", "soft"])
 def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(path, durability):
     """Every write that a killed process has told of is there; what is there is told, once, in order."""

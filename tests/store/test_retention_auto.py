@@ -264,6 +264,7 @@ class TestSteps:
         games.insert({"id": 1, "text": ""}, conflict="replace")
         assert db.seq == db.compact(keep=0)["oldest"]
 
+    @pytest.mark.slow
     def test_a_step_costs_the_same_however_much_there_is_that_stays(self):
         """Tombstones past the mark, and index entries of a dropped table that it does not come to; steps of SQLite's machine."""
 

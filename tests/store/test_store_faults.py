@@ -626,6 +626,7 @@ class TestWriteQueue:
             assert [1] == [answer["replaced"] for answer in told]
             assert {"id": 1, "n": 1} == games.get(1).run()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("is_on_file", [True, False])
     def test_ctrl_c_at_any_moment_leaves_a_database_that_works(self, tmp_path, is_on_file):
         """A timer strikes anywhere in writes and transactions; other threads write all the time and must not notice."""

@@ -127,6 +127,7 @@ with reactdb.connect(":memory:") as db:
 """
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("place", ["file", ":memory:"])
     def test_ctrl_c_at_random_moments_breaks_no_promise(self, tmp_path, place):
         """Writes, transactions, index builds, feeds and compaction, struck anywhere: see tests/interrupts.py."""

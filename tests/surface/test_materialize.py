@@ -399,6 +399,7 @@ class TestGoingOn:
         assert {one["id"]: one for one in db.table("copies")} == told["copies"]
         assert "copies.building" not in told
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "select",
         [

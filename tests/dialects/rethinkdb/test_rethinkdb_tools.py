@@ -154,6 +154,7 @@ def test_an_export_of_one_database_is_imported_into_another_file(filled: Path, t
     assert {"arena.rooms": contents(filled)["arena.rooms"]} == contents(copy)
 
 
+@pytest.mark.slow
 def test_lines_of_json_and_csv_go_out_and_in(filled: Path, tmp_path: Path) -> None:
     lines, csv, copy = tmp_path / "lines", tmp_path / "csv", tmp_path / "copy.db"
     with served(filled) as address:
@@ -174,6 +175,7 @@ def test_lines_of_json_and_csv_go_out_and_in(filled: Path, tmp_path: Path) -> No
         assert 3_000 == db.table("scores").count().run()
 
 
+@pytest.mark.slow
 def test_a_table_that_is_there_is_only_overwritten_by_force(filled: Path, tmp_path: Path) -> None:
     archive, copy = str(tmp_path / "dump.tar.gz"), tmp_path / "copy.db"
     with served(filled) as address:
@@ -188,6 +190,7 @@ def test_a_table_that_is_there_is_only_overwritten_by_force(filled: Path, tmp_pa
     assert {"arena.rooms": contents(filled)["arena.rooms"]} == contents(copy)
 
 
+@pytest.mark.slow
 def test_indexes_are_rebuilt(filled: Path, tmp_path: Path) -> None:
     """The tool makes each index anew under another name, and renames it over the old one."""
     archive, copy = str(tmp_path / "dump.tar.gz"), tmp_path / "copy.db"

@@ -167,7 +167,9 @@ class Replay:
             r"(timeout|heartbeat)=\d{3,4}\b", lambda match: f"{match[1]}={waits[match[1]]}", exchange.path
         )
         url = self.url + self.translated(path)
-        writers = []
+        # A feed that has all its rows is about to end: what is written then may be in its last line or not.
+        most_rows = re.search(r"\blimit=([1-9]\d*)", path)
+        writers, given = [], len(steps)
         with self.client.stream(exchange.method, url, headers=headers, content=content) as answer:
             parts = []
             most = exchange.answer.count("\n") if exchange.has_times else 10**9
@@ -176,7 +178,9 @@ class Replay:
                 text = b"".join(parts).decode()
                 # The next write comes when what the one before has led to was told.
                 told = text.count('"seq"')
-                if steps and (told >= len(MEANWHILE[exchange.title]) - len(steps) or "H" == exchange.section):
+                is_over = most_rows and told >= int(most_rows[1])
+                is_due = told >= given - len(steps) or "H" == exchange.section
+                if steps and is_due and not is_over:
                     writers.append(threading.Thread(target=self.meanwhile, args=(steps.pop(0),)))
                     writers[-1].start()
                 if exchange.has_times and "heartbeat" in path and len(text.split("\n")) > most + 3:
