@@ -232,7 +232,12 @@ def test_the_rows_of_a_view_that_is_reduced_can_be_asked_for(mapped: CouchDataba
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("endless", "it takes too long"), ("hungry", "it needs too much memory")]
+    ("name", "reason"),
+    [
+        ("endless", "it takes too long"),
+        # QuickJS 1.19.4 can end the process where its memory is full.
+        pytest.param("hungry", "it needs too much memory", marks=pytest.mark.long),
+    ],
 )
 def test_a_function_at_its_bounds_is_an_error(
     mapped: CouchDatabase, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
