@@ -51,6 +51,8 @@ def apart_from_the_work() -> None:
 
     def enter(self: batches.Batch) -> batches.Batch:
         self.acknowledge()
+        # So long that a kill soon comes in between.
+        time.sleep(0.01)
         return self
 
     batches.Batch.__enter__ = enter  # type: ignore[method-assign]
