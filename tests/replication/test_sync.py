@@ -424,6 +424,24 @@ class TestFailures:
         assert (250, 250, 5) == (done.pull.docs_read, done.pull.docs_written, len(calls))
         assert state(here) == state(there)
 
+    def test_only_failures_in_a_row_count(self, here, there, url, monkeypatch):
+        created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        whole = remote.RemotePeer._documents
+        calls: list[int] = []
+
+        def failing(*args: Any) -> Any:
+            calls.append(1)
+            if len(calls) % 2:
+                raise httpx.ReadError("broken")
+            return whole(*args)
+
+        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100, retries=1)
+
+        assert (250, 6) == (done.pull.docs_written, len(calls))
+
     def test_one_that_was_broken_off_goes_on_from_its_checkpoint(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
         whole = remote.RemotePeer._documents
