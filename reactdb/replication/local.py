@@ -42,7 +42,15 @@ class LocalPeer:
     def prepare(self, *, create: bool) -> None:
         if create and self._table not in self._db.table_list():
             self._db.table_create(self._table, primary_key="_id", exist_ok=True)
-        self._database.info()
+        self._must_be_there()
+
+    def _must_be_there(self) -> None:
+        """
+        Raises:
+            CouchError: 404, the database was deleted.
+        """
+        with self._database.reading():
+            pass
 
     def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
         feed = self._feed(selection, since)
@@ -61,8 +69,7 @@ class LocalPeer:
                 if rows or bell.is_stopped:
                     return ChangesPage(rows, feed.last_seq, feed.pending)
                 if feed.is_finished:
-                    # The database is gone; the next look at it says so.
-                    self._database.info()
+                    self._must_be_there()
                 bell.wait()
         finally:
             feed.close()
