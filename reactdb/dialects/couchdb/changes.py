@@ -129,7 +129,7 @@ class ChangesFeed:
             self._last_seq = database.sequences.text(reading.snapshot, start)
 
     # -----------------------------------------------------------------------------------------------------------
-    # OpenReading
+    # Reading
 
     @property
     def last_seq(self) -> str:

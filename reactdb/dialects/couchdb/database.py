@@ -18,7 +18,7 @@ from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.documents import GivenDocument, given_document
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.listing import IdRange, listed
+from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found, writing
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
@@ -74,11 +74,7 @@ class CouchDatabase(DocumentReader):
             snapshot, tables = reading.snapshot, reading.tables
             kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
             newest = self.sequences.newest(snapshot, tables)
-            known = self._counts.get(self.table_id)
-            if known is None or known[0] != newest:
-                deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
-                # To count takes as long as to read all keys.
-                known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
+            count, deleted_count = self._count(reading)
             return {
                 "instance_start_time": kept.created,
                 "db_name": self.name,
@@ -86,12 +82,28 @@ class CouchDatabase(DocumentReader):
                 "update_seq": self.sequences.text(snapshot, newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
-                "doc_del_count": known[2],
-                "doc_count": known[1],
+                "doc_del_count": deleted_count,
+                "doc_count": count,
                 "disk_format_version": 8,
                 "compact_running": False,
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
             }
+
+    def _count(self, reading: OpenReading) -> tuple[int, int]:
+        """How many documents there are, alive and deleted. To count takes as long as to read all keys, so it is remembered."""
+        snapshot, tables = reading.snapshot, reading.tables
+        newest = self.sequences.newest(snapshot, tables)
+        known = self._counts.get(self.table_id)
+        if known is None or known[0] != newest:
+            deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+            known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
+        return known[1:]
+
+    @property
+    def instance_start_time(self) -> str:
+        """When it was first served, in seconds since 1970, as text."""
+        with self.reading() as reading:
+            return settings.read(reading.heads, reading.snapshot.catalogue, self.table_id).created
 
     @property
     def revs_limit(self) -> int:
@@ -148,7 +160,7 @@ class CouchDatabase(DocumentReader):
         return writing(lambda: self.session.transact(one))
 
     # -----------------------------------------------------------------------------------------------------------
-    # OpenReading documents
+    # Reading documents
 
     def get(
         self,
@@ -296,6 +308,12 @@ class CouchDatabase(DocumentReader):
             return failed("not_found", "missing")
         return {"id": id, "docs": found}
 
+    def design_documents(self) -> list[dict[str, Any]]:
+        """All design documents that there are, as `get` shows them, in the order of ids."""
+        with self.reading() as reading:
+            found = designs(reading.snapshot, reading.tables, reading.heads)
+            return [self.shown(state.winner, state) for state in found]
+
     def revs_diff(self, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Which revisions are not here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
 
@@ -337,7 +355,7 @@ class CouchDatabase(DocumentReader):
     ) -> dict[str, Any]:
         """What `_all_docs` answers. Of `startkey` and `endkey`, None is no bound."""
         with self.reading() as reading:
-            total = reading.snapshot.count(reading.tables.main)
+            total, _ = self._count(reading)
             offset: int | None = None
             found: list[tuple[Any, State | None]]
             if keys is not None:
@@ -460,12 +478,7 @@ class CouchDatabase(DocumentReader):
         given = [self._given(one) for one in documents]
         if not new_edits:
             for one in given:
-                if one.path is None:
-                    raise CouchError(
-                        400,
-                        "bad_request",
-                        "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
-                    )
+                _told_path(one)
         ids = [uuid4().hex if one.id is None else one.id for one in given]
         keys = [b"" if id.startswith(LOCAL) else key_bytes_of(id) for id in ids]
         fills: list[Fill | CouchError] = []
@@ -663,6 +676,10 @@ def revisions_of(path: Path) -> dict[str, Any]:
 
 
 def _told_path(given: GivenDocument) -> Path:
+    """
+    Raises:
+        CouchError: 400, the document says nothing of its revision.
+    """
     if given.path is None:
         raise CouchError(
             400,
