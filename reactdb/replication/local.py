@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
+from reactdb.blobs import pieces_of
 from reactdb.database import Database
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.documents import path_shown
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import IdFilter, filter_of
 from reactdb.dialects.couchdb.spelling import database_name
+from reactdb.dialects.couchdb.trees import parse_rev
 from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
 __all__ = ["LocalPeer"]
-
-PIECE_BYTES: Final = 1 << 16
 
 
 class LocalPeer:
@@ -93,10 +94,8 @@ class LocalPeer:
                     yield self._leaf(found["ok"], said.get("possible_ancestors", []))
 
     def _leaf(self, document: dict[str, Any], ancestors: list[str]) -> Transfer:
-        revisions = document["_revisions"]
-        path = {f"{revisions['start'] - place}-{hash}" for place, hash in enumerate(revisions["ids"])}
         # What was attached up to there, the other side has.
-        common = max((int(rev.partition("-")[0]) for rev in ancestors if rev in path), default=0)
+        common = path_shown(document["_revisions"]).newest_of(map(parse_rev, ancestors)) or 0
         sources = {}
         for name, stub in document.get(ATTACHMENTS, {}).items():
             if isinstance(stub, dict) and stub.get("stub") and stub.get("revpos", 0) > common:
@@ -159,6 +158,6 @@ def _pieces_of(open: Callable[[], BinaryIO]) -> Callable[[], AbstractContextMana
     @contextmanager
     def pieces() -> Iterator[Iterator[bytes]]:
         with open() as file:
-            yield iter(lambda: file.read(PIECE_BYTES), b"")
+            yield pieces_of(file)
 
     return pieces

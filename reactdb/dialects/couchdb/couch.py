@@ -21,7 +21,7 @@ from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import no_database, writing
-from reactdb.dialects.couchdb.revisions import HOOK, hidden
+from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
 from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
@@ -29,8 +29,6 @@ from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
     from reactdb.database import Database
-
-KINDS = ("conflicts", "tombstones", "ancestors", "local")
 
 
 class Couch:

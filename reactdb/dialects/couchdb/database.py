@@ -16,11 +16,11 @@ from uuid import uuid4
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
-from reactdb.dialects.couchdb.documents import GivenDocument, given_document
+from reactdb.dialects.couchdb.documents import GivenDocument, given_document, shown_path
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found, writing
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
 from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import (
@@ -190,29 +190,17 @@ class CouchDatabase(DocumentReader):
             return self.get_local(id)
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            state = reading.state(id)
-            if state is None:
-                raise not_found("missing")
-            if wanted is None:
-                if state.is_deleted:
-                    raise not_found("deleted")
-                leaf: KeptLeaf | None = state.winner
-            elif latest:
-                leaf = next(iter(reading.below(state, wanted)), None)
-            else:
-                leaf = reading.revision(state, wanted)
-            if leaf is None:
-                raise not_found("missing")
+            state, leaf = _found(reading, id, wanted, latest=latest)
             path = reading.path(state, leaf.lineage)
             found = self.shown(leaf, state)
             if revs:
-                found["_revisions"] = revisions_of(path)
+                found["_revisions"] = shown_path(path)
             if revs_info:
                 found["_revs_info"] = _revs_info(reading, state, path)
             if conflicts:
-                _add_revs(found, "_conflicts", state, is_deleted=False)
+                add_losers(found, state)
             if deleted_conflicts:
-                _add_revs(found, "_deleted_conflicts", state, is_deleted=True)
+                add_losers(found, state, is_deleted=True)
             if local_seq:
                 found["_local_seq"] = self.sequences.text(reading.snapshot, state.seq)
         # Outside of the snapshot, because they may be large.
@@ -261,7 +249,7 @@ class CouchDatabase(DocumentReader):
                 continue
             document = self.shown(leaf, state)
             if revs:
-                document["_revisions"] = revisions_of(paths[rev])
+                document["_revisions"] = shown_path(paths[rev])
             if attachments or atts_since is not None:
                 self.attach(document, leaf, paths[rev], atts_since)
             found.append({"ok": document})
@@ -387,7 +375,7 @@ class CouchDatabase(DocumentReader):
             row: dict[str, Any] = {"id": id, "key": id, "value": value}
             if include_docs:
                 if document is not None and conflicts:
-                    _add_revs(document, "_conflicts", state, is_deleted=False)
+                    add_losers(document, state)
                 if document is not None and attachments:
                     self.attach(document, state.winner, Path(state.rev.generation, (state.rev.hash,)))
                 row["doc"] = document
@@ -450,19 +438,23 @@ class CouchDatabase(DocumentReader):
         """
         if id.startswith(LOCAL):
             return self.delete_local(id)
+        return self._edit_there(id, rev, lambda *_: {}, is_deleted=True)
+
+    def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
+        """Edit a document that has to be there.
+
+        Raises:
+            CouchError: 404, it is not; 409, it is not a leaf's revision; what `fill` raises.
+        """
         check_id(id)
         key = key_bytes_of(id)
         wanted = None if rev is None else parse_rev(rev)
 
         def work(editor: Editor) -> Rev:
-            state = editor.load(key)
-            if state is None:
-                raise not_found("missing")
-            if state.is_deleted:
-                raise not_found("deleted")
+            _must_live(editor.load(key))
             if wanted is None:
                 raise conflict()
-            return editor.edit(key, wanted, lambda *_: {}, is_deleted=True)
+            return editor.edit(key, wanted, fill, is_deleted=is_deleted)
 
         return {"ok": True, "id": id, "rev": str(self._write(work))}
 
@@ -538,14 +530,7 @@ class CouchDatabase(DocumentReader):
         """
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            state = reading.state(id)
-            if state is None:
-                raise not_found("missing")
-            if wanted is None and state.is_deleted:
-                raise not_found("deleted")
-            leaf = state.winner if wanted is None else reading.revision(state, wanted)
-            if leaf is None:
-                raise not_found("missing")
+            _, leaf = _found(reading, id, wanted)
         stub = (attached.stubs_of(leaf.fields) or {}).get(name)
         if stub is None:
             raise attached.missing()
@@ -603,9 +588,6 @@ class CouchDatabase(DocumentReader):
         Raises:
             CouchError: 404, there is no such document or attachment; 409, it is not a leaf's revision.
         """
-        check_id(id)
-        wanted = None if rev is None else parse_rev(rev)
-        key = key_bytes_of(id)
 
         def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
             stubs = dict(attached.stubs_of(near[0].fields) or {})
@@ -615,17 +597,7 @@ class CouchDatabase(DocumentReader):
             fields = {field: value for field, value in near[0].fields.items() if field != ATTACHMENTS}
             return {**fields, ATTACHMENTS: stubs} if stubs else fields
 
-        def work(editor: Editor) -> Rev:
-            state = editor.load(key)
-            if state is None:
-                raise not_found("missing")
-            if state.is_deleted:
-                raise not_found("deleted")
-            if wanted is None:
-                raise conflict()
-            return editor.edit(key, wanted, fill, is_deleted=False)
-
-        return {"ok": True, "id": id, "rev": str(self._write(work))}
+        return self._edit_there(id, rev, fill, is_deleted=False)
 
     # -----------------------------------------------------------------------------------------------------------
     # Local documents and changes
@@ -671,8 +643,36 @@ class CouchDatabase(DocumentReader):
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def revisions_of(path: Path) -> dict[str, Any]:
-    return {"start": path.start, "ids": list(path.ids)}
+def _must_live(state: State | None) -> State:
+    """
+    Raises:
+        CouchError: 404, there is no such document, or it was deleted.
+    """
+    if state is None:
+        raise not_found("missing")
+    if state.is_deleted:
+        raise not_found("deleted")
+    return state
+
+
+def _found(
+    reading: OpenReading, id: str, wanted: Rev | None, *, latest: bool = False
+) -> tuple[State, KeptLeaf]:
+    """A document and its winner, or the revision that is asked for; `latest`: the leaf that comes of it.
+
+    Raises:
+        CouchError: 404, there is none.
+    """
+    state = reading.state(id)
+    if wanted is None:
+        state = _must_live(state)
+        return state, state.winner
+    leaf = None
+    if state is not None:
+        leaf = next(iter(reading.below(state, wanted)), None) if latest else reading.revision(state, wanted)
+    if state is None or leaf is None:
+        raise not_found("missing")
+    return state, leaf
 
 
 def _told_path(given: GivenDocument) -> Path:
@@ -687,13 +687,6 @@ def _told_path(given: GivenDocument) -> Path:
             "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
         )
     return given.path
-
-
-def _add_revs(found: dict[str, Any], name: str, state: State, *, is_deleted: bool) -> None:
-    """The leaves but the winner, where there are any."""
-    revs = [str(rev) for rev, deleted in state.revs()[1:] if deleted is is_deleted]
-    if revs:
-        found[name] = revs
 
 
 def _revs_info(reading: OpenReading, state: State, path: Path) -> list[dict[str, str]]:

@@ -31,7 +31,7 @@ from reactdb.dialects.couchdb.listing import IdRange, each
 from reactdb.dialects.couchdb.mango import Selector, field_path, projected, read_field
 from reactdb.dialects.couchdb.options import checked_find
 from reactdb.dialects.couchdb.planning import MAX, MIN, FieldRange, FindPlan, covers, key_of_bound, plan
-from reactdb.dialects.couchdb.reader import OpenReading
+from reactdb.dialects.couchdb.reader import OpenReading, add_losers
 from reactdb.dialects.couchdb.spelling import DESIGN
 from reactdb.dialects.couchdb.states import State
 from reactdb.expression.predicate import as_predicate
@@ -119,9 +119,8 @@ def _page(rows: Iterator[_Found], options: dict[str, Any]) -> tuple[list[_Found]
 
 def _shown(database: CouchDatabase, state: State, with_conflicts: bool) -> dict[str, Any]:
     document = database.shown(state.winner, state)
-    losers = [str(leaf.lineage.rev) for leaf in state.leaves[1:] if not leaf.is_deleted]
-    if with_conflicts and losers:
-        document["_conflicts"] = losers
+    if with_conflicts:
+        add_losers(document, state)
     return document
 
 

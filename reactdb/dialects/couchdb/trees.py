@@ -76,6 +76,10 @@ class Path(NamedTuple):
             self.oldest <= rev.generation <= self.start and self.ids[self.start - rev.generation] == rev.hash
         )
 
+    def newest_of(self, revs: Iterable[Rev]) -> int | None:
+        """The generation of the newest of these revisions that is this one or an ancestor; None where none is."""
+        return max((rev.generation for rev in revs if self.has(rev)), default=None)
+
     def revs(self) -> list[Rev]:
         """All of them, newest first."""
         return [Rev(self.start - place, one) for place, one in enumerate(self.ids)]
