@@ -16,10 +16,11 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.documents import path_shown
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import IdFilter, filter_of
+from reactdb.dialects.couchdb.filters import filter_of
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.dialects.couchdb.trees import parse_rev
-from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
 __all__ = ["LocalPeer"]
 
@@ -77,12 +78,7 @@ class LocalPeer:
 
     def _feed(self, selection: Subset, since: Any) -> ChangesFeed:
         chosen = filter_of(self._database, selection.query(), selection.body())
-        ids = sorted(chosen.ids) if isinstance(chosen, IdFilter) else None
-        return self._database.changes(
-            ChangesRequest(
-                since=str(since), style="all_docs", filter=None if ids is not None else chosen, doc_ids=ids
-            )
-        )
+        return self._database.changes(ChangesRequest(since=str(since), style="all_docs", filter=chosen))
 
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
         return self._database.revs_diff(revisions)

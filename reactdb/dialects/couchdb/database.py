@@ -114,7 +114,7 @@ class CouchDatabase(DocumentReader):
     @revs_limit.setter
     def revs_limit(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
+            raise CouchError(400, "bad_request", "Rev limit has to be an integer from 1 on")
         self._transact(
             lambda transaction, _: settings.change(transaction, table_id=self.table_id, revs_limit=limit)
         )

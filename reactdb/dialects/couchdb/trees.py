@@ -3,7 +3,7 @@
     Rev(3, "c")                   a revision, `3-c`
     Path(3, ("c", "b", "a"))      the same with what is known of its ancestors, newest first
     graft(leaves, leaf)           the leaves of the tree after a path was added
-    winner(leaves)                the one that everybody sees
+    ranked(leaves)                the leaves, first the one that everybody sees
 
 A tree is its leaves, each with its path. Paths may end before generation 1, where nobody knows more. What one path tells of an
 ancestor holds for all paths that have this ancestor. So the same grafts give the same tree in any order, provided that a revision

@@ -246,7 +246,6 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
     if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
         raise CouchError(400, "bad_request", "invalid_seq_interval")
     with_documents = asking.boolean("include_docs")
-    ids = list(chosen.ids) if isinstance(chosen, IdFilter) else None
     return ChangesRequest(
         since=_since(asking),
         limit=_limit(asking),
@@ -256,8 +255,7 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
-        filter=chosen if ids is None else None,
-        doc_ids=ids,
+        filter=chosen,
         seq_interval=None if interval is None else int(interval),
     )
 
