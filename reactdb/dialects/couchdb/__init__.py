@@ -11,6 +11,8 @@
     mango, collation         selectors, and the order of values
     filters, designs, javascript
                              which changes are told, and what design documents have for it
+    script_process, script_runner
+                             the process that runs JavaScript, and the program that it runs
     views                    the rows that map functions emit
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
