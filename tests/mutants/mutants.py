@@ -1719,7 +1719,7 @@ MUTANTS = [
     Mutant(
         "a view maps design documents",
         "dialects/couchdb/views.py",
-        'if not document["_id"].startswith(_DESIGN):',
+        'if not document["_id"].startswith(DESIGN):',
         "if True:",
         ("tests/dialects/couchdb/test_couchdb_views.py",),
     ),
