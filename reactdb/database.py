@@ -349,6 +349,10 @@ class Database:
         Args:
             retention: A number of changes; a timedelta; None: all; "auto": what takes as much room as the rest of the file (live
                 documents and indexes), or 256 MB, whichever is more.
+
+        Raises:
+            InvalidOption: Something else, or a negative number or timedelta.
+            ReadOnlyDatabase.
         """
         kept = Retention.setting(retention)
         with self._session.read() as snapshot:

@@ -1,8 +1,8 @@
-"""JavaScript: the functions of design documents, run by QuickJS (the extra `couchdb-js`).
+"""JavaScript: the functions of design documents, run by QuickJS (the extra `couchdb-js`) in a process of its own.
 
 A function lives in a context of its own, which has neither files nor network nor a clock to wait on, and whose time and memory
 are bounded. Documents are given to it by the hundred, as JSON, because a call costs more than most functions do. After a function
-that ran out of memory nothing in its context can be relied on: the next call makes a new one.
+that ran out of memory nothing in its context can be relied on, and perhaps the process has ended: the next call makes a new one.
 
 Rule of this file: what a script does, it does to its own context. Whatever it throws becomes a CouchError.
 """
@@ -11,15 +11,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
+from weakref import finalize
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.script_process import (
+    Life,
+    ScriptFailed,
+    ScriptsEnded,
+    ScriptsGone,
+    script_process,
+)
 
 __all__ = ["DocumentFunction", "MapFunction"]
 
 CALL_S: Final = 5.0
 """CPU time of one call: CouchDB's own limit. A call has up to `DOCUMENTS` documents."""
+
+ANSWER_S: Final = 60.0
+"""Time after which nothing more is expected of a call, whatever keeps it: a busy machine, or a regular expression, which QuickJS
+does not interrupt."""
 
 MEMORY_BYTES: Final = 64 << 20
 """Memory of one context, the documents of a call included."""
@@ -142,7 +155,8 @@ class _Function:
         self._texts = (source, _json(design), _json(request))
         self._has_rows = has_rows
         self._lock = Lock()
-        self._call: Any = None
+        # The function in the process that runs it: its number, and that process's life.
+        self._place: tuple[int, Life] | None = None
         with self._lock:
             self._begin()
 
@@ -150,50 +164,60 @@ class _Function:
         """What the function answers for each document. A batch is asked about when its first answer is taken."""
         for batch in _batches(map(_json, documents)):
             with self._lock:
-                if self._call is None:
-                    self._begin()
-                given = self._ask(f"[{','.join(batch)}]")
+                given = self._called(f"[{','.join(batch)}]")
             if not (isinstance(given, list) and len(given) == len(batch)):
                 raise self._refusal("it did not answer for each document")
             yield from given
 
+    def _called(self, documents: str) -> Any:
+        while True:
+            if self._place is None:
+                self._begin()
+            assert self._place is not None
+            number, life = self._place
+            try:
+                return self._ask("call", number, documents, life=life)[0]
+            except ScriptsGone:
+                # Another function has ended the process.
+                self._place = None
+
     def _begin(self) -> None:
         """A new context, with the function in it."""
-        try:
-            import quickjs
-        except ImportError:
+        if find_spec("quickjs") is None:
             raise CouchError(
                 501,
                 "not_implemented",
                 'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
-            ) from None
-        context = quickjs.Context()
-        context.set_memory_limit(MEMORY_BYTES)
-        context.set_time_limit(CALL_S)
-        self._call = context.eval(_PRELUDE)
-        try:
-            self._ask(*self._texts, self._has_rows)
-            self._call = context.eval(
-                "(function (run) { delete globalThis.__run; return run; })(globalThis.__run)"
             )
-        except CouchError as error:
-            self._call = None
-            raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
-
-    def _ask(self, *arguments: str | bool) -> Any:
+        process = script_process()
+        number = process.number()
+        finalize(self, process.drop, number).atexit = False
+        given = [*self._texts, self._has_rows]
         try:
-            answer = json.loads(self._call(*arguments))
-        except Exception as error:
-            # QuickJS itself ended it; its errors have no class in common with anything.
-            answer = [False, "error", str(error).partition("\n")[0]]
+            _, life = self._ask("make", number, _PRELUDE, MEMORY_BYTES, CALL_S, given)
+        except CouchError as error:
+            self._place = None
+            raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
+        self._place = number, life
+
+    def _ask(self, *message: Any, life: Life | None = None) -> tuple[Any, Life]:
+        now = life or (0, 0)
+        try:
+            text, now = script_process().ask(ANSWER_S, *message, life=life)
+            answer = json.loads(text)
+        except ScriptFailed as error:
+            answer = [False, "error", str(error)]
+        except ScriptsEnded as end:
+            self._place = None
+            raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None
         if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
-            return answer[1]
+            return answer[1], now
         kind, said = (
             answer[1:] if isinstance(answer, list) and len(answer) == 3 else ("error", "it did not answer")
         )
         shown = said if kind == "error" else f"{kind}: {said}"
         if shown in _ENDS:
-            self._call = None
+            self._place = None
         raise self._refusal(_ENDS.get(shown, shown))
 
     def _refusal(self, said: str) -> CouchError:

@@ -263,8 +263,6 @@ class TestFunctions:
         with pytest.raises(CouchError, match=r"^The filter d/endless failed: it takes too long$"):
             filter.passes(X)
 
-    # QuickJS 1.19.4 can end the process where its memory is full.
-    @pytest.mark.long
     def test_a_function_that_needs_too_much_memory_is_ended_and_works_again_after_that(self, monkeypatch):
         monkeypatch.setattr(javascript, "MEMORY_BYTES", 4 << 20)
         filter: Any = filter_of(STORE, {"filter": "d/hungry"})

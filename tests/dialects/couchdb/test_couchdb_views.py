@@ -235,8 +235,7 @@ def test_the_rows_of_a_view_that_is_reduced_can_be_asked_for(mapped: CouchDataba
     ("name", "reason"),
     [
         ("endless", "it takes too long"),
-        # QuickJS 1.19.4 can end the process where its memory is full.
-        pytest.param("hungry", "it needs too much memory", marks=pytest.mark.long),
+        ("hungry", "it needs too much memory"),
     ],
 )
 def test_a_function_at_its_bounds_is_an_error(

@@ -1,0 +1,194 @@
+"""ScriptProcess: the process that runs JavaScript for this one, as its `script_runner` says. There is one for all functions.
+
+A script that ends it, or that is not heard of for too long, costs the other functions only that they are made again: each knows
+the process that it was made in.
+
+Rule of this file: it knows messages, and nothing of design documents.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import msgpack
+
+__all__ = ["Life", "ScriptFailed", "ScriptProcess", "ScriptsEnded", "ScriptsGone", "script_process"]
+
+Life = tuple[int, int]
+"""One start of the process: the number of the process that started it, and how many it had started."""
+
+RUNNER: Final = Path(__file__).with_name("script_runner.py")
+
+START_S: Final = 60.0
+"""How long the process may take to start, on a busy machine."""
+
+
+class ScriptFailed(Exception):
+    """QuickJS refused or ended a script; its words."""
+
+
+class ScriptsEnded(Exception):
+    """The process has ended, or was ended because no answer came in time; `is_late` then."""
+
+    def __init__(self, *, is_late: bool) -> None:
+        super().__init__(
+            "no answer came in time" if is_late else "the process that runs JavaScript has ended"
+        )
+        self.is_late = is_late
+
+
+class ScriptsGone(Exception):
+    """The process is another one than the function was made in."""
+
+
+class ScriptProcess:
+    """See the head of this file.
+
+    Thread safety: any thread; one request at a time, others wait.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = 0
+        self._dropped: deque[int] = deque()
+        self._life: Life = (os.getpid(), 0)
+        atexit.register(self.close)
+
+    def number(self) -> int:
+        """One that no function has had."""
+        with self._lock:
+            self._numbers += 1
+            return self._numbers
+
+    def drop(self, number: int) -> None:
+        """Forget a function, with the next request. Called by the collection of garbage, too: it takes no lock."""
+        self._dropped.append(number)
+
+    def ask(self, within_s: float, *message: Any, life: Life | None = None) -> tuple[str, Life]:
+        """Send a message, and wait so many seconds for its answer. Returns: its text, and the life of the process.
+
+        Args:
+            life: Where the function was made that it is about.
+
+        Raises:
+            ScriptFailed: QuickJS has refused it.
+            ScriptsGone: That life is over; nothing was sent.
+            ScriptsEnded: The process has ended over it. The next request starts another one.
+        """
+        with self._lock:
+            is_there = self._process is not None and self._process.poll() is None
+            if life is not None and not (is_there and life == self._life):
+                raise ScriptsGone
+            if not is_there:
+                self._start()
+            try:
+                dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
+                if dropped:
+                    self._send(["drop", dropped])
+                self._send(list(message))
+                is_done, text = self._receive(within_s)
+            except BaseException:
+                # Also where somebody presses Ctrl-C: the next answer would be to this question.
+                self._end()
+                raise
+            now = self._life
+        if not is_done:
+            raise ScriptFailed(text)
+        return text, now
+
+    def close(self) -> None:
+        """End the process. The next request starts another one."""
+        process = self._process
+        if process is None or self._life[0] != os.getpid():
+            return
+        # Who waits for an answer hears of it.
+        process.kill()
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        self._end()
+        self._life = self._life[0], self._life[1] + 1
+        # -P: what lies beside the program are modules of this package, and none of its own.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(RUNNER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            self._receive(START_S)
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:
+                # What was written to it and not read is lost, as it should be.
+                pass
+
+    def _send(self, message: list[Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        packed = msgpack.packb(message, unicode_errors="surrogatepass")
+        try:
+            self._process.stdin.write(len(packed).to_bytes(4, "big") + packed)
+            self._process.stdin.flush()
+        except OSError:
+            raise ScriptsEnded(is_late=False) from None
+
+    def _receive(self, within_s: float) -> tuple[bool, str]:
+        end = time.monotonic() + within_s
+        length = int.from_bytes(self._read(4, end), "big")
+        is_done, text = msgpack.unpackb(self._read(length, end), unicode_errors="surrogatepass")
+        return is_done, text
+
+    def _read(self, count: int, end: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        source = self._process.stdout.fileno()
+        found = bytearray()
+        while len(found) < count:
+            if not _is_readable(source, end - time.monotonic()):
+                raise ScriptsEnded(is_late=True)
+            piece = os.read(source, count - len(found))
+            if not piece:
+                raise ScriptsEnded(is_late=False)
+            found += piece
+        return bytes(found)
+
+
+def _is_readable(source: int, within_s: float) -> bool:
+    if not hasattr(select, "poll"):
+        # Windows: a pipe is waited for by reading it, and QuickJS alone ends what takes too long.
+        return True
+    waiting = select.poll()
+    waiting.register(source, select.POLLIN)
+    return bool(waiting.poll(max(0.0, within_s) * 1_000))
+
+
+_processes: dict[int, ScriptProcess] = {}
+
+
+def script_process() -> ScriptProcess:
+    """That of this process: after a fork each side has its own."""
+    return _processes.get(os.getpid()) or _processes.setdefault(os.getpid(), ScriptProcess())
