@@ -380,6 +380,21 @@ class TestLive:
             live.wait(PATIENCE_S)
 
 
+def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
+    """Let these calls for documents fail, counted from 1. Returns: what grows with each call."""
+    whole = remote.RemotePeer._documents
+    calls: list[int] = []
+
+    def documents(*args: Any) -> Any:
+        calls.append(1)
+        if is_broken(len(calls)):
+            raise httpx.ReadError("broken")
+        return whole(*args)
+
+    monkeypatch.setattr(remote.RemotePeer, "_documents", documents)
+    return calls
+
+
 class TestFailures:
     def test_nobody_is_there(self, here, monkeypatch):
         monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
@@ -408,16 +423,7 @@ class TestFailures:
     def test_a_batch_that_fails_is_copied_again_and_nothing_twice(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
         monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
-        whole = remote.RemotePeer._documents
-        calls: list[int] = []
-
-        def failing(*args: Any) -> Any:
-            calls.append(1)
-            if len(calls) in (2, 3):
-                raise httpx.ReadError("broken")
-            return whole(*args)
-
-        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        calls = broken(monkeypatch, lambda call: call in (2, 3))
 
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
@@ -427,16 +433,7 @@ class TestFailures:
     def test_only_failures_in_a_row_count(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
         monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
-        whole = remote.RemotePeer._documents
-        calls: list[int] = []
-
-        def failing(*args: Any) -> Any:
-            calls.append(1)
-            if len(calls) % 2:
-                raise httpx.ReadError("broken")
-            return whole(*args)
-
-        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        calls = broken(monkeypatch, lambda call: call % 2 == 1)
 
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100, retries=1)
 
@@ -444,16 +441,7 @@ class TestFailures:
 
     def test_one_that_was_broken_off_goes_on_from_its_checkpoint(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
-        whole = remote.RemotePeer._documents
-        calls: list[int] = []
-
-        def failing(*args: Any) -> Any:
-            calls.append(1)
-            if len(calls) == 3:
-                raise httpx.ReadError("broken")
-            return whole(*args)
-
-        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        broken(monkeypatch, lambda call: call == 3)
         with pytest.raises(reactdb.SyncFailed):
             reactdb.sync(here, "notes", url, push=False, retries=0, batch_size=100)
 
