@@ -27,8 +27,8 @@ T = TypeVar("T")
 MOST_ROWS: Final = 500
 CHUNK_BYTES: Final = 64 * 1024
 """About as much is read, and sent, at a time: what a client that stops reading costs."""
-FIRST_DOCUMENTS: Final = 8
-"""Rows with documents that are read at first, when it is not known how large they are."""
+FIRST_DOCUMENTS: Final = 1
+"""Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
 
 Run = Callable[..., Awaitable[Any]]
 """Calls a function in a thread."""

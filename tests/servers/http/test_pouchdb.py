@@ -209,6 +209,8 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(path: Path) -> None
     """PouchDB goes on where it was, when a new server is there."""
     server, port = serve(path)
     program = """
+        // What PouchDB asks while it opens a database has nobody to hear that the server is gone.
+        process.on("unhandledRejection", () => {});
         const local = memory("kill");
         await local.bulkDocs(Array.from({length: 600}, (_, n) => ({_id: "d" + String(n).padStart(3, "0"), n})));
         const sync = local.sync(url, {live: true, retry: true, batch_size: 20, back_off_function: () => 50});
