@@ -168,26 +168,26 @@ def serve(
         # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
-        ground = Ground(host, ports, credentials, limits, tls, read_only, cors_origin)
-        _check(ground)
-        asyncio.run(_serve(file, ground, durability))
+        options = ServeOptions(host, ports, credentials, limits, tls, read_only, cors_origin)
+        _check(options)
+        asyncio.run(_serve(file, options, durability))
 
 
-def _check(ground: Ground) -> None:
+def _check(options: ServeOptions) -> None:
     """What can be known before the file is made: a command that fails leaves none behind.
 
     Raises:
         MissingExtra: What HTTP needs is not installed; ClickException: A port cannot be listened on.
     """
-    if "http" in ground.ports:
+    if "http" in options.ports:
         import_module("reactdb.servers.http")
     with contextlib.ExitStack() as held:
-        for name, port in ground.ports.items():
+        for name, port in options.ports.items():
             try:
                 # All at the same time, because two protocols may have been given the same port.
-                held.enter_context(listen(ground.host, port))
+                held.enter_context(listen(options.host, port))
             except CannotListen as error:
-                option = "port" if len(ground.ports) == 1 else f"{name}-port"
+                option = "port" if len(options.ports) == 1 else f"{name}-port"
                 advice = {"port": f"; choose another with --{option}", "host": "; choose another with --host"}
                 raise click.ClickException(error.reason + advice.get(error.option or "", "")) from error
 
@@ -240,8 +240,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What all servers of one call have in common, and what is said of HTTP."""
+class ServeOptions:
+    """What all servers of one call have in common; of HTTP alone `read_only` and `origins`."""
 
     host: str
     ports: dict[str, int]
@@ -252,13 +252,13 @@ class Ground:
     origins: tuple[str, ...]
 
 
-async def _serve(file: str, ground: Ground, durability: Any) -> None:
+async def _serve(file: str, options: ServeOptions, durability: Any) -> None:
     # A missing file is created, as RethinkDB's server creates its folder.
     with connect(file, durability=durability) as database:
         async with contextlib.AsyncExitStack() as stack:
-            workers = Workers(ground.limits.queries)
+            workers = Workers(options.limits.queries)
             stack.callback(workers.close)
-            for line in [await start(stack, database, ground, workers) for start in _starts(ground)]:
+            for line in [await start(stack, database, options, workers) for start in _starts(options)]:
                 click.echo(f"serving {file} to {line}")
             stopped = asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -270,56 +270,56 @@ async def _serve(file: str, ground: Ground, durability: Any) -> None:
     click.echo("stopped")
 
 
-Start = Callable[[contextlib.AsyncExitStack, Database, Ground, Workers], Awaitable[str]]
+Start = Callable[[contextlib.AsyncExitStack, Database, ServeOptions, Workers], Awaitable[str]]
 
 
-def _starts(ground: Ground) -> list[Start]:
+def _starts(options: ServeOptions) -> list[Start]:
     known: dict[str, Start] = {"rethinkdb": _start_rethinkdb, "http": _start_http}
-    return [known[name] for name in ground.ports]
+    return [known[name] for name in options.ports]
 
 
 async def _start_rethinkdb(
-    stack: contextlib.AsyncExitStack, database: Database, ground: Ground, workers: Workers
+    stack: contextlib.AsyncExitStack, database: Database, options: ServeOptions, workers: Workers
 ) -> str:
     server = await stack.enter_async_context(
         RethinkDBServer(
             database,
-            host=ground.host,
-            port=ground.ports["rethinkdb"],
-            credentials=ground.credentials,
-            limits=ground.limits,
-            tls=ground.tls,
+            host=options.host,
+            port=options.ports["rethinkdb"],
+            credentials=options.credentials,
+            limits=options.limits,
+            tls=options.tls,
             workers=workers,
         )
     )
-    over = "" if ground.tls is None else " over TLS"
+    over = "" if options.tls is None else " over TLS"
     return f"RethinkDB drivers{over} on {server.host}:{server.port}"
 
 
 async def _start_http(
-    stack: contextlib.AsyncExitStack, database: Database, ground: Ground, workers: Workers
+    stack: contextlib.AsyncExitStack, database: Database, options: ServeOptions, workers: Workers
 ) -> str:
     from reactdb.servers.http import HTTPLimits, HTTPServer
 
-    limits = ground.limits
+    limits = options.limits
     server = await stack.enter_async_context(
         HTTPServer(
             database,
-            host=ground.host,
-            port=ground.ports["http"],
-            credentials=ground.credentials,
-            origins=ground.origins or ("*",),
-            read_only=ground.read_only,
+            host=options.host,
+            port=options.ports["http"],
+            credentials=options.credentials,
+            origins=options.origins or ("*",),
+            read_only=options.read_only,
             limits=HTTPLimits(
                 body_bytes=limits.message_bytes,
                 feeds=limits.streams,
                 request_s=limits.query_s or 86_400.0,
             ),
             connections=limits.connections,
-            tls=ground.tls,
+            tls=options.tls,
             workers=workers,
         )
     )
-    scheme = "http" if ground.tls is None else "https"
+    scheme = "http" if options.tls is None else "https"
     host = f"[{server.host}]" if ":" in server.host else server.host
     return f"CouchDB clients on {scheme}://{host}:{server.port}/"

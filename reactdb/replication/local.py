@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
+from reactdb.blobs import pieces_of
 from reactdb.database import Database
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.documents import path_shown
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import IdFilter, filter_of
+from reactdb.dialects.couchdb.filters import filter_of
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import database_name
-from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+from reactdb.dialects.couchdb.trees import parse_rev
+from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
 __all__ = ["LocalPeer"]
-
-PIECE_BYTES: Final = 1 << 16
 
 
 class LocalPeer:
@@ -42,7 +44,15 @@ class LocalPeer:
     def prepare(self, *, create: bool) -> None:
         if create and self._table not in self._db.table_list():
             self._db.table_create(self._table, primary_key="_id", exist_ok=True)
-        self._database.info()
+        self._must_be_there()
+
+    def _must_be_there(self) -> None:
+        """
+        Raises:
+            CouchError: 404, the database was deleted.
+        """
+        with self._database.reading():
+            pass
 
     def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
         feed = self._feed(selection, since)
@@ -61,20 +71,14 @@ class LocalPeer:
                 if rows or bell.is_stopped:
                     return ChangesPage(rows, feed.last_seq, feed.pending)
                 if feed.is_finished:
-                    # The database is gone; the next look at it says so.
-                    self._database.info()
+                    self._must_be_there()
                 bell.wait()
         finally:
             feed.close()
 
     def _feed(self, selection: Subset, since: Any) -> ChangesFeed:
         chosen = filter_of(self._database, selection.query(), selection.body())
-        ids = sorted(chosen.ids) if isinstance(chosen, IdFilter) else None
-        return self._database.changes(
-            ChangesRequest(
-                since=str(since), style="all_docs", filter=None if ids is not None else chosen, doc_ids=ids
-            )
-        )
+        return self._database.changes(ChangesRequest(since=str(since), style="all_docs", filter=chosen))
 
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
         return self._database.revs_diff(revisions)
@@ -86,10 +90,8 @@ class LocalPeer:
                     yield self._leaf(found["ok"], said.get("possible_ancestors", []))
 
     def _leaf(self, document: dict[str, Any], ancestors: list[str]) -> Transfer:
-        revisions = document["_revisions"]
-        path = {f"{revisions['start'] - place}-{hash}" for place, hash in enumerate(revisions["ids"])}
         # What was attached up to there, the other side has.
-        common = max((int(rev.partition("-")[0]) for rev in ancestors if rev in path), default=0)
+        common = path_shown(document["_revisions"]).newest_of(map(parse_rev, ancestors)) or 0
         sources = {}
         for name, stub in document.get(ATTACHMENTS, {}).items():
             if isinstance(stub, dict) and stub.get("stub") and stub.get("revpos", 0) > common:
@@ -152,6 +154,6 @@ def _pieces_of(open: Callable[[], BinaryIO]) -> Callable[[], AbstractContextMana
     @contextmanager
     def pieces() -> Iterator[Iterator[bytes]]:
         with open() as file:
-            yield iter(lambda: file.read(PIECE_BYTES), b"")
+            yield pieces_of(file)
 
     return pieces

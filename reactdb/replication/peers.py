@@ -9,11 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["ATTACHMENTS", "AttachmentBytes", "Bell", "ChangesPage", "Peer", "Subset", "Transfer"]
-
-ATTACHMENTS: Final = "_attachments"
+__all__ = ["AttachmentBytes", "Bell", "ChangesPage", "Peer", "Subset", "Transfer"]
 
 
 @dataclass(frozen=True, slots=True)

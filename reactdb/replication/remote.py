@@ -14,13 +14,14 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 from uuid import uuid4
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.errors import InvalidOption, SyncFailed
 from reactdb.errors import shown as shown_value
-from reactdb.replication.peers import ATTACHMENTS, AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
 if TYPE_CHECKING:
     import httpx
@@ -51,13 +52,16 @@ class RemotePeer:
         self, url: str, *, auth: tuple[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         parts = _parts_of(url)
-        import httpx
-
         host = parts.netloc.rpartition("@")[2]
         self.name = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        try:
+            import httpx
+        except ImportError:
+            sentence = "synchronising needs httpx: python -m pip install 'reactdb[sync]'"
+            raise SyncFailed(self.name, "httpx is not installed", sentence) from None
         if auth is None and parts.username is not None:
             # httpx takes them from the URL, too, but then they are in the sentences of its errors.
-            auth = (_unquoted(parts.username), _unquoted(parts.password or ""))
+            auth = (unquote(parts.username), unquote(parts.password or ""))
         self._client = httpx.Client(
             auth=auth, headers=dict(headers or {}), timeout=httpx.Timeout(REQUEST_S), follow_redirects=True
         )
@@ -73,21 +77,13 @@ class RemotePeer:
         return "/".join([self.name, *(_id_in_url(part) for part in path)])
 
     def _ask(self, method: str, *path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON of an answer.
+        """The JSON of an answer. `body`: a JSON value, or bytes that are JSON.
 
         Raises:
             CouchError: It is a refusal; httpx.TransportError: there is none.
         """
-        content = None if body is None else _encoded(body)
-        headers = {"Accept": "application/json"} | (
-            {} if body is None else {"Content-Type": "application/json"}
-        )
         answer = self._client.request(
-            method,
-            self._url(*path) + ("" if path else "/"),
-            content=content,
-            params=query or None,
-            headers=headers,
+            method, self._url(*path) + ("" if path else "/"), params=query or None, **_sent(body)
         )
         return _read(answer)
 
@@ -129,11 +125,9 @@ class RemotePeer:
         with self._client.stream(
             "GET" if body is None else "POST",
             self._url("_changes"),
-            content=None if body is None else _encoded(body),
             params=query,
-            headers={"Accept": "application/json"}
-            | ({} if body is None else {"Content-Type": "application/json"}),
             timeout=httpx.Timeout(REQUEST_S, read=SILENCE_S),
+            **_sent(body),
         ) as answer:
             found = bytearray()
             if answer.is_error:
@@ -219,14 +213,7 @@ class RemotePeer:
 
     def _bulk_docs(self, texts: list[str]) -> list[dict[str, Any]]:
         content = f'{{"new_edits":false,"docs":[{",".join(texts)}]}}'
-        answer = _read(
-            self._client.post(
-                self._url("_bulk_docs"),
-                content=content.encode(),
-                headers={"Accept": "application/json", "Content-Type": "application/json"},
-            )
-        )
-        return [row for row in answer if "error" in row]
+        return [row for row in self._ask("POST", "_bulk_docs", body=content.encode()) if "error" in row]
 
     def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
         """Send one document with its attachments after it, piece by piece."""
@@ -292,14 +279,8 @@ def _parts_of(url: str) -> SplitResult:
     """The parts of a database's URL.
 
     Raises:
-        SyncFailed: httpx is not installed; InvalidOption: It is no such URL.
+        InvalidOption: It is none.
     """
-    try:
-        import httpx  # noqa: F401
-    except ImportError:
-        reason = "httpx is not installed"
-        sentence = "synchronising needs httpx: python -m pip install 'reactdb[sync]'"
-        raise SyncFailed(url, reason, sentence) from None
     try:
         parts = urlsplit(url)
         is_one = bool(parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"))
@@ -312,17 +293,22 @@ def _parts_of(url: str) -> SplitResult:
     return parts
 
 
-def _unquoted(text: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(text)
-
-
 def _id_in_url(id: str) -> str:
     for prefix in ("_design/", "_local/"):
         if id.startswith(prefix):
             return prefix + quote(id.removeprefix(prefix), safe="")
     return quote(id, safe="")
+
+
+def _sent(body: Any) -> dict[str, Any]:
+    """What httpx is told of a request that is JSON, and whose answer is; a `body` of None: it has none."""
+    if body is None:
+        return {"headers": {"Accept": "application/json"}}
+    content = body if isinstance(body, bytes) else _encoded(body)
+    return {
+        "content": content,
+        "headers": {"Accept": "application/json", "Content-Type": "application/json"},
+    }
 
 
 def _encoded(value: Any) -> bytes:

@@ -8,6 +8,7 @@ Rule of this file: options, threads and their ends. What is sent is the replicat
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -76,8 +77,9 @@ class Sync:
         Raises:
             SyncFailed: One of the directions could not go on; the other has been stopped.
         """
+        end = None if timeout is None else time.monotonic() + timeout
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
         if self._error is not None:
             raise self._error
         return not self.is_running
@@ -159,6 +161,7 @@ def sync(
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
         auth: (user, password), where they are not in the URL.
+        headers: Sent with each request, besides its own.
         on_progress: Called with a SyncProgress after each step, in the thread that made it.
 
     Returns:

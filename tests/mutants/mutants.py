@@ -1537,6 +1537,22 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couchdb_mango_laws.py",),
     ),
     Mutant(
+        "who waits for an element of a list is looked for among the fields of objects",
+        "dialects/couchdb/mango.py",
+        'name.lstrip("+").isdecimal() for',
+        "name.isdecimal() for",
+        ("tests/dialects/couchdb/test_couch_changes.py::test_who_waits_for_an_element_of_a_list_is_woken",),
+    ),
+    Mutant(
+        "an attachment that follows is in the document besides",
+        "servers/http/documents.py",
+        "atts_since=None if as_parts else since",
+        "atts_since=since",
+        (
+            "tests/servers/http/test_http_server.py::TestAttachments::test_only_newer_attachments_are_sent_to_who_has_the_others",
+        ),
+    ),
+    Mutant(
         "an index is asked for numbers above one bound, where texts pass, too",
         "dialects/couchdb/mango.py",
         'if bounds["$g"] and bounds["$l"]:',
@@ -1703,7 +1719,7 @@ MUTANTS = [
     Mutant(
         "a view maps design documents",
         "dialects/couchdb/views.py",
-        'if not document["_id"].startswith(_DESIGN):',
+        'if not document["_id"].startswith(DESIGN):',
         "if True:",
         ("tests/dialects/couchdb/test_couchdb_views.py",),
     ),

@@ -9,11 +9,14 @@
     documents, attachments, locals, listing, settings, sequences, spelling
                              how each of these is told and kept
     mango, collation         selectors, and the order of values
+    finding, indexes, planning, options
+                             `_find`: what it reads, which indexes there are, which one serves, and what a request may say
     filters, designs, javascript
                              which changes are told, and what design documents have for it
     script_process, script_runner
                              the process that runs JavaScript, and the program that it runs
-    views                    the rows that map functions emit
+    views, validating        the rows that map functions emit; the functions that refuse documents
+    errors                   how a refusal is told
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
 """

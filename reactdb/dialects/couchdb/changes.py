@@ -23,12 +23,12 @@ from typing import Any, Final, Literal, Protocol
 from reactdb.change import Change
 from reactdb.dialects.couchdb.attachments import stubs_of
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
 from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.spelling import id_of, key_or_none
 from reactdb.dialects.couchdb.states import State, load, state_of_entry
 from reactdb.dialects.couchdb.trees import Path
-from reactdb.dialects.couchdb.waking import Interest, Wakers, can_be_hashed
+from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
@@ -129,7 +129,7 @@ class ChangesFeed:
             self._last_seq = database.sequences.text(reading.snapshot, start)
 
     # -----------------------------------------------------------------------------------------------------------
-    # OpenReading
+    # Reading
 
     @property
     def last_seq(self) -> str:
@@ -260,9 +260,8 @@ class ChangesFeed:
         doc = None
         if request.include_docs:
             doc = database.shown(state.winner, state)
-            losers = [str(rev) for rev, deleted in state.revs()[1:] if not deleted]
-            if request.conflicts and losers:
-                doc["_conflicts"] = losers
+            if request.conflicts:
+                add_losers(doc, state)
             # With bytes, the whole is made first.
             if not request.attachments:
                 doc = self._projected(doc)
@@ -309,10 +308,8 @@ class ChangesFeed:
     def _interest(self) -> Interest:
         """What it waits for."""
         selector = getattr(self._request.filter, "selector", None)
-        for path, value in [] if selector is None else selector.equalities():
-            if self._keys is None and can_be_hashed(path):
-                return Interest(equality=(path, value))
-        return Interest(self._keys)
+        equalities = [] if selector is None or self._keys is not None else selector.equalities()
+        return Interest(equality=equalities[0]) if equalities else Interest(self._keys)
 
     # -----------------------------------------------------------------------------------------------------------
     # Waiting

@@ -21,7 +21,7 @@ from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import no_database, writing
-from reactdb.dialects.couchdb.revisions import HOOK, hidden
+from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
 from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
@@ -29,8 +29,6 @@ from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
     from reactdb.database import Database
-
-KINDS = ("conflicts", "tombstones", "ancestors", "local")
 
 
 class Couch:
@@ -57,9 +55,10 @@ class Couch:
         return sorted(map(database_name, self._session.tables()))
 
     def create(self, name: str) -> CouchDatabase:
-        """
+        """Make a database, and its table.
+
         Raises:
-            CouchError: 400, no database can have this name; 412, it is there.
+            CouchError: 400, no database can have this name; 412, it is there; 403, the file cannot be written.
         """
         check_name(name)
 
@@ -76,9 +75,10 @@ class Couch:
         return CouchDatabase(self._native, name, table, self._wakers, self._counts)
 
     def drop(self, name: str) -> None:
-        """
+        """Delete a database with its table, and the hidden tables beside it.
+
         Raises:
-            CouchError: 404.
+            CouchError: 404, there is none; 403, the file cannot be written.
         """
 
         def work(transaction: WriteTransaction) -> None:
@@ -94,7 +94,8 @@ class Couch:
         writing(lambda: self._session.transact(work, operation="table_drop"))
 
     def open(self, name: str) -> CouchDatabase:
-        """
+        """A database that is there. Its table gets the write hook, unless it has one.
+
         Raises:
             CouchError: 404, there is none.
         """

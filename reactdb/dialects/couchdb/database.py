@@ -16,11 +16,11 @@ from uuid import uuid4
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
-from reactdb.dialects.couchdb.documents import GivenDocument, given_document
+from reactdb.dialects.couchdb.documents import GivenDocument, given_document, shown_path
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.listing import IdRange, listed
+from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, not_found, writing
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
 from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
 from reactdb.dialects.couchdb.states import (
@@ -74,11 +74,7 @@ class CouchDatabase(DocumentReader):
             snapshot, tables = reading.snapshot, reading.tables
             kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
             newest = self.sequences.newest(snapshot, tables)
-            known = self._counts.get(self.table_id)
-            if known is None or known[0] != newest:
-                deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
-                # To count takes as long as to read all keys.
-                known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
+            count, deleted_count = self._count(reading)
             return {
                 "instance_start_time": kept.created,
                 "db_name": self.name,
@@ -86,12 +82,28 @@ class CouchDatabase(DocumentReader):
                 "update_seq": self.sequences.text(snapshot, newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
-                "doc_del_count": known[2],
-                "doc_count": known[1],
+                "doc_del_count": deleted_count,
+                "doc_count": count,
                 "disk_format_version": 8,
                 "compact_running": False,
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
             }
+
+    def _count(self, reading: OpenReading) -> tuple[int, int]:
+        """How many documents there are, alive and deleted. To count takes as long as to read all keys, so it is remembered."""
+        snapshot, tables = reading.snapshot, reading.tables
+        newest = self.sequences.newest(snapshot, tables)
+        known = self._counts.get(self.table_id)
+        if known is None or known[0] != newest:
+            deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
+            known = self._counts[self.table_id] = newest, snapshot.count(tables.main), deleted
+        return known[1:]
+
+    @property
+    def instance_start_time(self) -> str:
+        """When it was first served, in seconds since 1970, as text."""
+        with self.reading() as reading:
+            return settings.read(reading.heads, reading.snapshot.catalogue, self.table_id).created
 
     @property
     def revs_limit(self) -> int:
@@ -102,7 +114,7 @@ class CouchDatabase(DocumentReader):
     @revs_limit.setter
     def revs_limit(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise CouchError(400, "bad_request", "`revs_limit` must be a positive integer")
+            raise CouchError(400, "bad_request", "Rev limit has to be an integer from 1 on")
         self._transact(
             lambda transaction, _: settings.change(transaction, table_id=self.table_id, revs_limit=limit)
         )
@@ -148,7 +160,7 @@ class CouchDatabase(DocumentReader):
         return writing(lambda: self.session.transact(one))
 
     # -----------------------------------------------------------------------------------------------------------
-    # OpenReading documents
+    # Reading documents
 
     def get(
         self,
@@ -178,29 +190,17 @@ class CouchDatabase(DocumentReader):
             return self.get_local(id)
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            state = reading.state(id)
-            if state is None:
-                raise not_found("missing")
-            if wanted is None:
-                if state.is_deleted:
-                    raise not_found("deleted")
-                leaf: KeptLeaf | None = state.winner
-            elif latest:
-                leaf = next(iter(reading.below(state, wanted)), None)
-            else:
-                leaf = reading.revision(state, wanted)
-            if leaf is None:
-                raise not_found("missing")
+            state, leaf = _found(reading, id, wanted, latest=latest)
             path = reading.path(state, leaf.lineage)
             found = self.shown(leaf, state)
             if revs:
-                found["_revisions"] = revisions_of(path)
+                found["_revisions"] = shown_path(path)
             if revs_info:
                 found["_revs_info"] = _revs_info(reading, state, path)
             if conflicts:
-                _add_revs(found, "_conflicts", state, is_deleted=False)
+                add_losers(found, state)
             if deleted_conflicts:
-                _add_revs(found, "_deleted_conflicts", state, is_deleted=True)
+                add_losers(found, state, is_deleted=True)
             if local_seq:
                 found["_local_seq"] = self.sequences.text(reading.snapshot, state.seq)
         # Outside of the snapshot, because they may be large.
@@ -249,7 +249,7 @@ class CouchDatabase(DocumentReader):
                 continue
             document = self.shown(leaf, state)
             if revs:
-                document["_revisions"] = revisions_of(paths[rev])
+                document["_revisions"] = shown_path(paths[rev])
             if attachments or atts_since is not None:
                 self.attach(document, leaf, paths[rev], atts_since)
             found.append({"ok": document})
@@ -296,6 +296,12 @@ class CouchDatabase(DocumentReader):
             return failed("not_found", "missing")
         return {"id": id, "docs": found}
 
+    def design_documents(self) -> list[dict[str, Any]]:
+        """All design documents that there are, as `get` shows them, in the order of ids."""
+        with self.reading() as reading:
+            found = designs(reading.snapshot, reading.tables, reading.heads)
+            return [self.shown(state.winner, state) for state in found]
+
     def revs_diff(self, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Which revisions are not here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
 
@@ -337,7 +343,7 @@ class CouchDatabase(DocumentReader):
     ) -> dict[str, Any]:
         """What `_all_docs` answers. Of `startkey` and `endkey`, None is no bound."""
         with self.reading() as reading:
-            total = reading.snapshot.count(reading.tables.main)
+            total, _ = self._count(reading)
             offset: int | None = None
             found: list[tuple[Any, State | None]]
             if keys is not None:
@@ -369,7 +375,7 @@ class CouchDatabase(DocumentReader):
             row: dict[str, Any] = {"id": id, "key": id, "value": value}
             if include_docs:
                 if document is not None and conflicts:
-                    _add_revs(document, "_conflicts", state, is_deleted=False)
+                    add_losers(document, state)
                 if document is not None and attachments:
                     self.attach(document, state.winner, Path(state.rev.generation, (state.rev.hash,)))
                 row["doc"] = document
@@ -432,19 +438,23 @@ class CouchDatabase(DocumentReader):
         """
         if id.startswith(LOCAL):
             return self.delete_local(id)
+        return self._edit_there(id, rev, lambda *_: {}, is_deleted=True)
+
+    def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
+        """Edit a document that has to be there.
+
+        Raises:
+            CouchError: 404, it is not; 409, it is not a leaf's revision; what `fill` raises.
+        """
         check_id(id)
         key = key_bytes_of(id)
         wanted = None if rev is None else parse_rev(rev)
 
         def work(editor: Editor) -> Rev:
-            state = editor.load(key)
-            if state is None:
-                raise not_found("missing")
-            if state.is_deleted:
-                raise not_found("deleted")
+            _must_live(editor.load(key))
             if wanted is None:
                 raise conflict()
-            return editor.edit(key, wanted, lambda *_: {}, is_deleted=True)
+            return editor.edit(key, wanted, fill, is_deleted=is_deleted)
 
         return {"ok": True, "id": id, "rev": str(self._write(work))}
 
@@ -460,12 +470,7 @@ class CouchDatabase(DocumentReader):
         given = [self._given(one) for one in documents]
         if not new_edits:
             for one in given:
-                if one.path is None:
-                    raise CouchError(
-                        400,
-                        "bad_request",
-                        "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
-                    )
+                _told_path(one)
         ids = [uuid4().hex if one.id is None else one.id for one in given]
         keys = [b"" if id.startswith(LOCAL) else key_bytes_of(id) for id in ids]
         fills: list[Fill | CouchError] = []
@@ -525,14 +530,7 @@ class CouchDatabase(DocumentReader):
         """
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            state = reading.state(id)
-            if state is None:
-                raise not_found("missing")
-            if wanted is None and state.is_deleted:
-                raise not_found("deleted")
-            leaf = state.winner if wanted is None else reading.revision(state, wanted)
-            if leaf is None:
-                raise not_found("missing")
+            _, leaf = _found(reading, id, wanted)
         stub = (attached.stubs_of(leaf.fields) or {}).get(name)
         if stub is None:
             raise attached.missing()
@@ -590,9 +588,6 @@ class CouchDatabase(DocumentReader):
         Raises:
             CouchError: 404, there is no such document or attachment; 409, it is not a leaf's revision.
         """
-        check_id(id)
-        wanted = None if rev is None else parse_rev(rev)
-        key = key_bytes_of(id)
 
         def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
             stubs = dict(attached.stubs_of(near[0].fields) or {})
@@ -602,17 +597,7 @@ class CouchDatabase(DocumentReader):
             fields = {field: value for field, value in near[0].fields.items() if field != ATTACHMENTS}
             return {**fields, ATTACHMENTS: stubs} if stubs else fields
 
-        def work(editor: Editor) -> Rev:
-            state = editor.load(key)
-            if state is None:
-                raise not_found("missing")
-            if state.is_deleted:
-                raise not_found("deleted")
-            if wanted is None:
-                raise conflict()
-            return editor.edit(key, wanted, fill, is_deleted=False)
-
-        return {"ok": True, "id": id, "rev": str(self._write(work))}
+        return self._edit_there(id, rev, fill, is_deleted=False)
 
     # -----------------------------------------------------------------------------------------------------------
     # Local documents and changes
@@ -658,11 +643,43 @@ class CouchDatabase(DocumentReader):
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def revisions_of(path: Path) -> dict[str, Any]:
-    return {"start": path.start, "ids": list(path.ids)}
+def _must_live(state: State | None) -> State:
+    """
+    Raises:
+        CouchError: 404, there is no such document, or it was deleted.
+    """
+    if state is None:
+        raise not_found("missing")
+    if state.is_deleted:
+        raise not_found("deleted")
+    return state
+
+
+def _found(
+    reading: OpenReading, id: str, wanted: Rev | None, *, latest: bool = False
+) -> tuple[State, KeptLeaf]:
+    """A document and its winner, or the revision that is asked for; `latest`: the leaf that comes of it.
+
+    Raises:
+        CouchError: 404, there is none.
+    """
+    state = reading.state(id)
+    if wanted is None:
+        state = _must_live(state)
+        return state, state.winner
+    leaf = None
+    if state is not None:
+        leaf = next(iter(reading.below(state, wanted)), None) if latest else reading.revision(state, wanted)
+    if state is None or leaf is None:
+        raise not_found("missing")
+    return state, leaf
 
 
 def _told_path(given: GivenDocument) -> Path:
+    """
+    Raises:
+        CouchError: 400, the document says nothing of its revision.
+    """
     if given.path is None:
         raise CouchError(
             400,
@@ -670,13 +687,6 @@ def _told_path(given: GivenDocument) -> Path:
             "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
         )
     return given.path
-
-
-def _add_revs(found: dict[str, Any], name: str, state: State, *, is_deleted: bool) -> None:
-    """The leaves but the winner, where there are any."""
-    revs = [str(rev) for rev, deleted in state.revs()[1:] if deleted is is_deleted]
-    if revs:
-        found[name] = revs
 
 
 def _revs_info(reading: OpenReading, state: State, path: Path) -> list[dict[str, str]]:

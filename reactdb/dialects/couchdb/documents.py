@@ -5,6 +5,7 @@ Rule of this file: it checks and spells. What a document is written to, and read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.couchdb.errors import CouchError
@@ -59,7 +60,7 @@ def given_document(document: object, primary_key: str) -> GivenDocument:
     rev = None if rev is None or rev == "" else parse_rev(rev)
     path = None if rev is None else Path(rev.generation, (rev.hash,))
     if "_revisions" in document:
-        path = _path(document["_revisions"])
+        path = _given_path(document["_revisions"])
     stored = stored_fields(fields)
     if primary_key in stored:
         # The table has its key there.
@@ -73,7 +74,21 @@ def given_document(document: object, primary_key: str) -> GivenDocument:
     return GivenDocument(id, rev, path, is_deleted, stored, document.get(ATTACHMENTS))
 
 
-def _path(revisions: object) -> Path:
+def shown_path(path: Path) -> dict[str, Any]:
+    """A path as `_revisions`."""
+    return {"start": path.start, "ids": list(path.ids)}
+
+
+def path_shown(revisions: Mapping[str, Any]) -> Path:
+    """The path that `shown_path` made this of."""
+    return Path(revisions["start"], tuple(revisions["ids"]))
+
+
+def _given_path(revisions: object) -> Path:
+    """
+    Raises:
+        CouchError: 400, it is no path.
+    """
     if isinstance(revisions, dict):
         start, ids = revisions.get("start"), revisions.get("ids")
         if (

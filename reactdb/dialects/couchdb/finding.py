@@ -27,21 +27,19 @@ from reactdb.dialects.couchdb.indexes import (
     indexes,
     indexes_of,
 )
-from reactdb.dialects.couchdb.listing import IdRange, listed
+from reactdb.dialects.couchdb.listing import IdRange, each
 from reactdb.dialects.couchdb.mango import Selector, field_path, projected, read_field
 from reactdb.dialects.couchdb.options import checked_find
 from reactdb.dialects.couchdb.planning import MAX, MIN, FieldRange, FindPlan, covers, key_of_bound, plan
-from reactdb.dialects.couchdb.reader import OpenReading
-from reactdb.dialects.couchdb.spelling import id_of
+from reactdb.dialects.couchdb.reader import OpenReading, add_losers
+from reactdb.dialects.couchdb.spelling import DESIGN
 from reactdb.dialects.couchdb.states import State
 from reactdb.expression.predicate import as_predicate
 from reactdb.query import Filter, Query
 from reactdb.store.snapshot import Row as DocumentRow
-from reactdb.values.collation import key_value
 
 __all__ = ["bulk_delete_indexes", "create_index", "delete_index", "explain", "find", "indexes"]
 
-PAGE: Final = 500
 SCANNED_MUCH: Final = 10
 """So many documents examined for each that is found bring a warning: CouchDB's own number."""
 
@@ -49,7 +47,6 @@ _Key = tuple[Any, ...]
 _Place = tuple[_Key, bytes]
 _MISSING: Final = object()
 _NONE: Final = "nil"
-_DESIGN: Final = "_design/"
 
 
 @dataclass(slots=True)
@@ -122,9 +119,8 @@ def _page(rows: Iterator[_Found], options: dict[str, Any]) -> tuple[list[_Found]
 
 def _shown(database: CouchDatabase, state: State, with_conflicts: bool) -> dict[str, Any]:
     document = database.shown(state.winner, state)
-    losers = [str(leaf.lineage.rev) for leaf in state.leaves[1:] if not leaf.is_deleted]
-    if with_conflicts and losers:
-        document["_conflicts"] = losers
+    if with_conflicts:
+        add_losers(document, state)
     return document
 
 
@@ -154,7 +150,7 @@ def _rows(
         states = _scanned(reading, selector, is_descending, after if index.is_special else None)
     for state in states:
         document = database.shown(state.winner, state)
-        if document["_id"].startswith(_DESIGN) or not partial.passes(document):
+        if document["_id"].startswith(DESIGN) or not partial.passes(document):
             continue
         values = [read_field(document, path, _MISSING) for path in columns]
         if _MISSING in values:
@@ -209,15 +205,8 @@ def _scanned(
     first, last = (highest, lowest) if is_descending else (lowest, highest)
     if after is not None:
         first = after[1].decode("utf-8", "surrogatepass")
-    skip = 0
-    while True:
-        wanted = IdRange(first, last, True, is_descending, PAGE, skip)
-        _, states = listed(reading.snapshot, reading.tables, reading.heads, wanted)
-        yield from states
-        if len(states) < PAGE:
-            return
-        # The next page begins with what was read last.
-        first, skip = id_of(key_value(states[-1].key_bytes)), 1
+    wanted = IdRange(first, last, descending=is_descending)
+    return each(reading.snapshot, reading.tables, reading.heads, wanted)
 
 
 def _ids(selector: Selector) -> tuple[str | None, str | None]:

@@ -21,6 +21,7 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, native_path
 from reactdb.dialects.couchdb.options import checked_bulk_delete, checked_index
+from reactdb.dialects.couchdb.spelling import DESIGN
 from reactdb.expression.build import row
 from reactdb.expression.stored import to_data
 from reactdb.store.transaction import WriteTransaction
@@ -36,7 +37,6 @@ __all__ = [
     "indexes_of",
 ]
 
-_DESIGN: Final = "_design/"
 _LONGEST_NAME: Final = 128
 
 
@@ -83,9 +83,7 @@ ALL_DOCS: Final = Index(None, "_all_docs", ("_id",), {"fields": [{"_id": "asc"}]
 def indexes_of(database: CouchDatabase) -> list[Index]:
     """All indexes: first the documents in the order of ids, then by design document and name."""
     found = [ALL_DOCS]
-    designs = database.all_docs(startkey=_DESIGN, endkey="_design0", inclusive_end=False, include_docs=True)
-    for entry in designs["rows"]:
-        document = entry["doc"]
+    for document in database.design_documents():
         views = document.get("views")
         if document.get("language") == "query" and isinstance(views, dict):
             made = (_from_view(document["_id"], name, views[name]) for name in sorted(views))
@@ -130,7 +128,7 @@ def create_index(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any
     made = {"fields": definition["fields"], "partial_filter_selector": partial.normal}
     automatic = sha1(json.dumps(made).encode(), usedforsecurity=False).hexdigest()
     name = options["name"] or automatic
-    id = _DESIGN + (options["ddoc"] or automatic).removeprefix(_DESIGN)
+    id = DESIGN + (options["ddoc"] or automatic).removeprefix(DESIGN)
     document = _design_document(database, id)
     given = document.get("views")
     views: dict[str, Any] = given if isinstance(given, dict) else {}
@@ -163,7 +161,7 @@ def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, A
     Raises:
         CouchError: There is none (404).
     """
-    id = _DESIGN + design.removeprefix(_DESIGN)
+    id = DESIGN + design.removeprefix(DESIGN)
     found = [index for index in indexes_of(database) if (index.design, index.name) == (id, name)]
     if not found:
         raise CouchError(404, "not_found", "missing")
@@ -187,7 +185,7 @@ def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[s
     """What `POST /{db}/_index/_bulk_delete` answers: the design documents whose index is gone, and those where it is not."""
     success, fail = [], []
     for given in checked_bulk_delete(body):
-        id = _DESIGN + given.removeprefix(_DESIGN)
+        id = DESIGN + given.removeprefix(DESIGN)
         found = [index for index in indexes_of(database) if index.design == id]
         if len(found) == 1:
             delete_index(database, id, found[0].name)

@@ -9,10 +9,11 @@ Rule of this file: it finds documents, and shows none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import Change
-from reactdb.dialects.couchdb.spelling import id_of
+from reactdb.dialects.couchdb.spelling import AFTER_DESIGNS, DESIGN, id_of
 from reactdb.dialects.couchdb.states import HeadSource, State, Tables, state_of_entry
 from reactdb.store.newest import count_range, newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
@@ -34,8 +35,8 @@ _SPELLED: Final = (
     (_TEXTS[1], GREATEST),
     (collation.key_bytes(""), collation.key_bytes("") + b"\x00"),
     (_below("="), _below(">")),
-    (_below("_"), _below("_design/")),
-    (_below("_design0"), _below("`")),
+    (_below("_"), _below(DESIGN)),
+    (_below(AFTER_DESIGNS), _below("`")),
 )
 
 
@@ -44,45 +45,99 @@ class IdRange(NamedTuple):
 
     startkey: Any
     endkey: Any
-    inclusive_end: bool
-    descending: bool
-    limit: int | None
-    skip: int
+    inclusive_end: bool = True
+    descending: bool = False
+    limit: int | None = None
+    skip: int = 0
 
 
 def listed(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange) -> tuple[int, list[State]]:
-    """(how many documents come before, the documents)."""
-    first, last = wanted.startkey, wanted.endkey
-    least, most = (last, first) if wanted.descending else (first, last)
-    # Between all ids and one that is no text lies nothing: texts are above numbers and below lists.
-    if (least is not None and _side(least) > 0) or (most is not None and _side(most) < 0):
+    """(how many documents come before, the documents). To count takes as long as to read the keys before them."""
+    bounds = _bounds(wanted)
+    if bounds is None:
         return 0, []
-    least = least if isinstance(least, str) else None
-    most = most if isinstance(most, str) else None
-    has_least = wanted.inclusive_end or not wanted.descending
-    has_most = wanted.inclusive_end or wanted.descending
-    if any(newest_by_key(snapshot, tables.main, *part, limit=1) for part in _SPELLED):
-        return _among_all(snapshot, tables, heads, wanted, (least, has_least), (most, has_most))
-    start = LEAST if least is None else _bound(least, is_after=not has_least)
-    stop = GREATEST if most is None else _bound(most, is_after=has_most)
-    count = -1 if wanted.limit is None else wanted.limit + wanted.skip
+    if _has_spelled(snapshot, tables):
+        return _among_all(snapshot, tables, heads, wanted, bounds)
+    start, stop = _stretch(bounds)
     if start >= stop:
         return 0, []
+    count = -1 if wanted.limit is None else wanted.limit + wanted.skip
     changes = newest_by_key(snapshot, tables.main, start, stop, reverse=wanted.descending, limit=count)
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
     offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(changes))
     return offset, _states(heads, tables, changes[wanted.skip :])
 
 
+def each(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange) -> Iterator[State]:
+    """The same documents, of which a page at a time is held, and nothing is counted."""
+    bounds = _bounds(wanted)
+    if bounds is None:
+        return
+    if _has_spelled(snapshot, tables):
+        yield from _among_all(snapshot, tables, heads, wanted, bounds)[1]
+        return
+    found = _pages(snapshot, tables, heads, *_stretch(bounds), is_descending=wanted.descending)
+    stop = None if wanted.limit is None else wanted.skip + wanted.limit
+    yield from islice(found, wanted.skip, stop)
+
+
 def every(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[State]:
     """All documents, in the order of keys, of which a page at a time is held."""
-    start = LEAST
-    while True:
-        changes = newest_by_key(snapshot, tables.main, start, limit=PAGE)
+    return _pages(snapshot, tables, heads, LEAST, GREATEST)
+
+
+def designs(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[State]:
+    """The design documents, in the order of ids. None of these is spelled."""
+    start, stop = map(collation.key_bytes, (DESIGN, AFTER_DESIGNS))
+    return _pages(snapshot, tables, heads, start, stop)
+
+
+def _pages(
+    snapshot: Snapshot,
+    tables: Tables,
+    heads: HeadSource,
+    start: bytes,
+    stop: bytes,
+    *,
+    is_descending: bool = False,
+) -> Iterator[State]:
+    while start < stop:
+        changes = newest_by_key(snapshot, tables.main, start, stop, reverse=is_descending, limit=PAGE)
         yield from _states(heads, tables, changes)
         if len(changes) < PAGE:
             return
-        start = collation.key_bytes(changes[-1].key) + b"\x00"
+        if is_descending:
+            stop = changes[-1].key_bytes
+        else:
+            start = changes[-1].key_bytes + b"\x00"
+
+
+Bounds = tuple[tuple[str | None, bool], tuple[str | None, bool]]
+"""The least and the greatest id, each with whether it is included; None: no bound."""
+
+
+def _bounds(wanted: IdRange) -> Bounds | None:
+    """Between which ids the range lies; None where it is empty, because no text lies there."""
+    first, last = wanted.startkey, wanted.endkey
+    least, most = (last, first) if wanted.descending else (first, last)
+    # Between all ids and one that is no text lies nothing: texts are above numbers and below lists.
+    if (least is not None and _side(least) > 0) or (most is not None and _side(most) < 0):
+        return None
+    has_least = wanted.inclusive_end or not wanted.descending
+    has_most = wanted.inclusive_end or wanted.descending
+    least, most = (one if isinstance(one, str) else None for one in (least, most))
+    return (least, has_least), (most, has_most)
+
+
+def _stretch(bounds: Bounds) -> tuple[bytes, bytes]:
+    """From which key on the range goes, and before which it ends, where no key is spelled."""
+    (least, has_least), (most, has_most) = bounds
+    start = LEAST if least is None else _bound(least, is_after=not has_least)
+    return start, GREATEST if most is None else _bound(most, is_after=has_most)
+
+
+def _has_spelled(snapshot: Snapshot, tables: Tables) -> bool:
+    return any(newest_by_key(snapshot, tables.main, *part, limit=1) for part in _SPELLED)
 
 
 def _side(bound: Any) -> int:
@@ -98,17 +153,13 @@ def _bound(id: str, *, is_after: bool) -> bytes:
 
 
 def _among_all(
-    snapshot: Snapshot,
-    tables: Tables,
-    heads: HeadSource,
-    wanted: IdRange,
-    least: tuple[str | None, bool],
-    most: tuple[str | None, bool],
+    snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange, bounds: Bounds
 ) -> tuple[int, list[State]]:
     changes = newest_by_key(snapshot, tables.main)
     ordered = sorted((id_of(change.key).encode(), place) for place, change in enumerate(changes))
     if wanted.descending:
         ordered.reverse()
+    least, most = bounds
 
     def is_within(id: bytes) -> bool:
         lower, upper = least[0], most[0]

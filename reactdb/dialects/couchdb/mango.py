@@ -92,12 +92,13 @@ class Selector:
         return any(operator == "$eq" for operator, _ in self.conditions_on(field))
 
     def equalities(self) -> list[tuple[tuple[str, ...], Any]]:
-        """Paths that have this value, a text, a number, a boolean or null, in each selected document. A router of changes may
-        use them as they are: values are equal to this order if they are equal to reactdb's."""
+        """Paths of native documents that have this value, a text, a number, a boolean or null, in each that is selected. A router
+        of changes may use them as they are: values are equal to this order if they are equal to reactdb's."""
         return [
-            (field_path(field), condition["$eq"])
+            (path, condition["$eq"])
             for field, condition in self._conjuncts()
             if "$eq" in condition and not isinstance(condition["$eq"], dict | list)
+            if field and (path := native_path(field)) is not None
         ]
 
     def condition(self) -> Expression | None:

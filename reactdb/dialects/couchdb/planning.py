@@ -16,10 +16,9 @@ from reactdb.dialects.couchdb.collation import collation_key
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.indexes import Index
 from reactdb.dialects.couchdb.mango import Selector
+from reactdb.dialects.couchdb.spelling import DESIGN
 
 __all__ = ["MAX", "MIN", "FieldRange", "FindPlan", "covers", "key_of_bound", "plan"]
-
-_DESIGN: Final = "_design/"
 
 
 class _Bound:
@@ -137,7 +136,7 @@ def _named(known: list[Index], use_index: list[str]) -> list[Index]:
     """The indexes that a request names by the design document, and perhaps by their name."""
     if not use_index:
         return []
-    design = _DESIGN + use_index[0].removeprefix(_DESIGN)
+    design = DESIGN + use_index[0].removeprefix(DESIGN)
     return [index for index in known if index.design == design and use_index[1:] in ([], [index.name])]
 
 
@@ -149,7 +148,7 @@ def _unsuitable(use_index: list[str]) -> CouchError:
 
 
 def _called(use_index: list[str]) -> str:
-    return ", ".join([_DESIGN + use_index[0].removeprefix(_DESIGN), *use_index[1:]])
+    return ", ".join([DESIGN + use_index[0].removeprefix(DESIGN), *use_index[1:]])
 
 
 def _warnings(winner: Index, named: list[Index], use_index: list[str]) -> list[str]:

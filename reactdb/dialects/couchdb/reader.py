@@ -130,9 +130,15 @@ class DocumentReader:
         """Let the stubs of a shown document have their bytes."""
         stubs = attached.stubs_of(leaf.fields)
         if stubs:
-            known = [parse_rev(one) for one in atts_since or ()]
-            later_than = max((rev.generation for rev in known if path.has(rev)), default=None)
+            later_than = path.newest_of(map(parse_rev, atts_since or ()))
             document[ATTACHMENTS] = attached.with_data(self.blobs, stubs, later_than=later_than)
+
+
+def add_losers(document: dict[str, Any], state: State, *, is_deleted: bool = False) -> None:
+    """Let a shown document name the leaves beside the winner that are alive, or those that are deleted, where there are any."""
+    revs = [str(rev) for rev, deleted in state.revs()[1:] if deleted is is_deleted]
+    if revs:
+        document["_deleted_conflicts" if is_deleted else "_conflicts"] = revs
 
 
 def not_found(reason: str) -> CouchError:

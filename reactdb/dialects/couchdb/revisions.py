@@ -36,8 +36,12 @@ Beside = tuple[HiddenTable, bytes, bytes | None]
 """A row of another table: its key, and its document encoded; None to delete it."""
 
 
+KINDS: Final = ("conflicts", "tombstones", "ancestors", "local")
+"""The hidden tables that belong to a table."""
+
+
 def hidden(kind: str, table_id: int) -> HiddenTable:
-    """The hidden table of this kind that belongs to a table; `kind`: conflicts, tombstones, ancestors or local."""
+    """The hidden table of one of these kinds."""
     return HiddenTable(OWNER, f"{kind}-{table_id}")
 
 
@@ -255,9 +259,7 @@ def revisions(draft: Draft) -> Derived:
 def _native(draft: Draft) -> Revised:
     """What a write is that asks for nothing: an edit of the winner."""
     primary_key = draft.table.primary_key
-    conflicts, tombstones, ancestors = (
-        hidden(kind, draft.table.id) for kind in ("conflicts", "tombstones", "ancestors")
-    )
+    conflicts, tombstones, ancestors = (hidden(kind, draft.table.id) for kind in KINDS[:3])
     beside: list[Beside] = []
     parent: Lineage | None = None
     is_deleted = draft.kind == DELETE

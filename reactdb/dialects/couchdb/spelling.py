@@ -28,6 +28,8 @@ from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.values import collation
 
 DESIGN: Final = "_design/"
+AFTER_DESIGNS: Final = "_design0"
+"""The least text above all ids of design documents."""
 LOCAL: Final = "_local/"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_$()+/-]*|_users|_replicator", re.ASCII)
 _SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import (
+    KINDS,
     Beside,
     Chunk,
     KeptLeaf,
@@ -67,8 +68,7 @@ def tables_of(catalogue: Catalogue, table_id: int) -> Tables | None:
     main = catalogue.by_id.get(table_id)
     if main is None or catalogue.live.get(main.reference) is not main:
         return None
-    kinds = ("conflicts", "tombstones", "ancestors", "local")
-    return Tables(main, *(catalogue.live.get(hidden(kind, table_id)) for kind in kinds))
+    return Tables(main, *(catalogue.live.get(hidden(kind, table_id)) for kind in KINDS))
 
 
 class HeadSource(Protocol):

@@ -3,7 +3,7 @@
     Rev(3, "c")                   a revision, `3-c`
     Path(3, ("c", "b", "a"))      the same with what is known of its ancestors, newest first
     graft(leaves, leaf)           the leaves of the tree after a path was added
-    winner(leaves)                the one that everybody sees
+    ranked(leaves)                the leaves, first the one that everybody sees
 
 A tree is its leaves, each with its path. Paths may end before generation 1, where nobody knows more. What one path tells of an
 ancestor holds for all paths that have this ancestor. So the same grafts give the same tree in any order, provided that a revision
@@ -75,6 +75,10 @@ class Path(NamedTuple):
         return (
             self.oldest <= rev.generation <= self.start and self.ids[self.start - rev.generation] == rev.hash
         )
+
+    def newest_of(self, revs: Iterable[Rev]) -> int | None:
+        """The generation of the newest of these revisions that is this one or an ancestor; None where none is."""
+        return max((rev.generation for rev in revs if self.has(rev)), default=None)
 
     def revs(self) -> list[Rev]:
         """All of them, newest first."""

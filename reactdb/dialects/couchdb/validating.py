@@ -16,6 +16,7 @@ from typing import Any, Final
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
+from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
 
 __all__ = ["check", "refusals"]
 
@@ -52,25 +53,22 @@ def check(database: CouchDatabase, document: dict[str, Any], user: str | None = 
 
 
 def _functions(database: CouchDatabase, user: str | None) -> list[DocumentFunction]:
-    designs = database.all_docs(
-        startkey="_design/", endkey="_design0", inclusive_end=False, include_docs=True
-    )
     asked = {"userCtx": {"db": database.name, "name": user, "roles": ["_admin"]}, "security": {}}
     return [
         DocumentFunction(
-            f"{MEMBER} of {row['id']}",
-            CALL.format(source=row["doc"][MEMBER].strip().rstrip(";")),
-            row["doc"],
+            f"{MEMBER} of {document['_id']}",
+            CALL.format(source=document[MEMBER].strip().rstrip(";")),
+            document,
             asked,
         )
-        for row in designs["rows"]
-        if isinstance(row["doc"].get(MEMBER), str)
+        for document in database.design_documents()
+        if isinstance(document.get(MEMBER), str)
     ]
 
 
 def _ask(database: CouchDatabase, functions: list[DocumentFunction], document: dict[str, Any]) -> None:
     id = document.get("_id")
-    if isinstance(id, str) and id.startswith(("_design/", "_local/")):
+    if isinstance(id, str) and id.startswith((DESIGN, LOCAL)):
         return
     old = None
     if isinstance(id, str):

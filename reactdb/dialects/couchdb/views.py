@@ -22,13 +22,12 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import MapFunction
 from reactdb.dialects.couchdb.listing import every
 from reactdb.dialects.couchdb.reader import OpenReading
+from reactdb.dialects.couchdb.spelling import DESIGN
 
 __all__ = ["NO_BOUND", "ViewQuery", "view"]
 
 NO_BOUND: Final[Any] = object()
 """In place of a key, of which null is one."""
-
-_DESIGN: Final = "_design/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
     def documents() -> Iterator[dict[str, Any]]:
         for state in every(reading.snapshot, reading.tables, reading.heads):
             document = database.shown(state.winner, state)
-            if not document["_id"].startswith(_DESIGN):
+            if not document["_id"].startswith(DESIGN):
                 ids.append(document["_id"])
                 yield document
 

@@ -41,11 +41,6 @@ class Interest(NamedTuple):
     equality: tuple[tuple[str, ...], Any] | None = None
 
 
-def can_be_hashed(path: tuple[str, ...]) -> bool:
-    """Whether a field is spelled natively as CouchDB has it."""
-    return bool(path) and not any(name.startswith(("_", "=")) or name.isdecimal() for name in path)
-
-
 class Wakers:
     """The wakers of a file's tables, by table. Any thread."""
 

@@ -4,7 +4,8 @@ couchdb       couchdb(db): the application, to mount into a program's own
 serving       HTTPServer: the application on a port, by uvicorn
 application   a request from its first byte to the answer's last
 routing       which function answers what
-databases, documents, attaching, changing    those functions
+databases, documents, attaching, changing, selecting, viewing    those functions
+asking, answering     a request and an answer, as those functions see them
 streaming, formats    `_changes` while time passes, and its bytes
 multipart     bodies of several parts
 sessions, origins, limits    who may ask, from where, how much

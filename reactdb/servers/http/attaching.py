@@ -11,14 +11,15 @@ from typing import IO, Any, Final
 from urllib.parse import quote
 
 from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.documents import path_shown
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.trees import Rev, parse_rev
 from reactdb.servers.http.answering import JSON, Answer, encoded, not_modified, ok
 from reactdb.servers.http.asking import Asking, read_json
 from reactdb.servers.http.multipart import BodyPart, boundary_of, new_boundary, part_head, parts_in
 
 PIECE: Final = 64 * 1024
 RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
-DEFAULT_TYPE: Final = "application/octet-stream"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ def pieces(reader: IO[bytes], begin: int, end: int) -> Iterator[bytes]:
 
 def write(database: CouchDatabase, id: str, name: str, asking: Asking, rev: str | None) -> Answer:
     assert asking.spool is not None
-    content_type = asking.headers.get("content-type", DEFAULT_TYPE)
+    content_type = asking.headers.get("content-type")
     asking.spool.seek(0)
     encoding = asking.headers.get("content-encoding")
     done = database.put_attachment(id, name, asking.spool, content_type, rev, encoding=encoding)
@@ -138,7 +139,7 @@ def document_parts(database: CouchDatabase, document: dict[str, Any], etag: str 
     """One document and all of its attachments, as `multipart/related`."""
     boundary = new_boundary()
     headers = {} if etag is None else {"etag": etag}
-    body = _related(database, document, boundary, _following(document, []))
+    body = _related(database, document, boundary, list(document["_attachments"]))
     return Answer(200, body, f'multipart/related; boundary="{boundary}"', headers)
 
 
@@ -146,7 +147,7 @@ def revision_parts(
     database: CouchDatabase, found: list[dict[str, Any]], since: list[str] | None, with_revisions: bool
 ) -> Answer:
     """Several revisions of a document as `multipart/mixed`; with the attachments that are newer than `since`."""
-    return _mixed(_revision_bodies(database, found, since or [], with_revisions))
+    return _mixed(_revision_bodies(database, found, list(map(parse_rev, since or ())), with_revisions))
 
 
 def bulk_parts(database: CouchDatabase, results: list[dict[str, Any]], with_revisions: bool) -> Answer:
@@ -172,7 +173,7 @@ def _mixed(bodies: Iterator[Body]) -> Answer:
 
 
 def _revision_bodies(
-    database: CouchDatabase, found: list[dict[str, Any]], since: list[str], with_revisions: bool
+    database: CouchDatabase, found: list[dict[str, Any]], since: list[Rev], with_revisions: bool
 ) -> Iterator[Body]:
     for entry in found:
         document = entry.get("ok")
@@ -193,11 +194,9 @@ def _revision_bodies(
         )
 
 
-def _following(document: dict[str, Any], since: list[str]) -> list[str]:
+def _following(document: dict[str, Any], since: list[Rev]) -> list[str]:
     """The names of the attachments that are newer than every revision of `since` that the document descends from."""
-    history = document.get("_revisions", {"start": 0, "ids": []})
-    ancestors = {f"{history['start'] - place}-{hash}" for place, hash in enumerate(history["ids"])}
-    known = max((int(rev.partition("-")[0]) for rev in ancestors.intersection(since)), default=0)
+    known = path_shown(document["_revisions"]).newest_of(since) or 0
     return [name for name, stub in document.get("_attachments", {}).items() if stub["revpos"] > known]
 
 

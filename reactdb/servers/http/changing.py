@@ -14,8 +14,9 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFilter, SelectorFilter, filter_of
+from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
-from reactdb.servers.http.asking import NOT_AN_OBJECT, Asking
+from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
 
@@ -23,7 +24,6 @@ __all__ = ["OpenedFeed", "changes"]
 
 MOST_MS: Final = 60_000
 IN_FILTERS: Final = ("filter", "doc_ids", "view")
-MALFORMED_SINCE: Final = "Malformed sequence supplied in 'since' parameter."
 HEARTBEAT_BELOW: Final = "The heartbeat value should be a positive integer (in milliseconds)."
 HEARTBEAT_INVALID: Final = "Invalid heartbeat value. Expecting a positive integer value (in milliseconds)."
 FEEDS: Final = "Supported `feed` types: normal, continuous, live, longpoll, eventsource"
@@ -50,7 +50,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     request = _request(asking, chosen)
     headers = {"cache-control": "must-revalidate"}
     if waiting.feed == "normal":
-        etag = state_etag(database.info()["update_seq"], database.name)
+        etag = state_etag(database.update_seq, database.name)
         if asking.knows(etag):
             return not_modified(etag)
         headers["etag"] = etag
@@ -59,8 +59,6 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     if asking.method == "HEAD":
         return Answer(200, b"", JSON, headers)
     rows: ToldRows = database.changes(request)
-    if request.include_docs and isinstance(chosen, SelectorFilter):
-        rows = Projected(rows, chosen)
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
     elif chosen is None and not request.descending:
@@ -181,27 +179,11 @@ class Counted(Wrapped):
         return found
 
 
-class Projected(Wrapped):
-    """Rows whose documents show the `fields` of a selector's request only."""
-
-    def __init__(self, rows: ToldRows, chosen: SelectorFilter) -> None:
-        super().__init__(rows)
-        self._chosen = chosen
-
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        return [{**row, "doc": self._chosen.shown(row["doc"])} for row in self.inner.rows(most)]
-
-
 def _body(asking: Asking) -> dict[str, Any]:
     if asking.method != "POST":
         return {}
     asking.must_be_json()
-    if not asking.body:
-        return {}
-    found = asking.json()
-    if not isinstance(found, dict):
-        raise CouchError(400, "bad_request", NOT_AN_OBJECT)
-    return found
+    return asking.json_object() if asking.body else {}
 
 
 def _waiting(asking: Asking) -> Waiting:
@@ -209,7 +191,7 @@ def _waiting(asking: Asking) -> Waiting:
     feed = "normal" if feed is None else feed
     if feed not in FORMATS:
         raise CouchError(400, "bad_request", FEEDS)
-    limit = _number(asking, "limit")
+    limit = _limit(asking)
     if asking.text("style") not in (None, "main_only", "all_docs"):
         raise CouchError(400, "bad_request", "The style parameter should be main_only or all_docs")
     timeout = _number(asking, "timeout")
@@ -217,7 +199,7 @@ def _waiting(asking: Asking) -> Waiting:
         raise CouchError(400, "bad_request", "The timeout value should be a non-negative integer")
     return Waiting(
         feed=feed,
-        limit=None if limit is None or limit < 0 else limit,
+        limit=limit,
         descending=asking.boolean("descending"),
         heartbeat_s=_heartbeat(asking),
         timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
@@ -232,6 +214,11 @@ def _number(asking: Asking, name: str) -> int | None:
     if not INTEGER.fullmatch(value):
         raise CouchError(400, "bad_request", f"The {name} parameter should be a non-negative integer")
     return int(value)
+
+
+def _limit(asking: Asking) -> int | None:
+    limit = _number(asking, "limit")
+    return None if limit is None or limit < 0 else limit
 
 
 def _heartbeat(asking: Asking) -> float | None:
@@ -255,23 +242,20 @@ def _filter(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> Do
 
 
 def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
-    limit = _number(asking, "limit")
     interval = asking.text("seq_interval")
     if interval is not None and (not INTEGER.fullmatch(interval) or int(interval) <= 0):
         raise CouchError(400, "bad_request", "invalid_seq_interval")
     with_documents = asking.boolean("include_docs")
-    ids = list(chosen.ids) if isinstance(chosen, IdFilter) else None
     return ChangesRequest(
         since=_since(asking),
-        limit=None if limit is None or limit < 0 else limit,
+        limit=_limit(asking),
         descending=asking.boolean("descending"),
         style="all_docs" if asking.text("style") == "all_docs" else "main_only",
         include_docs=with_documents,
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
-        filter=chosen if ids is None else None,
-        doc_ids=ids,
+        filter=chosen,
         seq_interval=None if interval is None else int(interval),
     )
 
@@ -286,5 +270,5 @@ def _since(asking: Asking) -> str:
     if len(found) > 2 and found[0] == found[-1] == '"':
         found = found[1:-1]
         if found == "now":
-            raise CouchError(400, "bad_request", MALFORMED_SINCE)
+            raise malformed()
     return found

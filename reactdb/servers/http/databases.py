@@ -13,6 +13,7 @@ from reactdb.dialects.couchdb import validating
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.spelling import AFTER_DESIGNS, DESIGN
 from reactdb.servers.http import attaching
 from reactdb.servers.http.answering import JSON, Answer, encoded, ok, rows_of
 from reactdb.servers.http.asking import Asking
@@ -130,7 +131,7 @@ def all_docs(database: CouchDatabase, asking: Asking) -> Answer:
 
 
 def design_docs(database: CouchDatabase, asking: Asking) -> Answer:
-    return _list(database, asking, startkey="_design/", endkey="_design0")
+    return _list(database, asking, startkey=DESIGN, endkey=AFTER_DESIGNS)
 
 
 def _list(database: CouchDatabase, asking: Asking, **bounds: str) -> Answer:
@@ -199,10 +200,7 @@ def revs_limit(database: CouchDatabase, asking: Asking) -> Answer:
 
 
 def set_revs_limit(database: CouchDatabase, asking: Asking) -> Answer:
-    limit = asking.json()
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise CouchError(400, "bad_request", "Rev limit has to be an integer from 1 on")
-    database.revs_limit = limit
+    database.revs_limit = asking.json()
     return ok({"ok": True})
 
 
@@ -220,4 +218,4 @@ def view_cleanup(database: CouchDatabase, asking: Asking) -> Answer:
 def ensure_full_commit(database: CouchDatabase, asking: Asking) -> Answer:
     """Every write is on the disk when it is answered, or as `--durability` says."""
     asking.must_be_json()
-    return ok({"ok": True, "instance_start_time": database.info()["instance_start_time"]}, 201)
+    return ok({"ok": True, "instance_start_time": database.instance_start_time}, 201)

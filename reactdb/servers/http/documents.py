@@ -25,6 +25,7 @@ def read(database: CouchDatabase, id: str, asking: Asking) -> Answer:
     if asking.has("open_revs"):
         return _open_revs(database, id, asking)
     has_parts = asking.accepts("multipart/related") and asking.boolean("attachments")
+    since = _revisions(asking.json_parameter("atts_since"))
     document = database.get(
         id,
         rev=asking.text("rev"),
@@ -34,7 +35,7 @@ def read(database: CouchDatabase, id: str, asking: Asking) -> Answer:
         deleted_conflicts=asking.boolean("deleted_conflicts") or asking.boolean("meta"),
         local_seq=asking.boolean("local_seq"),
         attachments=asking.boolean("attachments") and not has_parts,
-        atts_since=_revisions(asking.json_parameter("atts_since")),
+        atts_since=None if has_parts else since,
         att_encoding_info=asking.boolean("att_encoding_info"),
         latest=asking.boolean("latest"),
     )
@@ -60,7 +61,7 @@ def _open_revs(database: CouchDatabase, id: str, asking: Asking) -> Answer:
         revs=asking.boolean("revs") or as_parts,
         latest=asking.boolean("latest"),
         attachments=asking.boolean("attachments") and not as_parts,
-        atts_since=since,
+        atts_since=None if as_parts else since,
     )
     if as_parts:
         return attaching.revision_parts(database, found, since, asking.boolean("revs"))

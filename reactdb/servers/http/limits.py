@@ -1,6 +1,6 @@
 """HTTPLimits: how much one client may use of a server that speaks HTTP.
 
-Rule of this file: numbers with their reasons. `application`, `bodies` and `streaming` enforce them.
+Rule of this file: numbers with their reasons. `application` enforces them.
 """
 
 from __future__ import annotations

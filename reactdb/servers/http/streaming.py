@@ -112,7 +112,7 @@ class FeedStream:
                     yield chunk
         except ReactDBError:
             # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
-            yield self._format.tail(self._rows.last_seq, self._pending_or_none())
+            yield self._format.tail(self._rows.last_seq, self._pending())
         finally:
             self._rows.close()
 
@@ -159,7 +159,7 @@ class FeedStream:
             if is_last:
                 continue
             prefix = b"" if waiting.feed == "eventsource" else self._format.waiting
-        yield self._format.tail(self._rows.last_seq, await self._run(self._pending_or_none))
+        yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
 
     def _is_over(self) -> bool:
         limit = self._waiting.limit
@@ -200,7 +200,7 @@ class FeedStream:
                     return
                 yield self._format.heartbeat
 
-    def _pending_or_none(self) -> int:
+    def _pending(self) -> int:
         try:
             return self._rows.pending
         except ReactDBError:

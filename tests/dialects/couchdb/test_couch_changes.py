@@ -183,6 +183,12 @@ def test_thousands_who_wait_for_other_documents_are_not_woken(notes: CouchDataba
     assert [number for number, woken in enumerate(others) if woken] == [1005]
 
 
+def test_who_waits_for_an_element_of_a_list_is_woken(notes: CouchDatabase) -> None:
+    woken = [woken_by(notes, filter=SelectorFilter(Selector({field: "x"}))) for field in ("a.1", "a.+1")]
+    notes.put({"_id": "a", "a": ["w", "x"]})
+    assert woken == [[1], [1]]
+
+
 def test_a_new_losing_branch_wakes_who_waits_for_the_winner(notes: CouchDatabase) -> None:
     graft = {"_id": "a", "_revisions": {"start": 2, "ids": ["b", "a"]}, "t": "x"}
     notes.put(graft, new_edits=False)

@@ -458,8 +458,16 @@ class TestAttachments:
             "/todo/a", params={"open_revs": "all", "atts_since": since}, headers={"Accept": "multipart/mixed"}
         ).content
 
+        related = client.get(
+            "/todo/a",
+            params={"attachments": "true", "atts_since": since},
+            headers={"Accept": "multipart/related"},
+        ).content
+
         assert b"\r\n\r\nNEW\r\n--" in body
         assert b"OLD" not in body
+        # The bytes come once: what follows is not in the document besides.
+        assert b'"data"' not in body + related
 
     @pytest.mark.parametrize("said", [{}, {"encoding": "gzip", "encoded_length": 1}])
     def test_what_comes_compressed_is_kept_as_it_was_before(
