@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
+from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, shown
 from reactdb.feeds import terms
 from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import explain, in_words, stats
+from reactdb.feeds.listening import Listening, ListeningInBlock, Stays
 from reactdb.feeds.options import check_timeout, check_union
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request, in_batches
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
     from reactivex import abc
 
 Event = Any
-
-
-class Stays:
-    """What belongs to its process."""
-
-    def __reduce__(self) -> Any:
-        raise UsageError(
-            "a feed belongs to its process and cannot be pickled or copied: pass the database's path and the feed's token, "
-            "and open it where they arrive"
-        )
 
 
 class Feed(Stays, Observable[Event]):
@@ -314,12 +305,8 @@ class Handle(DisposableBase):
         self._consumer.settle()
 
 
-class Cursor(Stays):
+class Cursor(ListeningInBlock[PullConsumer]):
     """A subscription that is asked. An iterator and a context manager; a forgotten one is closed."""
-
-    def __init__(self, consumer: PullConsumer, flow: Flow) -> None:
-        self._consumer = consumer
-        self._flow = flow
 
     @property
     def token(self) -> str | None:
@@ -350,31 +337,9 @@ class Cursor(Stays):
     def __next__(self) -> Event:
         return self._consumer.next(None)
 
-    def close(self) -> None:
-        """End it. A thread that waits in `next` returns at once."""
-        self._consumer.close()
-        self._consumer.settle()
 
-    def __enter__(self) -> Cursor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        consumer = getattr(self, "_consumer", None)
-        if consumer is not None:
-            consumer.close()
-
-
-class AsyncCursor(Stays):
+class AsyncCursor(Listening[AsyncConsumer]):
     """A subscription that a coroutine reads. A forgotten one is closed."""
-
-    def __init__(self, consumer: AsyncConsumer, flow: Flow) -> None:
-        self._consumer = consumer
-        self._flow = flow
 
     @property
     def token(self) -> str | None:
@@ -387,11 +352,6 @@ class AsyncCursor(Stays):
     async def __anext__(self) -> Event:
         return await self._consumer.next()
 
-    def close(self) -> None:
-        """End it. A coroutine that waits for it goes on at once."""
-        self._consumer.close()
-        self._consumer.settle()
-
     async def aclose(self) -> None:
         """The same, for `async with`."""
         self.close()
@@ -403,8 +363,3 @@ class AsyncCursor(Stays):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def __del__(self) -> None:
-        consumer = getattr(self, "_consumer", None)
-        if consumer is not None:
-            consumer.close()

@@ -14,17 +14,17 @@ Rule of this file: it connects. Who takes what from which subscription is `consu
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NoReturn
 
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.feeds.consumers import Flow, ReaderConsumer
+from reactdb.feeds.listening import ListeningInBlock
 from reactdb.feeds.request import Request
 
 MAX_EVENTS = 1_000
 
 
-class FeedReader:
+class FeedReader(ListeningInBlock[ReaderConsumer]):
     """See the head of this file, and `Feed.reader`. A context manager; a forgotten one is closed.
 
     Thread safety: any method from any thread. Two threads that poll get different events.
@@ -37,9 +37,8 @@ class FeedReader:
             InvalidOption: `on_ready` cannot be called.
             What keeps the feed from beginning.
         """
-        self._flow = flow = flow.changed(spilling)
-        self._consumer = ReaderConsumer(checked(on_ready), clock)
-        self._consumer.open(flow)
+        super().__init__(ReaderConsumer(checked(on_ready), clock), flow.changed(spilling))
+        self._consumer.open(self._flow)
         self._consumer.run()
 
     def poll(self, max: int = MAX_EVENTS) -> list[Any]:
@@ -99,24 +98,6 @@ class FeedReader:
     def rest(self) -> None:
         """Have `on_ready` called for the next change, though not everything was polled."""
         self._consumer.rest()
-
-    def close(self) -> None:
-        """End it. Any thread; a second call does nothing."""
-        self._consumer.close()
-        self._consumer.settle()
-
-    def __enter__(self) -> FeedReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        consumer = getattr(self, "_consumer", None)
-        if consumer is not None:
-            consumer.close()
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(

@@ -75,22 +75,23 @@ def main(arguments: list[str] | None = None) -> int:
         from . import kills
 
         status |= kills.prove(seed=options.seed)
-        from . import keepers, workers
+        from .keepers import Keepers
+        from .workers import Workers
 
-        status |= workers.prove(seed=options.seed)
-        status |= keepers.prove(seed=options.seed)
+        status |= Workers.prove(seed=options.seed)
+        status |= Keepers.prove(seed=options.seed)
     if options.power_images:
         from . import power
 
         status |= power.run(options.power_images, seed=options.seed, jobs=options.jobs)
     if options.worker_kills:
-        from . import workers
+        from .workers import Workers
 
-        status |= workers.run(options.worker_kills, seed=options.seed)
+        status |= Workers.long_run(options.worker_kills, seed=options.seed)
     if options.keeper_kills:
-        from . import keepers
+        from .keepers import Keepers
 
-        status |= keepers.run(options.keeper_kills, seed=options.seed)
+        status |= Keepers.long_run(options.keeper_kills, seed=options.seed)
     if options.blob_kills:
         from . import attachments
 

@@ -10,15 +10,9 @@ each blob that was put within the hour is there; and a clean-up leaves the blobs
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import tempfile
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,8 +22,10 @@ from reactdb import Blob, blobs
 from reactdb.store import blobs as stored_blobs
 from reactdb.store.tools import doctor
 
+from .killing import Say, rounds, told
+from .settings import set_in_store
+
 PIECE_BYTES = 4_096
-PATIENCE_S = 60.0
 
 
 def content(number: int) -> bytes:
@@ -38,87 +34,50 @@ def content(number: int) -> bytes:
     return random.randbytes(random.choice((0, 10, 4_096, 30_000, 200_000)))
 
 
-def set_small_pieces() -> None:
-    for module in (blobs, stored_blobs):
-        module.PIECE_BYTES = PIECE_BYTES  # type: ignore[misc]
-
-
-def work(path: str, said: str, seed: int) -> None:
-    """One process's life, until it is killed."""
-    set_small_pieces()
-    random = Random(seed)
-    with open(said, "a", encoding="utf-8") as out:
-
-        def say(*words: Any) -> None:
-            out.write(json.dumps(words) + "\n")
-            out.flush()
-
-        db = reactdb.connect(path, durability="soft", busy_timeout=PATIENCE_S)
-        notes = db.table("notes")
-        while True:
-            key, number = f"{os.path.basename(said)} {random.randrange(5)}", random.randrange(1_000)
-            what = random.random()
-            if what < 0.6:
+def work(db: reactdb.Database, say: Say, name: str, random: Random) -> None:
+    """What a process does until it is killed."""
+    set_in_store("PIECE_BYTES", PIECE_BYTES)
+    notes = db.table("notes")
+    while True:
+        key, number = f"{name} {random.randrange(5)}", random.randrange(1_000)
+        what = random.random()
+        if what < 0.6:
+            blob = db.blobs.put(content(number))
+            say("put", number)
+            say("begins", key, number)
+            notes.insert({"id": key, "blob": blob, "number": number}, conflict="replace")
+            say("has", key, number)
+        elif what < 0.8:
+            say("begins", key, None)
+            notes.get(key).delete()
+            say("has", key, None)
+        elif what < 0.9:
+            db.compact(keep=random.randrange(5))
+        else:
+            with db.transaction():
                 blob = db.blobs.put(content(number))
-                say("put", number)
                 say("begins", key, number)
                 notes.insert({"id": key, "blob": blob, "number": number}, conflict="replace")
-                say("has", key, number)
-            elif what < 0.8:
-                say("begins", key, None)
-                notes.get(key).delete()
-                say("has", key, None)
-            elif what < 0.9:
-                db.compact(keep=random.randrange(5))
-            else:
-                with db.transaction():
-                    blob = db.blobs.put(content(number))
-                    say("begins", key, number)
-                    notes.insert({"id": key, "blob": blob, "number": number}, conflict="replace")
-                say("has", key, number)
+            say("has", key, number)
 
 
 def run(folder: Path, *, seed: int, kills: int, workers: int = 3) -> Iterator[str]:
     """So many kills, and what was wrong after any of them."""
-    set_small_pieces()
     random = Random(seed)
     path = folder / "notes.db"
     with reactdb.connect(path) as db:
         db.table_create("notes")
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.crash.attachments"])
-    killed = 0
     expected: dict[str, set[int | None]] = {}
-    while killed < kills:
-        said = [folder / f"said-{killed + number}" for number in range(workers)]
-        children = [
-            context.Process(target=work, args=(str(path), str(one), random.randrange(2**32))) for one in said
-        ]
-        for child in children:
-            child.start()
-        end = time.monotonic() + PATIENCE_S
-        while not all(one.exists() and one.stat().st_size > 300 for one in said) and time.monotonic() < end:
-            time.sleep(0.002)
-        for child in children:
-            # Each at a moment of its own, while the others go on.
-            time.sleep(random.random() * 0.02)
-            assert child.pid is not None
-            os.kill(child.pid, signal.SIGKILL)
-            child.join()
-            killed += 1
+    for said, failed in rounds(work, path, random, kills=kills, workers=workers):
+        yield from failed
         put: set[int] = set()
-        for one in said:
-            for line in one.read_text(encoding="utf-8").splitlines():
-                take_in(json.loads(line), expected, put)
+        for words in said:
+            take_in(words, expected, put)
         yield from wrong(path, expected, put, is_last=random.random() < 0.3)
 
 
 def main(kills: int, *, seed: int) -> int:
-    """Print what was wrong. Returns: the exit code."""
-    with tempfile.TemporaryDirectory() as folder:
-        losses = list(run(Path(folder), seed=seed, kills=kills))
-    print("\n".join(losses) or f"{kills} kills of processes with blobs: nothing was lost, nothing was left")
-    return 1 if losses else 0
+    return told(run, kills, seed, "processes with blobs: nothing was lost, nothing was left")
 
 
 def take_in(words: list[Any], expected: dict[str, set[int | None]], put: set[int]) -> None:

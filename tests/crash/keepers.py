@@ -8,20 +8,15 @@ table, so that one dies while it is built, and compacts.
 
 After each kill every kept table that is whole is compared with its selection as of the position that the file says.
 
-Rule of this file: nothing depends on how long something takes but the time that the run takes. A seed gives the same choices, not
-the same moments.
+Rule of this file: what the processes do, and what must be true of the file. How they are killed is in `killing`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,10 +27,10 @@ from reactdb.store.leases import Lease, read_lease
 from reactdb.store.positions import find_position
 from reactdb.store.transaction import WriteTransaction
 
+from . import killing
+from .killing import Broken
+
 LEASE_S = 0.4
-KILLS_OF_A_SCENARIO = 50
-# Nothing that is waited for takes longer, even on a busy machine.
-PATIENCE_S = 60.0
 
 SELECTIONS: dict[str, Callable[[Any], Any]] = {
     "high": lambda orders: orders.filter(row["euros"] > 50).pluck("id", "euros"),
@@ -49,9 +44,6 @@ def expected(name: str, db: Any) -> list[Any]:
     if name == "totals":
         return [{"id": one["group"], "sum": one["reduction"]} for one in found]
     return sorted(found, key=lambda one: one["id"])
-
-
-Broken = Callable[[], None]
 
 
 def without_fence() -> None:
@@ -91,30 +83,23 @@ MUTANTS: dict[str, Broken] = {
 }
 
 
-def keep(path: str, folder: str, mutant: str) -> None:
-    """One keeper's life, until it is killed."""
-    if mutant:
-        MUTANTS[mutant]()
-    try:
-        db = reactdb.connect(path, durability="soft", busy_timeout=PATIENCE_S)
-        orders = db.table("orders")
-        random = Random(os.getpid())
-        kept: dict[str, Any] = {}
-        while True:
-            for name, selection in SELECTIONS.items():
-                try:
-                    if name not in kept:
-                        follow = random.random() < 0.7
-                        kept[name] = db.materialize(selection(orders), name, follow=follow, lease_s=LEASE_S)
-                    elif random.random() < 0.3:
-                        kept[name].catch_up()
-                except (reactdb.LeaseLost, reactdb.HistoryLost):
-                    # Another one builds it; or is not heard of, and history went on.
-                    continue
-            write(orders, random)
-    except BaseException:
-        Path(folder, f"error-{os.getpid()}").write_text(traceback.format_exc())
-        raise
+def keep(db: reactdb.Database, folder: str) -> None:
+    """What a keeper does."""
+    orders = db.table("orders")
+    random = Random(os.getpid())
+    kept: dict[str, Any] = {}
+    while True:
+        for name, selection in SELECTIONS.items():
+            try:
+                if name not in kept:
+                    follow = random.random() < 0.7
+                    kept[name] = db.materialize(selection(orders), name, follow=follow, lease_s=LEASE_S)
+                elif random.random() < 0.3:
+                    kept[name].catch_up()
+            except (reactdb.LeaseLost, reactdb.HistoryLost):
+                # Another one builds it; or is not heard of, and history went on.
+                continue
+        write(orders, random)
 
 
 def write(orders: Any, random: Random) -> None:
@@ -131,15 +116,8 @@ def write(orders: Any, random: Random) -> None:
 
 
 @dataclass
-class Outcome:
-    """What a scenario came to."""
-
-    seed: int
-    kills: int = 0
+class Outcome(killing.Outcome):
     looks: int = 0
-    changes: int = 0
-    seconds: float = 0.0
-    losses: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         verdict = "LOSS" if self.losses else "exact at each look"
@@ -149,60 +127,27 @@ class Outcome:
         )
 
 
-class Scenario:
+class Keepers(killing.Killing):
     """See the head of this file."""
 
+    work = staticmethod(keep)
+    mutants = MUTANTS
+    kills_of_one = 50
+
     def __init__(self, seed: int, folder: Path, *, keepers: int = 3, mutant: str = "") -> None:
-        self.random = Random(seed)
-        self.folder = folder
-        self.path = folder / "kept.db"
-        self.mutant = mutant
-        self.outcome = Outcome(seed)
-        # Forked from a process that has imported everything and opened nothing.
-        self.context = get_context("forkserver")
-        self.context.set_forkserver_preload(["tests.crash.keepers", "reactdb.feeds.hub"])
-        self.db = reactdb.connect(self.path, durability="soft", busy_timeout=PATIENCE_S)
+        super().__init__(Outcome(seed), folder, processes=keepers, mutant=mutant)
         orders = self.db.table_create("orders")
         # So many that the first of the tables is built in steps.
         orders.insert([{"id": number, "city": "a", "euros": number % 60} for number in range(1_200)])
-        self.keepers: list[Any] = []
-        for _ in range(keepers):
-            self.start()
 
-    def start(self) -> None:
-        arguments = (str(self.path), str(self.folder), self.mutant)
-        process = self.context.Process(target=keep, args=arguments, daemon=True)
-        process.start()
-        self.keepers.append(process)
-
-    def run(self, kills: int) -> Outcome:
-        begun = time.monotonic()
-        try:
-            while self.outcome.kills < kills and not self.errors() and not self.outcome.losses:
-                time.sleep(self.random.random() * self.random.choice([0.01, 0.05, 0.1]))
-                self.kill_one()
-                self.look()
-                if self.random.random() < 0.3:
-                    self.drop_one()
-                if self.random.random() < 0.2:
-                    self.db.compact(keep=self.random.choice([20, 200]))
-        finally:
-            for process in self.keepers:
-                process.kill()
-                process.join()
-        self.check()
-        self.outcome.changes = self.db.seq
-        self.db.close()
-        self.outcome.seconds = time.monotonic() - begun
-        return self.outcome
-
-    def kill_one(self) -> None:
-        process = self.random.choice(self.keepers)
-        process.kill()
-        process.join()
-        self.keepers.remove(process)
-        self.outcome.kills += 1
-        self.start()
+    def step(self) -> None:
+        time.sleep(self.random.random() * self.random.choice([0.01, 0.05, 0.1]))
+        self.kill_one()
+        self.look()
+        if self.random.random() < 0.3:
+            self.drop_one()
+        if self.random.random() < 0.2:
+            self.db.compact(keep=self.random.choice([20, 200]))
 
     def drop_one(self) -> None:
         name = self.random.choice(list(SELECTIONS))
@@ -227,12 +172,9 @@ class Scenario:
             if kept != right:
                 self.outcome.losses.append(f"{name} at {found.position}: {kept} is not {right}"[:600])
 
-    def errors(self) -> list[Path]:
-        return sorted(self.folder.glob("error-*"))
-
     def check(self) -> None:
         losses = self.outcome.losses
-        losses += [f"a keeper failed: {path.read_text().splitlines()[-1]}" for path in self.errors()]
+        self.outcome.changes = self.db.seq
         orders = self.db.table("orders")
         for name, selection in SELECTIONS.items():
             with self.db.materialize(selection(orders), name, follow=False) as kept:
@@ -242,50 +184,3 @@ class Scenario:
         left = [name for name in self.db.table_list() if name.endswith(".building")]
         if left:
             losses.append(f"left behind: {left}")
-
-
-def run_scenario(seed: int, kills: int, **options: Any) -> Outcome:
-    """One file. The folder is kept where something was lost."""
-    folder = Path(tempfile.mkdtemp(prefix="reactdb-keepers-"))
-    outcome = Scenario(seed, folder, **options).run(kills)
-    if outcome.losses and not options.get("mutant"):
-        outcome.losses.append(f"the file is kept in {folder}")
-    else:
-        shutil.rmtree(folder)
-    return outcome
-
-
-def noticed(mutant: str, seed: int, scenarios: int = 12) -> Outcome:
-    """Kill keepers that are broken until it is noticed."""
-    for number in range(scenarios):
-        outcome = run_scenario(seed + number, 20, mutant=mutant)
-        if outcome.losses:
-            break
-    return outcome
-
-
-def prove(*, seed: int) -> int:
-    """Every mutant must be noticed: a line each. 1 where one is not, else 0."""
-    missed = 0
-    for mutant in MUTANTS:
-        outcome = noticed(mutant, seed)
-        missed += not outcome.losses
-        print(f"{mutant}: {outcome.losses[0] if outcome.losses else 'NOT NOTICED'}", flush=True)
-    return 1 if missed else 0
-
-
-def run(kills: int, *, seed: int) -> int:
-    """The long run: a line a scenario. 1 where anything was lost, else 0."""
-    done, losses = 0, 0
-    while done < kills:
-        outcome = run_scenario(seed, min(KILLS_OF_A_SCENARIO, kills - done))
-        print(outcome, flush=True)
-        for loss in outcome.losses[:10]:
-            print(f"  {loss}", flush=True)
-        done += outcome.kills
-        losses += len(outcome.losses)
-        seed += 1
-        if not outcome.kills:
-            break
-    print(f"{done:,} kills of keepers: {losses} losses")
-    return 1 if losses else 0

@@ -9,13 +9,7 @@ about a document; each attachment has its bytes; and what `_changes` tells, graf
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import tempfile
-import time
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,30 +22,22 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.store.newest import newest_by_key
 from reactdb.store.tools import doctor
 
-PATIENCE_S = 60.0
+from .killing import Say, rounds, told
+
 SHARED = "shared"
 
 
-def work(path: str, said: str, seed: int) -> None:
-    """One process's life, until it is killed."""
-    random = Random(seed)
-    name = os.path.basename(said)
-    with open(said, "a", encoding="utf-8") as out:
-
-        def say(id: str, *revs: str) -> None:
-            out.write(json.dumps([id, *revs]) + "\n")
-            out.flush()
-
-        db = reactdb.connect(path, durability="soft", busy_timeout=PATIENCE_S)
-        notes = Couch(db).open("notes")
-        while True:
-            id = random.choice((f"{name}-a", f"{name}-b", SHARED))
-            try:
-                say(id, *one_step(db, notes, id, random))
-            except CouchError as error:
-                # Somebody else was quicker with the document that all of them write.
-                if error.status not in (404, 409):
-                    raise
+def work(db: reactdb.Database, say: Say, name: str, random: Random) -> None:
+    """What a process does until it is killed."""
+    notes = Couch(db).open("notes")
+    while True:
+        id = random.choice((f"{name}-a", f"{name}-b", SHARED))
+        try:
+            say(id, *one_step(db, notes, id, random))
+        except CouchError as error:
+            # Somebody else was quicker with the document that all of them write.
+            if error.status not in (404, 409):
+                raise
 
 
 def one_step(db: Any, notes: CouchDatabase, id: str, random: Random) -> list[str]:
@@ -99,40 +85,16 @@ def run(folder: Path, *, seed: int, kills: int, workers: int = 3) -> Iterator[st
     path = folder / "notes.db"
     with reactdb.connect(path) as db:
         Couch(db).create("notes")
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.crash.trees"])
-    killed = 0
     expected: dict[str, set[str]] = {}
-    while killed < kills:
-        said = [folder / f"said-{killed + number}" for number in range(workers)]
-        children = [
-            context.Process(target=work, args=(str(path), str(one), random.randrange(2**32))) for one in said
-        ]
-        for child in children:
-            child.start()
-        end = time.monotonic() + PATIENCE_S
-        while not all(one.exists() and one.stat().st_size > 300 for one in said) and time.monotonic() < end:
-            time.sleep(0.002)
-        for child in children:
-            # Each at a moment of its own, while the others go on.
-            time.sleep(random.random() * 0.02)
-            assert child.pid is not None
-            os.kill(child.pid, signal.SIGKILL)
-            child.join()
-            killed += 1
-        for one in said:
-            for line in one.read_text(encoding="utf-8").splitlines():
-                id, *revs = json.loads(line)
-                expected.setdefault(id, set()).update(revs)
+    for said, failed in rounds(work, path, random, kills=kills, workers=workers):
+        yield from failed
+        for id, *revs in said:
+            expected.setdefault(id, set()).update(revs)
         yield from wrong(path, expected)
 
 
 def main(kills: int, *, seed: int) -> int:
-    """Print what was wrong. Returns: the exit code."""
-    with tempfile.TemporaryDirectory() as folder:
-        losses = list(run(Path(folder), seed=seed, kills=kills))
-    print("\n".join(losses) or f"{kills} kills of processes with revisions: nothing was lost")
-    return 1 if losses else 0
+    return told(run, kills, seed, "processes with revisions: nothing was lost")
 
 
 def wrong(path: Path, expected: dict[str, set[str]]) -> Iterator[str]:

@@ -9,24 +9,18 @@ one has taken over, and then lets it go on: what it acknowledges must be refused
 
 In the end what was written down is compared with the log: each change once, those of one key in order, none set aside.
 
-Rule of this file: nothing depends on how long something takes but the time that the run takes. A seed gives the same choices, not
-the same moments.
+Rule of this file: what the processes do, and what must be true of the file. How they are killed is in `killing`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import time
-import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import reactdb
 from reactdb import batches, partitions
@@ -35,13 +29,11 @@ from reactdb.store.leases import Lease, read_lease
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import key_bytes
 
+from . import killing
+from .killing import PATIENCE_S, Broken
+
 NAME = "uploader"
 LEASE_S = 0.4
-KILLS_OF_A_SCENARIO = 100
-# Nothing that is waited for takes longer, even on a busy machine.
-PATIENCE_S = 60.0
-
-Broken = Callable[[], None]
 
 
 def without_fence() -> None:
@@ -59,6 +51,8 @@ def apart_from_the_work() -> None:
 
     def enter(self: batches.Batch) -> batches.Batch:
         self.acknowledge()
+        # So long that a kill soon comes in between.
+        time.sleep(0.01)
         return self
 
     batches.Batch.__enter__ = enter  # type: ignore[method-assign]
@@ -70,52 +64,38 @@ MUTANTS: dict[str, Broken] = {
 }
 
 
-def work(path: str, folder: str, partitions: int, mutant: str) -> None:
-    """One worker's life, until it is killed."""
-    if mutant:
-        MUTANTS[mutant]()
-    try:
-        db = reactdb.connect(path, durability="soft", busy_timeout=PATIENCE_S)
-        consumer = db.consumer(
-            NAME,
-            db.table("orders"),
-            partitions=partitions,
-            lease_s=LEASE_S,
-            backoff_s=0.001,
-            most_backoff_s=0.01,
-        )
-        done = db.table("done")
-        found = consumer.batches(max_changes=7, max_wait_s=0)
-        random = Random(os.getpid())
-        while True:
-            try:
-                for batch in found:
-                    # A moment in which it may be killed, or stopped, with a batch in its hand.
-                    time.sleep(random.choice([0, 0, 0.005]))
-                    with batch, db.transaction():
-                        for change in batch:
-                            done.insert({"seq": change["seq"], "key": change["key"], "pid": os.getpid()})
-                        if batch.state == batches.OPEN:
-                            batch.acknowledge()
-            except reactdb.LeaseLost:
-                Path(folder, f"fenced-{os.getpid()}-{time.monotonic_ns()}").touch()
-    except BaseException:
-        Path(folder, f"error-{os.getpid()}").write_text(traceback.format_exc())
-        raise
+def work(db: reactdb.Database, folder: str, partitions: int) -> None:
+    """What a worker does."""
+    consumer = db.consumer(
+        NAME,
+        db.table("orders"),
+        partitions=partitions,
+        lease_s=LEASE_S,
+        backoff_s=0.001,
+        most_backoff_s=0.01,
+    )
+    done = db.table("done")
+    found = consumer.batches(max_changes=7, max_wait_s=0)
+    random = Random(os.getpid())
+    while True:
+        try:
+            for batch in found:
+                # A moment in which it may be killed, or stopped, with a batch in its hand.
+                time.sleep(random.choice([0, 0, 0.005]))
+                with batch, db.transaction():
+                    for change in batch:
+                        done.insert({"seq": change["seq"], "key": change["key"], "pid": os.getpid()})
+                    if batch.state == batches.OPEN:
+                        batch.acknowledge()
+        except reactdb.LeaseLost:
+            Path(folder, f"fenced-{os.getpid()}-{time.monotonic_ns()}").touch()
 
 
 @dataclass
-class Outcome:
-    """What a scenario came to."""
-
-    seed: int
-    partitions: int
-    kills: int = 0
+class Outcome(killing.Outcome):
+    partitions: int = 1
     stops: int = 0
     fenced: int = 0
-    changes: int = 0
-    seconds: float = 0.0
-    losses: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         verdict = "LOSS" if self.losses else "each once, in order"
@@ -125,8 +105,13 @@ class Outcome:
         )
 
 
-class Scenario:
+class Workers(killing.Killing):
     """See the head of this file."""
+
+    work = staticmethod(work)
+    mutants = MUTANTS
+    kills_of_one = 100
+    for_mutants: ClassVar = {"partitions": 1, "workers": 3, "stops": 0.4}
 
     def __init__(
         self,
@@ -139,51 +124,27 @@ class Scenario:
         stops: float = 0.04,
     ) -> None:
         """`stops`: how often a worker is stopped and not killed."""
-        self.random = Random(seed)
-        self.folder = folder
-        self.path = folder / "workers.db"
-        self.mutant = mutant
+        outcome = Outcome(seed, partitions=partitions)
+        super().__init__(outcome, folder, partitions, processes=workers, mutant=mutant)
         self.stops = stops
-        self.outcome = Outcome(seed, partitions)
-        # Forked from a process that has imported everything and opened nothing.
-        self.context = get_context("forkserver")
-        self.context.set_forkserver_preload(["tests.crash.workers", "reactdb.consumer", "reactdb.feeds.hub"])
-        self.db = reactdb.connect(self.path, durability="soft", busy_timeout=PATIENCE_S)
         self.orders = self.db.table_create("orders")
         self.db.table_create("done")
         self.db.consumer(NAME, self.orders, since=0, partitions=partitions, lease_s=LEASE_S)
-        self.workers: list[Any] = []
-        for _ in range(workers):
-            self.start()
         self.written: list[tuple[int, int]] = []
 
-    def start(self) -> None:
-        arguments = (str(self.path), str(self.folder), self.outcome.partitions, self.mutant)
-        process = self.context.Process(target=work, args=arguments, daemon=True)
-        process.start()
-        self.workers.append(process)
+    @classmethod
+    def options_of(cls, seed: int) -> dict[str, Any]:
+        return {"partitions": (1, 4, 12)[seed % 3]}
 
-    def run(self, kills: int) -> Outcome:
-        begun = time.monotonic()
-        try:
-            while self.outcome.kills < kills and not self.errors():
-                self.write()
-                if self.random.random() < self.stops:
-                    self.stop_one()
-                else:
-                    time.sleep(self.random.random() * self.random.choice([0.002, 0.01, 0.03]))
-                    self.kill_one()
-                if self.random.random() < 0.1:
-                    self.db.compact(keep=self.random.choice([0, 50]))
-            self.wait_for_the_rest()
-        finally:
-            for process in self.workers:
-                process.kill()
-                process.join()
-        self.check()
-        self.db.close()
-        self.outcome.seconds = time.monotonic() - begun
-        return self.outcome
+    def step(self) -> None:
+        self.write()
+        if self.random.random() < self.stops:
+            self.stop_one()
+        else:
+            time.sleep(self.random.random() * self.random.choice([0.002, 0.01, 0.03]))
+            self.kill_one()
+        if self.random.random() < 0.1:
+            self.db.compact(keep=self.random.choice([0, 50]))
 
     def write(self) -> None:
         """Some orders: new ones, changes, deletions; several in one commit, or one after the other."""
@@ -218,19 +179,11 @@ class Scenario:
     def holders(self) -> list[Any]:
         """The processes that have a lease, as the file says."""
         pids = {one["holder"].split("/")[-2] for one in self.db.consumers() if one["holder"]}
-        return [process for process in self.workers if str(process.pid) in pids]
+        return [process for process in self.processes if str(process.pid) in pids]
 
     def victim(self) -> Any:
         holders = self.holders() if self.random.random() < 0.6 else []
-        return self.random.choice(holders or self.workers)
-
-    def kill_one(self) -> None:
-        process = self.victim()
-        process.kill()
-        process.join()
-        self.workers.remove(process)
-        self.outcome.kills += 1
-        self.start()
+        return self.random.choice(holders or self.processes)
 
     def stop_one(self) -> None:
         """Until another worker has what it had."""
@@ -251,10 +204,7 @@ class Scenario:
             os.kill(process.pid, signal.SIGCONT)
         self.outcome.stops += 1
 
-    def errors(self) -> list[Path]:
-        return sorted(self.folder.glob("error-*"))
-
-    def wait_for_the_rest(self) -> None:
+    def settle(self) -> None:
         """Until everything is handled, or nothing more will be."""
         end = time.monotonic() + PATIENCE_S
         last = self.written[-1][0] if self.written else 0
@@ -274,7 +224,6 @@ class Scenario:
 
     def check(self) -> None:
         losses = self.outcome.losses
-        losses += [f"a worker failed: {path.read_text().splitlines()[-1]}" for path in self.errors()]
         self.outcome.fenced = len(list(self.folder.glob("fenced-*")))
         self.outcome.changes = len(self.written)
         handled = sorted(
@@ -295,49 +244,3 @@ class Scenario:
             newest[key] = max(seq, newest.get(key, 0))
         if SET_ASIDE in self.db.table_list():
             losses.append(f"set aside: {self.db.table(SET_ASIDE).run()[:2]}")
-
-
-def run_scenario(seed: int, kills: int, *, partitions: int, **options: Any) -> Outcome:
-    """One file. The folder is kept where something was lost."""
-    folder = Path(tempfile.mkdtemp(prefix="reactdb-workers-"))
-    outcome = Scenario(seed, folder, partitions=partitions, **options).run(kills)
-    if outcome.losses and not options.get("mutant"):
-        outcome.losses.append(f"the file is kept in {folder}")
-    else:
-        shutil.rmtree(folder)
-    return outcome
-
-
-def noticed(mutant: str, seed: int, scenarios: int = 12) -> Outcome:
-    """Kill and stop workers that are broken until it is noticed."""
-    for number in range(scenarios):
-        outcome = run_scenario(seed + number, 20, partitions=1, workers=3, mutant=mutant, stops=0.4)
-        if outcome.losses:
-            break
-    return outcome
-
-
-def prove(*, seed: int) -> int:
-    """Every mutant must be noticed: a line each. 1 where one is not, else 0."""
-    missed = 0
-    for mutant in MUTANTS:
-        outcome = noticed(mutant, seed)
-        missed += not outcome.losses
-        print(f"{mutant}: {outcome.losses[0] if outcome.losses else 'NOT NOTICED'}", flush=True)
-    return 1 if missed else 0
-
-
-def run(kills: int, *, seed: int) -> int:
-    """The long run: a line a scenario, by turns with one partition and with several. 1 where anything was lost, else 0."""
-    done, losses, fenced = 0, 0, 0
-    while done < kills:
-        outcome = run_scenario(seed, min(KILLS_OF_A_SCENARIO, kills - done), partitions=(1, 4, 12)[seed % 3])
-        print(outcome, flush=True)
-        for loss in outcome.losses[:10]:
-            print(f"  {loss}", flush=True)
-        done += outcome.kills
-        fenced += outcome.fenced
-        losses += len(outcome.losses)
-        seed += 1
-    print(f"{done:,} kills of workers, {fenced:,} acknowledgements refused: {losses} losses")
-    return 1 if losses else 0

@@ -8,29 +8,26 @@ through the RethinkDB dialect, from the command line and through another engine 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import rethinkdb
 from click.testing import CliRunner
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 import reactdb
 from reactdb import row
 from reactdb.change import REPLACE
 from reactdb.cli import main
 from reactdb.session import Session
-from reactdb.store.tools import doctor
 from reactdb.testing import rethinkdb_connection
 from reactdb.values import codec, collation
 from reactdb.writing import Write
 from tests.support.hooks import JOURNAL, JOURNALLED, Conflict, make_journal, revision, set_hook
+from tests.support.law_machine import Abandoned, LawMachine
 from tests.support.processes import another_process
 from tests.support.scaling import examples
 
@@ -40,10 +37,6 @@ NUMBERS = st.integers(0, 3)
 WAYS = st.sampled_from(
     ["insert", "replace", "update", "add", "delete", "function", "large", "upsert", "wrong key"]
 )
-
-
-class Abandoned(Exception):
-    """Raised inside a transaction to take it back."""
 
 
 def write(table: Any, way: str, key: int, number: int) -> None:
@@ -79,14 +72,9 @@ def ask(session: Session, key: int, document: Any, asked: dict[str, bytes] | Non
     session.write("games", work)
 
 
-class HookLaws(RuleBasedStateMachine):
-    on_file: ClassVar[bool] = False
-
+class HookLaws(LawMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="reactdb-hooks-"))
-        self.path: Any = self.folder / "laws.db" if self.on_file else ":memory:"
-        self.db = reactdb.connect(self.path, durability="soft")
         self.games = self.db.table_create("games")
         self.checked = self.db.seq
         self.given = 0
@@ -99,15 +87,6 @@ class HookLaws(RuleBasedStateMachine):
         self.checked = self.db.seq
         make_journal(self.db)
         set_hook(self.db, "games", JOURNALLED)
-
-    def teardown(self) -> None:
-        self.db.close()
-        if self.on_file:
-            problems = [
-                one for _, found in doctor.examine(str(self.path)) for one in found if one.level == "problem"
-            ]
-            assert [] == problems
-        shutil.rmtree(self.folder)
 
     # -- writers
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 import reactdb
 from reactdb import row
@@ -20,7 +18,7 @@ from reactdb.query import Query
 from reactdb.store.log import is_shown
 from reactdb.table import Table
 from tests.support.hooks import REVISIONS
-from tests.support.inspection import problems
+from tests.support.law_machine import Abandoned, LawMachine
 from tests.support.scaling import examples
 
 NAMES = st.sampled_from("abc")
@@ -81,30 +79,15 @@ def documents_of(db: Any) -> dict[str, dict[Any, Any]]:
     return {name: {one["id"]: one for one in db.table(name)} for name in db.table_list()}
 
 
-class Abandoned(Exception):
-    """Raised inside a transaction to take it back."""
-
-
-class CatalogueLaws(RuleBasedStateMachine):
+class CatalogueLaws(LawMachine):
     """Law 2 of documents and catalogue."""
-
-    on_file: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="reactdb-laws-")
-        self.path = f"{self.folder}/laws.db" if self.on_file else ":memory:"
-        self.db = reactdb.connect(self.path, durability="soft")
         self.states = {0: documents_of(self.db)}
         self.token = self.db.token
         self.heard: list[tuple[int, str | None]] = []
         self.db.changes(include_catalogue=True, include_seq=True).subscribe(self.hear)
-
-    def teardown(self) -> None:
-        self.db.close()
-        if self.on_file:
-            assert [] == problems(self.path)
-        shutil.rmtree(self.folder)
 
     def hear(self, event: dict[str, Any]) -> None:
         self.heard.append((event["seq"], event.get("kind")))

@@ -6,16 +6,14 @@ statements and in transactions. Some subscribers are called, some ask when they 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
@@ -30,6 +28,7 @@ from tests.support.feed_kinds import (
     one_write,
     prepare,
 )
+from tests.support.law_machine import LawMachine
 from tests.support.replica import Event, Grammar, Replica
 from tests.support.scaling import examples
 
@@ -138,26 +137,20 @@ class Watch:
         self.replica.assert_equals(self.kind.answer(db), self)
 
 
-class FeedLaws(RuleBasedStateMachine):
+class FeedLaws(LawMachine):
     """See the head of this file."""
-
-    on_file: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
         self.room = ExitStack()
         self.room.enter_context(little_room())
-        self.folder = tempfile.mkdtemp(prefix="reactdb-laws-")
-        self.path = f"{self.folder}/laws.db" if self.on_file else ":memory:"
-        self.db = reactdb.connect(self.path, durability="soft")
         self.clock = VirtualTimeScheduler(0.0)
         self.watched: list[Watch] = []
         prepare(self.db)
 
     def teardown(self) -> None:
-        self.db.close()
         self.room.close()
-        shutil.rmtree(self.folder)
+        super().teardown()
 
     @initialize(
         rows=st.lists(st.tuples(KEYS, BODIES), min_size=4, max_size=9),

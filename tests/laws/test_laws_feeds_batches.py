@@ -17,24 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import reactdb
 from reactdb import asc, desc, row
-from tests.support.feed_kinds import (
-    BODIES,
-    KEYS,
-    Kind,
-    alike,
-    do,
-    kinds,
-    little_room,
-    one_statement,
-    one_write,
-    prepare,
-)
+from tests.support.feed_kinds import ROWS, Kind, act, alike, do, kinds, little_room, prepare, some_writes
 from tests.support.feeds import heard
 from tests.support.replica import Event, Replica, exactly
 from tests.support.scaling import examples
 
-ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
-WRITES = st.lists(st.one_of(one_write(), one_write(), one_write(), one_statement()), min_size=1, max_size=5)
+WRITES = some_writes(5)
 
 
 def by_commit(events: list[Event]) -> list[list[Event]]:
@@ -140,9 +128,7 @@ class Commits(RuleBasedStateMachine):
 
     @rule(writes=WRITES)
     def commit(self, writes: list[Any]) -> None:
-        with self.db.transaction():
-            for write in writes:
-                do(self.db, write)
+        act(self.db, writes)
         self.events += heard(self.whole)
 
     @precondition(lambda self: len(self.followers) < 4)
@@ -209,9 +195,7 @@ def test_initial_values_are_lists_too_and_then_come_whole_commits(
             for batch in begin:
                 assert len(batch) == 1 or not any("state" in event for event in batch)
             for writes in script:
-                with db.transaction():
-                    for write in writes:
-                        do(db, write)
+                act(db, writes)
                 told = heard(other)
                 assert len(told) <= 1
                 assert alike(kind, heard(one)) == alike(kind, [event for batch in told for event in batch])
@@ -279,9 +263,7 @@ def test_members_of_a_union_of_feeds_tell_a_commit_in_one_list(
             reader = feeds[0].union(feeds[1]).reader()
             told = []
             for writes, count in zip(script, reads, strict=False):
-                with db.transaction():
-                    for write in writes:
-                        do(db, write)
+                act(db, writes)
                 told += reader.poll(count) if count else []
             told += reader.poll()
             expected = by_commit(heard(whole))
@@ -331,9 +313,7 @@ def test_a_live_list_is_the_query_after_each_commit_and_so_are_its_edits(
             board.subscribe(after, before)
             for writes in script:
                 count = len(commits)
-                with db.transaction():
-                    for write in writes:
-                        do(db, write)
+                act(db, writes)
                 assert exactly(mirror) == exactly(list(board)) == exactly(list(plain))
                 assert exactly(mirror) == exactly(selection.run())
                 assert len(commits) <= count + 1

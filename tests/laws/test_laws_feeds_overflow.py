@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from tests.support.feed_kinds import (
-    BODIES,
-    KEYS,
+    ROWS,
     Kind,
+    act,
     alike,
     do,
     kinds,
@@ -43,7 +43,6 @@ STEPS = st.lists(
     min_size=8,
     max_size=25,
 )
-ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
 SIZES = st.integers(1, 6)
 FLAGS = ("include_initial", "include_states", "include_types", "include_seq", "include_offsets")
 
@@ -56,12 +55,6 @@ def options(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
     if kind.fails_on_seed:
         flags.pop("include_initial", None)
     return flags
-
-
-def act(db: reactdb.Database, writes: list[Any]) -> None:
-    with db.transaction():
-        for write in writes:
-            do(db, write)
 
 
 def changes_only(events: list[Event]) -> list[Event]:

@@ -15,24 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
-from tests.support.feed_kinds import (
-    BODIES,
-    KEYS,
-    Kind,
-    alike,
-    do,
-    kinds,
-    little_room,
-    one_statement,
-    one_write,
-    prepare,
-)
+from tests.support.feed_kinds import ROWS, Kind, act, alike, do, kinds, little_room, prepare, some_writes
 from tests.support.feeds import heard
 from tests.support.replica import Event, Replica
 from tests.support.scaling import examples
 
-ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
-COMMITS = st.lists(st.one_of(one_write(), one_write(), one_write(), one_statement()), min_size=1, max_size=3)
+COMMITS = some_writes(3)
 SCRIPTS = st.lists(COMMITS, min_size=4, max_size=9)
 MORE = st.lists(COMMITS, min_size=1, max_size=3)
 
@@ -45,14 +33,6 @@ def options(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
 
 def past(events: list[Event], seq: int) -> list[Event]:
     return [event for event in events if event["seq"] > seq]
-
-
-def act(db: reactdb.Database, writes: list[Any]) -> str:
-    """One commit. Returns the token of the moment after it."""
-    with db.transaction():
-        for write in writes:
-            do(db, write)
-    return db.token
 
 
 def check_every_seq(

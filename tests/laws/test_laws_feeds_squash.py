@@ -18,23 +18,12 @@ from reactivex.testing import TestScheduler
 
 import reactdb
 from reactdb import row
-from tests.support.feed_kinds import (
-    BODIES,
-    KEYS,
-    Kind,
-    do,
-    kinds,
-    little_room,
-    one_statement,
-    one_write,
-    prepare,
-)
+from tests.support.feed_kinds import ROWS, Kind, act, do, kinds, little_room, prepare, some_writes
 from tests.support.feeds import heard
 from tests.support.replica import Event, Replica, exactly, says_nothing
 from tests.support.scaling import examples
 
-ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
-COMMITS = st.lists(st.one_of(one_write(), one_write(), one_write(), one_statement()), min_size=1, max_size=4)
+COMMITS = some_writes(4)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("write"), COMMITS), st.tuples(st.just("write"), COMMITS), st.just(("read", None))
@@ -59,12 +48,6 @@ BY_ID = [
     Kind("group.count", lambda db: db.table("games").group("v").count(), shape="groups"),
     Kind("db", lambda db: db, shape="tables"),
 ]
-
-
-def act(db: reactdb.Database, writes: list[Any]) -> None:
-    with db.transaction():
-        for write in writes:
-            do(db, write)
 
 
 def name_of(kind: Kind, event: Event) -> Hashable:
@@ -169,9 +152,7 @@ def test_a_squashing_feed_overflows_when_there_are_too_many_documents(
             is_over = False
             for verb, writes in [*steps, ("read", None)]:
                 if verb == "write" and not is_over:
-                    with db.transaction():
-                        for write in writes:
-                            do(db, write)
+                    act(db, writes)
                     for event in heard(steps_of_it):
                         before = dict(model.pending)
                         model.add([event])

@@ -6,18 +6,17 @@ log, the past; on memory and on a file that is closed and opened again in betwee
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 import reactdb
 from reactdb import desc, row
 from reactdb.values import codec, collation
+from tests.support.law_machine import Abandoned, LawMachine
 from tests.support.scaling import examples
 
 KEYS = st.one_of(st.integers(0, 6), st.sampled_from(["a", "b", "c"]))
@@ -37,29 +36,16 @@ BODIES = st.fixed_dictionaries(
 State = dict[bytes, bytes]
 
 
-class Abandoned(Exception):
-    """Raised inside a transaction to take it back."""
-
-
-class StoreLaws(RuleBasedStateMachine):
+class StoreLaws(LawMachine):
     """Law 2, 3 and 6: log, documents, indexes and the past never disagree."""
-
-    on_file: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="reactdb-laws-")
-        self.path = f"{self.folder}/laws.db" if self.on_file else ":memory:"
-        self.db = reactdb.connect(self.path, durability="soft")
         self.games = self.db.table_create("games")
         self.model: State = {}
         # Before the table was made, and then.
         self.past: dict[int, State] = {0: {}, self.db.seq: {}}
         self.oldest = 0
-
-    def teardown(self) -> None:
-        self.db.close()
-        shutil.rmtree(self.folder)
 
     def remember(self) -> None:
         self.past[self.db.seq] = dict(self.model)

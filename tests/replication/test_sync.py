@@ -32,6 +32,9 @@ http = pytest.importorskip("reactdb.servers.http")
 pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
+# Nothing that is waited for takes longer, even on a busy machine.
+PATIENCE_S = 60.0
+
 
 @contextmanager
 def served(db: Database, **options: Any) -> Iterator[str]:
@@ -111,9 +114,9 @@ class Told:
             self.all.append(progress)
             self._changed.notify_all()
 
-    def wait_for(self, holds: Callable[[SyncProgress], bool], timeout: float = 20.0) -> None:
+    def wait_for(self, holds: Callable[[SyncProgress], bool]) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: any(map(holds, self.all)), timeout), self.all[-5:]
+            assert self._changed.wait_for(lambda: any(map(holds, self.all)), PATIENCE_S), self.all[-5:]
 
 
 def is_waiting(direction: str) -> Callable[[SyncProgress], bool]:
@@ -338,7 +341,9 @@ class TestLive:
 
     @pytest.mark.slow
     def test_it_goes_on_when_the_server_was_killed_and_is_back(self, here, tmp_path, monkeypatch):
+        # However long the other process takes to start, the next attempt is soon after.
         monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.05)
+        monkeypatch.setattr("reactdb.replication.replicator.LONGEST_DELAY_S", 0.05)
         created(here)
         told = Told()
         path = tmp_path / "there.db"
@@ -375,7 +380,22 @@ class TestLive:
                 reactdb.SyncFailed, match=r"no synchronisation with http://127.*Database does not exist"
             ),
         ):
-            live.wait(20)
+            live.wait(PATIENCE_S)
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
+    """Let these calls for documents fail, counted from 1. Returns: what grows with each call."""
+    whole = remote.RemotePeer._documents
+    calls: list[int] = []
+
+    def documents(*args: Any) -> Any:
+        calls.append(1)
+        if is_broken(len(calls)):
+            raise httpx.ReadError("broken")
+        return whole(*args)
+
+    monkeypatch.setattr(remote.RemotePeer, "_documents", documents)
+    return calls
 
 
 class TestFailures:
@@ -469,34 +489,25 @@ class TestFailures:
     def test_a_batch_that_fails_is_copied_again_and_nothing_twice(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
         monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
-        whole = remote.RemotePeer._documents
-        calls: list[int] = []
-
-        def failing(*args: Any) -> Any:
-            calls.append(1)
-            if len(calls) in (2, 3):
-                raise httpx.ReadError("broken")
-            return whole(*args)
-
-        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        calls = broken(monkeypatch, lambda call: call in (2, 3))
 
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert (250, 250, 5) == (done.pull.docs_read, done.pull.docs_written, len(calls))
         assert state(here) == state(there)
 
+    def test_only_failures_in_a_row_count(self, here, there, url, monkeypatch):
+        created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        calls = broken(monkeypatch, lambda call: call % 2 == 1)
+
+        done = reactdb.sync(here, "notes", url, push=False, batch_size=100, retries=1)
+
+        assert (250, 6) == (done.pull.docs_written, len(calls))
+
     def test_one_that_was_broken_off_goes_on_from_its_checkpoint(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
-        whole = remote.RemotePeer._documents
-        calls: list[int] = []
-
-        def failing(*args: Any) -> Any:
-            calls.append(1)
-            if len(calls) == 3:
-                raise httpx.ReadError("broken")
-            return whole(*args)
-
-        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+        broken(monkeypatch, lambda call: call == 3)
         with pytest.raises(reactdb.SyncFailed):
             reactdb.sync(here, "notes", url, push=False, retries=0, batch_size=100)
 

@@ -65,6 +65,9 @@ PLAIN_BODIES = st.fixed_dictionaries(
     {"a": st.integers(0, 3)}, optional={"b": NUMBERS, "v": st.integers(0, 2)}
 )
 
+# What a table begins with.
+ROWS = st.lists(st.tuples(KEYS, BODIES), min_size=2, max_size=9)
+
 Write = tuple[Any, ...]
 
 
@@ -90,6 +93,21 @@ def one_statement() -> st.SearchStrategy[Write]:
         st.tuples(st.just("insert"), st.lists(st.tuples(KEYS, BODIES), max_size=6)),
         st.tuples(st.just("count up")),
     )
+
+
+def some_writes(max_size: int) -> st.SearchStrategy[list[Write]]:
+    """Some of both, from one on."""
+    return st.lists(
+        st.one_of(one_write(), one_write(), one_write(), one_statement()), min_size=1, max_size=max_size
+    )
+
+
+def act(db: reactdb.Database, writes: list[Write]) -> str:
+    """One commit. Returns the token of the moment after it."""
+    with db.transaction():
+        for write in writes:
+            do(db, write)
+    return db.token
 
 
 def do(db: reactdb.Database, write: Write) -> None:

@@ -76,7 +76,7 @@ class Page:
     def until(self, condition: str) -> Any:
         """The value of an expression, once it is one that counts as true."""
         found = self.run(
-            "new Promise((done, failed) => { const end = Date.now() + 20000; const look = async () => {"
+            "new Promise((done, failed) => { const end = Date.now() + 60000; const look = async () => {"
             f" const value = await ({condition}); if (value) done(value);"
             " else if (Date.now() > end) failed(new Error('never')); else setTimeout(look, 20); }; look(); })"
         )
@@ -118,7 +118,7 @@ def chromium(profile: Path) -> Iterator[Page]:
     )
     os.close(browser_reads)
     os.close(browser_writes)
-    watchdog = threading.Timer(120, process.kill)
+    watchdog = threading.Timer(300, process.kill)
     watchdog.start()
     page = None
     try:

@@ -24,7 +24,7 @@ const url = process.argv[1], print = value => process.stdout.write(JSON.stringif
 const memory = name => new PouchDB(name, {adapter: "memory"});
 const heard = (emitter, event) => new Promise((done, failed) => { emitter.once(event, done); emitter.once("error", failed); });
 const until = async (found, what) => {
-  for (let i = 0; i < 600; i++) {
+  for (let i = 0; i < 2400; i++) {
     const value = await found();
     if (value) return value;
     await new Promise(r => setTimeout(r, 25));
@@ -48,7 +48,7 @@ needs_pouchdb = [
 ]
 
 
-def run_pouchdb(program: str, url: str, timeout_s: float = 60) -> list[Any]:
+def run_pouchdb(program: str, url: str, timeout_s: float = 2 * PATIENCE_S) -> list[Any]:
     """What a program prints, one value a line. `url`, `memory(name)`, `print(value)` and `PouchDB` are there."""
     done = subprocess.run(
         ["node", "-e", PRELUDE + program + END, url],
@@ -94,7 +94,7 @@ def next_of(process: subprocess.Popen[str]) -> Any:
     finally:
         watch.cancel()
     if not line:
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE_S)
         assert process.stderr is not None
         raise AssertionError(process.stderr.read())
     return json.loads(line)

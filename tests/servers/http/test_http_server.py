@@ -31,6 +31,8 @@ from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 from tests.support.processes import ROOT
 
+# Nothing that is waited for takes longer, even on a busy machine.
+PATIENCE_S = 60.0
 ORIGIN = {"Origin": "http://example.org"}
 
 
@@ -42,7 +44,7 @@ def db() -> Iterator[Any]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=20, **options)
+    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
 
 
 @pytest.fixture
@@ -57,8 +59,8 @@ def client(server: HTTPServer) -> Iterator[httpx.Client]:
         yield made
 
 
-def until(condition: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
+def until(condition: Any) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, "it never became so"
         time.sleep(0.005)
@@ -225,7 +227,7 @@ class TestLimits:
     def test_a_body_that_does_not_come(self, db: Any) -> None:
         with (
             serve_in_thread(db, limits=HTTPLimits(body_s=0.05)) as server,
-            closing(socket.create_connection(("127.0.0.1", server.port), timeout=20)) as line,
+            closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)) as line,
         ):
             line.sendall(b"PUT /todo/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
             answer = line.recv(4096)
@@ -319,7 +321,7 @@ class TestFeeds:
 
         def listen(port: int) -> None:
             url = f"http://127.0.0.1:{port}/todo/_changes?feed=continuous&heartbeat=60000"
-            with httpx.Client(timeout=20) as client, client.stream("GET", url) as feed:
+            with httpx.Client(timeout=PATIENCE_S) as client, client.stream("GET", url) as feed:
                 for line in feed.iter_lines():
                     begun.set()
                     rest.append(line)
@@ -327,8 +329,8 @@ class TestFeeds:
         with serve_in_thread(db) as server:
             listener = threading.Thread(target=listen, args=(server.port,))
             listener.start()
-            assert begun.wait(20)
-        listener.join(20)
+            assert begun.wait(PATIENCE_S)
+        listener.join(PATIENCE_S)
 
         assert "last_seq" in json.loads("".join(rest))
 
@@ -343,9 +345,9 @@ class TestFeeds:
     def test_a_thousand_clients_that_stop_reading_cost_little_and_lose_nothing(self, db: Any) -> None:
         import resource
 
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (8192, max(8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        )
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < 8192 <= hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (8192, hard))
         count, table = 1_000, db.table("todo")
         request = b"GET /todo/_changes?feed=continuous&since=now&heartbeat=60000&include_docs=true HTTP/1.1\r\nHost: x\r\n\r\n"
         with serve_in_thread(db, connections=2 * count) as server:
@@ -357,26 +359,27 @@ class TestFeeds:
                 line.connect(("127.0.0.1", server.port))
                 line.sendall(request)
                 lines.append(line)
-            until(lambda: server.application.feed_count == count, 60)
+            until(lambda: server.application.feed_count == count)
             before = memory()
             for number in range(60):
                 table.insert({"_id": f"{number:04}", "text": "x" * 40_000})
-            grown = memory() - before
             last = lines[-1]
-            last.settimeout(20)
+            last.settimeout(PATIENCE_S)
             heard = b""
             while b'"id":"0059"' not in heard:
                 piece = last.recv(65536)
                 assert piece
                 heard += piece
+            # Not before: until then the server may not have begun with any of them.
+            grown = memory() - before
             for line in lines:
                 line.close()
-            until(lambda: server.application.feed_count == 0, 60)
+            until(lambda: server.application.feed_count == 0)
 
         ids = re.findall(rb'"id":"(\d{4})"', heard)
         assert [b"%04d" % number for number in range(60)] == ids
-        # 2 GB waits for them; the network's buffers are the system's.
-        assert grown < 400 * 2**20
+        # 2,400 MB wait for them; each has been given about eight documents. The network's buffers are the system's.
+        assert grown < 1_000 * 2**20
 
 
 def memory() -> int:
@@ -543,7 +546,7 @@ class TestAttachments:
                 after = peak(process.pid)
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=20)
+            process.communicate(timeout=PATIENCE_S)
 
         assert size == got
         assert (after - before) / 2**20 < 30
@@ -654,15 +657,15 @@ class TestCommand:
             assert server.stdout is not None
             ports = [int(re.search(r":(\d+)/?$", server.stdout.readline().strip())[1]) for _ in range(2)]  # type: ignore[index]
             url = f"http://127.0.0.1:{ports[1]}/todo"
-            httpx.put(url).raise_for_status()
-            httpx.put(f"{url}/a", json={"n": 1}).raise_for_status()
+            httpx.put(url, timeout=PATIENCE_S).raise_for_status()
+            httpx.put(f"{url}/a", json={"n": 1}, timeout=PATIENCE_S).raise_for_status()
             with rethinkdb.connect("127.0.0.1", ports[0]) as connection:
                 assert [{"_id": "a", "n": 1}] == list(rethinkdb.table("todo").run(connection))
                 rethinkdb.table("todo").get("a").update({"n": 2}).run(connection)
-            document = httpx.get(f"{url}/a").json()
+            document = httpx.get(f"{url}/a", timeout=PATIENCE_S).json()
         finally:
             server.send_signal(signal.SIGTERM)
-            output, errors = server.communicate(timeout=20)
+            output, errors = server.communicate(timeout=PATIENCE_S)
 
         assert (0, "", "stopped\n") == (server.returncode, errors, output)
         assert (2, "2-") == (document["n"], document["_rev"][:2])
@@ -682,14 +685,15 @@ class TestCommand:
         try:
             assert server.stdout is not None
             url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
-            statuses = [
-                httpx.get(f"{url}_all_dbs").status_code,
-                httpx.get(f"{url}_all_dbs", auth=("ann", "secret")).status_code,
-                httpx.put(f"{url}new", auth=("ann", "secret")).status_code,
-            ]
+            with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+                statuses = [
+                    client.get("_all_dbs").status_code,
+                    client.get("_all_dbs", auth=("ann", "secret")).status_code,
+                    client.put("new", auth=("ann", "secret")).status_code,
+                ]
         finally:
             server.send_signal(signal.SIGINT)
-            server.communicate(timeout=20)
+            server.communicate(timeout=PATIENCE_S)
 
         assert [401, 200, 403] == statuses
 
@@ -729,7 +733,7 @@ class TestCommand:
             taken.listen()
             port = taken.getsockname()[1]
             server = command(str(tmp_path / "a.db"), "--couchdb", "--port", str(port))
-            output, errors = server.communicate(timeout=20)
+            output, errors = server.communicate(timeout=PATIENCE_S)
 
         assert (1, "") == (server.returncode, output)
         assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors

@@ -14,7 +14,14 @@ import pytest
 
 import reactdb
 from reactdb.servers.http import serve_in_thread
-from tests.servers.http.pouch import is_telling, needs_pouchdb, next_of, run_pouchdb, running_pouchdb
+from tests.servers.http.pouch import (
+    PATIENCE_S,
+    is_telling,
+    needs_pouchdb,
+    next_of,
+    run_pouchdb,
+    running_pouchdb,
+)
 
 pytestmark = needs_pouchdb
 
@@ -91,9 +98,9 @@ def test_live_changes_go_both_ways(db: Any, url: str) -> None:
         assert "ready" == next_of(process)
         todo.insert({"_id": "from python", "n": 1})
         document = next_of(process)
-        heard = [next(changes)["new_val"] for _ in range(2)]
+        heard = [changes.next(PATIENCE_S)["new_val"] for _ in range(2)]
         todo.insert({"_id": "last"})
-        assert 0 == process.wait(timeout=20)
+        assert 0 == process.wait(timeout=PATIENCE_S)
 
     assert {"_id": "from python", "n": 1} == {name: document[name] for name in ("_id", "n")}
     assert [{"_id": "from python", "n": 1}, {"_id": "from pouchdb", "n": 2}] == heard
@@ -184,7 +191,7 @@ def test_changes_while_they_happen(db: Any, url: str) -> None:
         todo.insert({"_id": "last"})
         while (heard := next_of(process))["id"] != "last":
             assert heard["id"].startswith("early")
-        assert 0 == process.wait(timeout=20)
+        assert 0 == process.wait(timeout=PATIENCE_S)
 
     assert "last" == heard["doc"]["_id"]
 
@@ -224,10 +231,10 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(path: Path) -> None
                 db.table("todo").insert({"_id": "from python"})
             server, _ = serve(path, port)
             assert 601 == next_of(process)
-            assert 0 == process.wait(timeout=20)
+            assert 0 == process.wait(timeout=PATIENCE_S)
     finally:
         server.send_signal(signal.SIGINT)
-        server.communicate(timeout=20)
+        server.communicate(timeout=PATIENCE_S)
 
     assert 100 < kept
     with reactdb.connect(path) as db:

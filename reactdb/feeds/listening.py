@@ -1,0 +1,54 @@
+"""Listening: what a program holds of a subscription, a cursor or a reader. It ends when it is closed or forgotten.
+
+Rule of this file: nothing here takes an event.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from reactdb.errors import UsageError
+from reactdb.feeds.consumers import BaseConsumer, Flow
+
+Consumer = TypeVar("Consumer", bound=BaseConsumer)
+
+
+class Stays:
+    """What belongs to its process."""
+
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            "a feed belongs to its process and cannot be pickled or copied: pass the database's path and the feed's token, "
+            "and open it where they arrive"
+        )
+
+
+class Listening(Stays, Generic[Consumer]):
+    """A subscription that ends when it is forgotten."""
+
+    def __init__(self, consumer: Consumer, flow: Flow) -> None:
+        self._consumer = consumer
+        self._flow = flow
+
+    def close(self) -> None:
+        """End it. Any thread; a second call does nothing. Who waits for an event of it goes on at once."""
+        self._consumer.close()
+        self._consumer.settle()
+
+    def __del__(self) -> None:
+        consumer = getattr(self, "_consumer", None)
+        if consumer is not None:
+            consumer.close()
+
+
+class ListeningInBlock(Listening[Consumer]):
+    """It ends with its `with` block, too."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
