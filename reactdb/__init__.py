@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reactdb.database import Database, connect, remove
     from reactdb.errors import (
         BlobNotFound,
+        CannotListen,
         CannotOpen,
         CorruptDatabase,
         DatabaseBusy,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         InvalidName,
         InvalidOption,
         LeaseLost,
+        MissingExtra,
         MissingValue,
         MovedAtCommit,
         NotADatabase,
@@ -85,6 +87,7 @@ _HOMES = {
     "reactdb.database": ("Database", "connect", "remove"),
     "reactdb.errors": (
         "BlobNotFound",
+        "CannotListen",
         "CannotOpen",
         "CorruptDatabase",
         "DatabaseBusy",
@@ -106,6 +109,7 @@ _HOMES = {
         "InvalidName",
         "InvalidOption",
         "LeaseLost",
+        "MissingExtra",
         "MissingValue",
         "MovedAtCommit",
         "NotADatabase",
@@ -139,6 +143,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Blob",
     "BlobNotFound",
+    "CannotListen",
     "CannotOpen",
     "Change",
     "Commit",
@@ -170,6 +175,7 @@ __all__ = [
     "InvalidOption",
     "LeaseLost",
     "LiveList",
+    "MissingExtra",
     "MissingValue",
     "MovedAtCommit",
     "NotADatabase",

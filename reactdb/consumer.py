@@ -24,7 +24,7 @@ from reactdb.batches import Batches, Clock, Settings
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.events import Event
-from reactdb.feeds.options import check_timeout
+from reactdb.feeds.options import check_seconds
 from reactdb.feeds.position import resolve_since
 from reactdb.partitions import row_wise
 from reactdb.query import ALL_TABLES, Query
@@ -131,10 +131,9 @@ class DurableConsumer:
             A worker; close it, or use it as a context manager, and another one can go on at once.
         """
         _check_count("max_changes", max_changes, 100_000)
-        if check_timeout(max_wait_s) is None:
-            raise InvalidOption("max_wait_s is a number of seconds, not None")
+        wait_s = float(check_seconds("max_wait_s", max_wait_s))
         self._session.check_open()
-        return Batches(self._settings, max_changes, float(max_wait_s))
+        return Batches(self._settings, max_changes, wait_s)
 
     def status(self) -> list[dict[str, Any]]:
         """How it fares, a dict for each partition: see `Database.consumers`."""

@@ -17,6 +17,7 @@
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
     │   ├── SparkUnavailable      what Spark needs is not installed
+    │   ├── MissingExtra          what serving HTTP needs is not installed (also a ModuleNotFoundError)
     │   └── QueryError            what ReQL calls a logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
@@ -29,6 +30,7 @@
     │   ├── HistoryLost           the changes asked for were removed by retention
     │   └── HistoryDiverged       the position belongs to a future that was lost
     ├── SyncFailed                another database could not be reached, or refused what a synchronisation needs
+    ├── CannotListen              a server's port is in use, or its address is not this machine's (also an OSError)
     ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
@@ -236,6 +238,15 @@ class SparkUnavailable(UsageError):
     """Java, pyspark or pyarrow is missing, or of a version that does not do. The sentence says what to install."""
 
 
+class MissingExtra(UsageError, ModuleNotFoundError):
+    """A package that an optional part of the library stands on is not installed. The sentence says which extra brings it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}: python -m pip install 'reactdb[{extra}]'")
+        self.name = package
+        self.extra = extra
+
+
 class QueryError(UsageError):
     """ReQL's logic error: the query, or one value in it, makes no sense."""
 
@@ -304,7 +315,7 @@ class HistoryDiverged(FeedError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a durable consumer refuses
+# What ends a synchronisation
 
 
 class SyncFailed(ReactDBError):
@@ -313,10 +324,33 @@ class SyncFailed(ReactDBError):
     `url` is the other database's, without a password.
     """
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"no synchronisation with {url}: {reason}")
+    def __init__(self, url: str, reason: str, sentence: str | None = None) -> None:
+        super().__init__(sentence or f"no synchronisation with {url}: {reason}")
         self.url = url
         self.reason = reason
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a server refuses
+
+
+class CannotListen(ReactDBError, OSError):
+    """A server cannot listen where it was told to. The underlying error is `__cause__`, and `errno` its number.
+
+    `option` is what to change, "port" or "host", or None where neither is at fault.
+    """
+
+    def __init__(self, host: str, port: int, reason: str, option: str | None, errno: int | None) -> None:
+        super().__init__(reason if option is None else f"{reason}; choose another with `{option}=`")
+        self.host = host
+        self.port = port
+        self.reason = reason
+        self.option = option
+        self.errno = errno
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What a durable consumer refuses
 
 
 class LeaseLost(ReactDBError):

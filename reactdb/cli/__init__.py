@@ -121,7 +121,7 @@ def print_version(context: click.Context, parameter: click.Parameter, is_asked: 
 def main(context: click.Context) -> None:
     """The embedded database that a Python process can subscribe to.
 
-    FILE is always the path of a database file. Other processes may be writing to it meanwhile.
+    FILE is always the path of a database file; `sync` takes FILE/TABLE. Other processes may be writing to it meanwhile.
     """
     # https://no-color.org: no colours if the variable is set and not empty.
     if os.environ.get("NO_COLOR"):

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from reactdb.cli.files import file_argument, json_option, open_database
+from reactdb.cli.files import Finite, file_argument, json_option, open_database
 from reactdb.cli.terminal import plural, size, write_line
 from reactdb.errors import DiskFull
 from reactdb.store.tools.figures import measure
@@ -18,9 +18,7 @@ from reactdb.store.tools.figures import measure
 @click.option(
     "--keep", type=click.IntRange(min=0), help="Keep the newest so many changes; 0 keeps no history."
 )
-@click.option(
-    "--keep-days", type=click.FloatRange(min=0, max=100_000), help="Keep the changes of so many days."
-)
+@click.option("--keep-days", type=Finite(min=0, max=100_000), help="Keep the changes of so many days.")
 @click.option(
     "--vacuum/--no-vacuum",
     default=False,

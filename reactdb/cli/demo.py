@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 import reactdb
+from reactdb.cli.files import Finite
 from reactdb.cli.terminal import NO_RICH, is_terminal
 from reactdb.demo import flights, render, replay
 from reactdb.store.file.sqlite import file_bytes
@@ -36,7 +37,7 @@ EXIT_STOPPED = 128 + signal.SIGINT
 @click.command()
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0),
+    type=Finite(min=0),
     help="Simulated minutes a second; 0 is as fast as possible."
     f"  [default: {TERMINAL_SPEED:g} on a terminal, else 0]",
 )

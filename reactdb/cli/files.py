@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -28,6 +29,16 @@ PAGE_DOCUMENTS = 500
 file_argument = click.argument("file", metavar="FILE")
 table_argument = click.argument("table", metavar="TABLE")
 SEQ = click.IntRange(min=0)
+
+
+class Finite(click.FloatRange):
+    """A number within bounds. `nan` is beyond none of them, so click's own range lets it pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        number: float = super().convert(value, param, context)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, context)
+        return number
 
 
 def parsed_by(

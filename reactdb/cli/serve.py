@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import signal
-import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import click
 
-from reactdb.cli.files import file_argument
+from reactdb.cli.files import Finite, file_argument
 from reactdb.database import Database, connect
+from reactdb.errors import CannotListen
+from reactdb.servers.listening import listen
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
 from reactdb.servers.tls import tls_context
 from reactdb.servers.workers import Workers
@@ -93,7 +94,7 @@ DEFAULT_USER = "admin"
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 86_400, min_open=True),
+    type=Finite(0, 86_400, min_open=True),
     default=20.0,
     show_default=True,
     metavar="SECONDS",
@@ -101,7 +102,7 @@ DEFAULT_USER = "admin"
 )
 @click.option(
     "--query-timeout",
-    type=click.FloatRange(0, 86_400),
+    type=Finite(0, 86_400),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -168,17 +169,27 @@ def serve(
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
         options = ServeOptions(host, ports, credentials, limits, tls, read_only, cors_origin)
-        try:
-            asyncio.run(_serve(file, options, durability))
-        except OSError as error:
-            tried = " or ".join(map(str, ports.values()))
-            if error.errno == errno.EADDRINUSE:
-                sentence = f"port {tried} on {host} is in use; choose another with --port"
-            elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-                sentence = f"{host} is no address of this machine; choose another with --host"
-            else:
-                raise
-            raise click.ClickException(sentence) from error
+        _check(options)
+        asyncio.run(_serve(file, options, durability))
+
+
+def _check(options: ServeOptions) -> None:
+    """What can be known before the file is made: a command that fails leaves none behind.
+
+    Raises:
+        MissingExtra: What HTTP needs is not installed; ClickException: A port cannot be listened on.
+    """
+    if "http" in options.ports:
+        import_module("reactdb.servers.http")
+    with contextlib.ExitStack() as held:
+        for name, port in options.ports.items():
+            try:
+                # All at the same time, because two protocols may have been given the same port.
+                held.enter_context(listen(options.host, port))
+            except CannotListen as error:
+                option = "port" if len(options.ports) == 1 else f"{name}-port"
+                advice = {"port": f"; choose another with --{option}", "host": "; choose another with --host"}
+                raise click.ClickException(error.reason + advice.get(error.option or "", "")) from error
 
 
 def _ports(
@@ -288,14 +299,8 @@ async def _start_rethinkdb(
 async def _start_http(
     stack: contextlib.AsyncExitStack, database: Database, options: ServeOptions, workers: Workers
 ) -> str:
-    try:
-        from reactdb.servers.http import HTTPLimits, HTTPServer
-    except ImportError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        raise click.ClickException(
-            f"serving HTTP needs {error.name}: python -m pip install 'reactdb[server]'"
-        ) from None
+    from reactdb.servers.http import HTTPLimits, HTTPServer
+
     limits = options.limits
     server = await stack.enter_async_context(
         HTTPServer(

@@ -16,13 +16,25 @@ from reactdb.cli.terminal import one_line, plural
 from reactdb.errors import InvalidDocument
 from reactdb.json import loads
 from reactdb.replication.replicator import SyncProgress
+from reactdb.replication.syncing import RETRIES, check_remote
 from reactdb.replication.syncing import sync as synchronise
 
 WORDS = {"pull": "fetched", "push": "sent"}
 
 
+def check_place(context: click.Context, parameter: click.Parameter, place: str) -> tuple[str, str]:
+    """The file and the table. Asked before click counts the arguments, of which two words for them make one too many."""
+    file, _, table = place.rpartition("/")
+    if not file or not table or os.path.isdir(file):
+        raise click.UsageError(
+            f"FILE/TABLE is one word, a file and one of its tables, such as notes.db/notes, not {place}.",
+            context,
+        )
+    return file, table
+
+
 @click.command()
-@click.argument("place", metavar="FILE/TABLE")
+@click.argument("place", metavar="FILE/TABLE", callback=check_place)
 @click.argument("url", metavar="URL")
 @click.option("--push", is_flag=True, help="Send only.")
 @click.option("--pull", is_flag=True, help="Fetch only.")
@@ -45,7 +57,7 @@ WORDS = {"pull": "fetched", "push": "sent"}
     help="Changes that are copied together.",
 )
 def sync(
-    place: str,
+    place: tuple[str, str],
     url: str,
     push: bool,
     pull: bool,
@@ -57,20 +69,20 @@ def sync(
 ) -> None:
     """Synchronise a table with CouchDB, PouchDB or another reactdb.
 
-    URL is that of the other database, such as http://localhost:5984/notes. Each side gets what it lacks; a file or a table that
-    is not there is made. The next time it goes on from where it ended.
+    URL is that of the other database, such as http://localhost:5984/notes. Each side gets what it lacks; where something is
+    fetched, a file or a table that is not there is made. The next time it goes on from where it ended.
     """
-    file, _, table = place.rpartition("/")
-    if not file or not table:
-        raise click.UsageError(
-            f"FILE/TABLE is a file and one of its tables, such as notes.db/notes, not {place}."
-        )
+    file, table = place
     if password_env is not None and password_env not in os.environ:
         raise click.UsageError(f"There is no environment variable {password_env}.")
     auth = None if user is None else (user, os.environ.get(password_env or "", ""))
-    lines = SyncLines()
+    lines = SyncLines(None if live else RETRIES)
+    selection = _filter(chosen)
+    if not os.path.exists(file):
+        # Before it is made: a command that fails leaves none behind.
+        check_remote(url, auth)
     with (
-        open_database(file, write=True, create=True) as database,
+        open_database(file, write=True, create=pull or not push) as database,
         synchronise(
             database,
             table,
@@ -81,7 +93,7 @@ def sync(
             batch_size=batch_size,
             auth=auth,
             on_progress=lines.tell,
-            **_filter(chosen),
+            **selection,
         ) as running,
     ):
         if live:
@@ -105,31 +117,36 @@ def _filter(text: str | None) -> dict[str, Any]:
 
 
 class SyncLines:
-    """A line whenever a direction has caught up, is broken off, or is refused something.
+    """A line whenever a direction has caught up, is refused something, or tries again.
+
+    Args:
+        retries: How often in a row it tries again; None: for ever.
 
     Thread safety: both directions tell at the same time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, retries: int | None) -> None:
+        self._retries = retries
         self._told: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def tell(self, progress: SyncProgress) -> None:
         if progress.state not in ("waiting", "complete", "retrying"):
             return
-        line = line_of(progress)
+        line = line_of(progress, self._retries)
         with self._lock:
             if self._told.get(progress.direction) != line:
                 self._told[progress.direction] = line
                 click.echo(line)
 
 
-def line_of(progress: SyncProgress) -> str:
+def line_of(progress: SyncProgress, retries: int | None) -> str:
     """How far one direction got, as a line."""
     words = f"{progress.direction}: {plural(progress.docs_written, 'revision')} {WORDS[progress.direction]}"
     if progress.doc_write_failures:
         reason = progress.errors[-1]
         words += f", {progress.doc_write_failures} refused ({reason.get('id')}: {one_line(str(reason.get('reason')))})"
     if progress.state == "retrying":
-        words += f"; trying again after: {one_line(str(progress.error))}"
+        most = "" if retries is None else f" of {retries}"
+        words += f"; trying again in {progress.retry_s:g} s ({progress.attempts}{most}) after: {one_line(str(progress.error))}"
     return words

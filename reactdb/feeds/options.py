@@ -255,11 +255,14 @@ def check_queue_size(value: Any) -> int:
 
 def check_timeout(value: Any) -> float | None:
     """Raises: InvalidOption."""
-    if value is None:
-        return None
+    return None if value is None else check_seconds("timeout", value, ", or None")
+
+
+def check_seconds(name: str, value: Any, also: str = "") -> float:
+    """Raises: InvalidOption, which calls the option `name` and says what it may be `also`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_TIMEOUT_S:
         raise InvalidOption(
-            f"timeout is a number of seconds from 0 to {MAX_TIMEOUT_S:,}, or None, not {shown(value)}"
+            f"{name} is a number of seconds from 0 to {MAX_TIMEOUT_S:,}{also}, not {shown(value)}"
         )
     return value
 

@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 from uuid import uuid4
 
 from reactdb.dialects.couchdb.errors import CouchError
@@ -51,17 +51,14 @@ class RemotePeer:
     def __init__(
         self, url: str, *, auth: tuple[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
+        parts = _parts_of(url)
+        host = parts.netloc.rpartition("@")[2]
+        self.name = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
         try:
             import httpx
         except ImportError:
-            raise SyncFailed(url, 'it needs httpx: pip install "reactdb[sync]"') from None
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not parts.path.strip("/"):
-            raise InvalidOption(
-                f"a database's URL is like http://localhost:5984/notes, not {shown_value(url)}"
-            )
-        host = parts.netloc.rpartition("@")[2]
-        self.name = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+            sentence = "synchronising needs httpx: python -m pip install 'reactdb[sync]'"
+            raise SyncFailed(self.name, "httpx is not installed", sentence) from None
         if auth is None and parts.username is not None:
             # httpx takes them from the URL, too, but then they are in the sentences of its errors.
             auth = (unquote(parts.username), unquote(parts.password or ""))
@@ -276,6 +273,24 @@ class RemotePeer:
 
     def put_local(self, document: dict[str, Any]) -> None:
         self._ask("PUT", document["_id"], body=document)
+
+
+def _parts_of(url: str) -> SplitResult:
+    """The parts of a database's URL.
+
+    Raises:
+        InvalidOption: It is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_one = bool(parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"))
+        # Reading the port says whether it is a number that there is.
+        is_one = is_one and parts.port != 0
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise InvalidOption(f"a database's URL is like http://localhost:5984/notes, not {shown_value(url)}")
+    return parts
 
 
 def _id_in_url(id: str) -> str:

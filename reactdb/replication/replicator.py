@@ -3,15 +3,19 @@
     changes of the source -> which of their revisions the target is missing -> those, with ancestors -> the target -> checkpoint
 
 What fails for the moment (no connection, a server that is busy or starting) is tried again from the last checkpoint, after 1 s,
-2 s, 4 s and so on up to a minute. A document that the target refuses is counted and passed over.
+2 s, 4 s and so on up to a minute. What does not cure itself (see `hopeless`) ends it, unless the other side has been
+reached before: then a name that is not found is a network that is away. A document that the target refuses is counted and
+passed over.
 
 Rule of this file: it knows no side, and waits only on its bell.
 """
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -20,7 +24,7 @@ from reactdb.errors import DatabaseBusy, SyncFailed
 from reactdb.replication.checkpoints import START, ReplicationLog
 from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset
 
-__all__ = ["Replicator", "SyncProgress"]
+__all__ = ["Replicator", "SyncProgress", "advice_on", "hopeless", "said_of"]
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
@@ -29,6 +33,12 @@ REMEMBERED_ERRORS: Final = 20
 
 # Statuses of a server that may answer the same request later.
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+# A name that is looked up in vain for the moment, as without a network, is EAI_AGAIN.
+_NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_NO_TLS: Final = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"}
+)
 
 State = Literal["starting", "active", "waiting", "retrying", "complete", "stopped", "failed"]
 
@@ -45,6 +55,7 @@ class SyncProgress:
         last_seq: Position in the source's changes.
         pending: How many changes are to come, where the source says so.
         error: What it failed over last, where it is retrying or has failed.
+        attempts: How many attempts in a row have failed; `retry_s`: seconds until the next, where it is retrying.
     """
 
     direction: Literal["push", "pull"]
@@ -56,6 +67,8 @@ class SyncProgress:
     pending: int | None = None
     error: str | None = None
     errors: tuple[dict[str, Any], ...] = field(default=())
+    attempts: int = 0
+    retry_s: float | None = None
 
 
 class Replicator:
@@ -90,6 +103,8 @@ class Replicator:
         self._checkpoints = ReplicationLog(source, target, selection)
         self._since: Any = None
         self._attempts = 0
+        self._failing_since = 0.0
+        self._was_reached = False
         self._creates_source = creates_source
 
     def run(self, *, live: bool, create: bool) -> None:
@@ -103,6 +118,7 @@ class Replicator:
                 try:
                     self._target.prepare(create=create)
                     self._source.prepare(create=create and self._creates_source)
+                    self._was_reached = True
                     self._go_on(live=live)
                     break
                 except Exception as error:
@@ -137,6 +153,8 @@ class Replicator:
                 last_seq=page.last_seq,
                 pending=page.pending,
                 error=None,
+                attempts=0,
+                retry_s=None,
             )
             if is_caught_up and not live:
                 return
@@ -176,20 +194,27 @@ class Replicator:
         Raises:
             SyncFailed: There is no use in one, or it was the last.
         """
-        if not is_temporary(error):
+        if not is_temporary(error) or (hopeless(error) and not self._was_reached):
             raise self._failed(error) from error
+        if not self._attempts:
+            self._failing_since = time.monotonic()
         self._attempts += 1
         if self._retries is not None and self._attempts > self._retries:
             raise self._failed(error) from error
-        self._set(state="retrying", error=said_of(error))
         delay = min(FIRST_DELAY_S * 2 ** (self._attempts - 1), LONGEST_DELAY_S)
+        self._set(state="retrying", error=said_of(error), attempts=self._attempts, retry_s=delay)
         self._bell.clear()
         if not self._bell.is_stopped:
             self._bell.wait(delay)
 
     def _failed(self, error: Exception) -> SyncFailed:
         there = self._target if self.progress.direction == "push" else self._source
-        return error if isinstance(error, SyncFailed) else SyncFailed(there.name, said_of(error))
+        if isinstance(error, SyncFailed):
+            return error
+        tried = ""
+        if self._attempts > 1:
+            tried = f", after {self._attempts} attempts in {time.monotonic() - self._failing_since:.0f} s"
+        return SyncFailed(there.name, said_of(error) + tried + advice_on(error))
 
     def _set(self, **changed: Any) -> None:
         self.progress = replace(self.progress, **changed)
@@ -208,6 +233,33 @@ def said_of(error: Exception) -> str:
     if isinstance(error, CouchError):
         return f"{error.error} ({error.status}): {error.reason}"
     return str(error) or type(error).__name__
+
+
+def hopeless(error: Exception) -> str:
+    """What to do about an error of the connection that the next attempt would meet again, "" of any other."""
+    for cause in _causes(error):
+        if isinstance(cause, socket.gaierror) and cause.errno in _NO_SUCH_NAME:
+            return "there is no host of that name; check the URL"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "its certificate is not trusted here; name the file of the authority that signed it in SSL_CERT_FILE"
+        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+            return "nothing speaks TLS on that port; check whether the URL begins with http://"
+    return ""
+
+
+def advice_on(error: Exception) -> str:
+    """What to do about an error, as the end of a sentence."""
+    if found := hopeless(error):
+        return f": {found}"
+    return "; is a server running there, and is the URL right?" if _is_of_connection(error) else ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it. httpx wraps what the system said twice."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
 
 
 def _is_of_connection(error: Exception) -> bool:

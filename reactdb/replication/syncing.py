@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
@@ -19,9 +19,11 @@ from reactdb.errors import shown as shown_value
 from reactdb.replication.local import LocalPeer
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
-from reactdb.replication.replicator import Replicator, SyncProgress
+from reactdb.replication.replicator import Replicator, SyncProgress, advice_on, hopeless, said_of
 
-__all__ = ["Sync", "sync"]
+__all__ = ["RETRIES", "Sync", "check_remote", "sync"]
+
+RETRIES: Final = 5
 
 Direction = Literal["push", "pull"]
 
@@ -137,7 +139,7 @@ def sync(
     filter: str | None = None,
     query_params: Mapping[str, str] | None = None,
     batch_size: int = 250,
-    retries: int | None = 5,
+    retries: int | None = RETRIES,
     auth: tuple[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
     on_progress: Callable[[SyncProgress], object] | None = None,
@@ -188,6 +190,22 @@ def sync(
     )
     made.run(live=live, create=create)
     return made
+
+
+def check_remote(url: str, auth: tuple[str, str] | None) -> None:
+    """Ask once whether there is any use in synchronising with it. A server that does not answer now may do so later.
+
+    Raises:
+        SyncFailed: httpx is not installed, or no attempt would do better; InvalidOption: It is no URL of a database.
+    """
+    there = RemotePeer(url, auth=auth)
+    try:
+        there.prepare(create=False)
+    except Exception as error:
+        if hopeless(error):
+            raise SyncFailed(there.name, said_of(error) + advice_on(error)) from error
+    finally:
+        there.close()
 
 
 def _made(

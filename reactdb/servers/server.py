@@ -18,6 +18,7 @@ from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
 from reactdb.servers.limits import Limits
+from reactdb.servers.listening import told_where
 from reactdb.servers.workers import Workers
 
 __all__ = ["Server", "in_thread"]
@@ -69,10 +70,11 @@ class Server:
         """Listen.
 
         Raises:
-            OSError: The address is not this machine's, or the port is in use.
+            CannotListen: The address is not this machine's, or the port is in use.
         """
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._accepted, self.host, self.port)
+        with told_where(self.host, self.port):
+            self._listening = await loop.create_server(self._accepted, self.host, self.port)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:

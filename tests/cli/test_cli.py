@@ -443,6 +443,7 @@ def test_compact_without_room_advises_its_own_option(file, monkeypatch):
 
 def test_compact_wants_one_of_the_two(file):
     assert 2 == run("compact", file, "--keep", 1, "--keep-days", 1).exit_code
+    assert "'--keep-days': 'nan' is not a finite number." in run("compact", file, "--keep-days", "nan").stderr
 
 
 # ---------------------------------------------------------------------------------------------------------------

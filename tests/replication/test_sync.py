@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +23,9 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.replication import remote
 from reactdb.replication.replicator import SyncProgress
+from reactdb.servers.tls import tls_context
 from reactdb.servers.users import Credentials
+from tests.support.certificates import make_certificate
 from tests.support.processes import ROOT
 
 http = pytest.importorskip("reactdb.servers.http")
@@ -417,8 +420,71 @@ class TestFailures:
     def test_without_httpx_the_extra_is_named(self, here, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "httpx", None)
 
-        with pytest.raises(reactdb.SyncFailed, match=r"reactdb\[sync\]"):
+        with pytest.raises(reactdb.SyncFailed, match=r"^synchronising needs httpx: .*reactdb\[sync\]"):
             reactdb.sync(here, "notes", "http://localhost/notes")
+
+    def test_each_attempt_is_told_and_the_last_says_what_to_look_at(self, here, monkeypatch):
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        told = Told()
+
+        with pytest.raises(
+            reactdb.SyncFailed, match=r"refused, after 4 attempts in \d+ s; is a server running there"
+        ):
+            reactdb.sync(here, "notes", "http://127.0.0.1:1/notes", retries=3, on_progress=told)
+
+        retrying = [progress for progress in told.all if progress.state == "retrying"]
+        assert [(1, 0.001), (2, 0.002), (3, 0.004)] == [(one.attempts, one.retry_s) for one in retrying]
+
+    def test_a_name_that_does_not_exist_is_not_tried_again(self, here, monkeypatch):
+        def unknown(*_: Any, **__: Any) -> Any:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        told = Told()
+
+        with pytest.raises(reactdb.SyncFailed, match=r"there is no host of that name; check the URL$"):
+            reactdb.sync(here, "notes", "http://nowhere.example/notes", on_progress=told)
+
+        assert ["failed"] == [progress.state for progress in told.all]
+
+    def test_tls_on_a_plain_port_is_not_tried_again(self, here, url):
+        told = Told()
+
+        with pytest.raises(reactdb.SyncFailed, match="nothing speaks TLS on that port"):
+            reactdb.sync(here, "notes", url.replace("http:", "https:"), on_progress=told)
+
+        assert ["failed"] == [progress.state for progress in told.all]
+
+    def test_a_certificate_that_is_not_trusted_is_not_tried_again(self, here, there, tmp_path):
+        told = Told()
+        made = make_certificate(tmp_path)
+        tls = tls_context(str(made.certificate), str(made.key))
+
+        with (
+            served(there, tls=tls) as url,
+            pytest.raises(reactdb.SyncFailed, match="its certificate is not trusted here"),
+        ):
+            reactdb.sync(here, "notes", f"{url}/notes".replace("http:", "https:"), on_progress=told)
+
+        assert ["failed"] == [progress.state for progress in told.all]
+
+    def test_a_name_that_was_found_before_is_tried_again(self, here, there, url, monkeypatch):
+        created(there).put({"_id": "a"})
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        whole = remote.RemotePeer._documents
+        calls: list[int] = []
+
+        def failing(*args: Any) -> Any:
+            calls.append(1)
+            if len(calls) == 1:
+                raise httpx.ConnectError("no network") from socket.gaierror(socket.EAI_NONAME, "not known")
+            return whole(*args)
+
+        monkeypatch.setattr(remote.RemotePeer, "_documents", failing)
+
+        done = reactdb.sync(here, "notes", url, push=False)
+
+        assert (1, 2) == (done.pull.docs_written, len(calls))
 
     def test_a_batch_that_fails_is_copied_again_and_nothing_twice(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
@@ -528,6 +594,53 @@ class TestTheCommand:
         assert 1 == code
         assert "reactdb: no synchronisation with" in output
         assert "not_found (404): missing" in output
+
+    def test_a_line_for_each_attempt(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("reactdb.replication.replicator.FIRST_DELAY_S", 0.001)
+        code, output = self.run(f"{tmp_path / 'here.db'}/notes", "http://127.0.0.1:1/notes")
+
+        lines = output.splitlines()
+        assert (1, 6) == (code, len(lines))
+        assert lines[1].startswith("pull: 0 revisions fetched; trying again in 0.002 s (2 of 5) after: ")
+        assert "after 6 attempts" in lines[-1]
+
+    @pytest.mark.parametrize(
+        ("words", "sentence"),
+        [
+            (["new.db/notes", "localhost"], "a database's URL is like"),
+            (["new.db/notes", "http://localhost:x/notes"], "a database's URL is like"),
+            (["new.db/notes", "http://localhost/notes", "--filter", "{x"], "--filter is no JSON"),
+            (["new.db/notes", "http://localhost/notes", "--push"], "it does not exist"),
+            (["new.db", "notes", "http://localhost/notes"], "FILE/TABLE is one word"),
+            (["./new.db", "notes", "http://localhost/notes"], "FILE/TABLE is one word"),
+        ],
+    )
+    def test_what_fails_leaves_no_file(self, words, sentence, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+        code, output = self.run(*words)
+
+        assert code in (1, 2)
+        assert sentence in output
+        assert [] == list(tmp_path.iterdir())
+
+    def test_an_address_without_use_leaves_no_file(self, url, tmp_path):
+        code, output = self.run(f"{tmp_path / 'new.db'}/notes", url.replace("http:", "https:"))
+
+        assert 1 == code
+        assert "nothing speaks TLS on that port" in output
+        assert [] == list(tmp_path.iterdir())
+
+    def test_without_httpx_no_file_is_made(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "httpx", None)
+
+        code, output = self.run(f"{tmp_path / 'new.db'}/notes", "http://localhost/notes")
+
+        assert (1, "reactdb: synchronising needs httpx: python -m pip install 'reactdb[sync]'\n") == (
+            code,
+            output,
+        )
+        assert [] == list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
         "words",

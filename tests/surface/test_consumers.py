@@ -1146,7 +1146,7 @@ class TestMinding:
     def test_batches_of_no_size_are_refused(self, db, orders):
         consumer = db.consumer("uploader", orders)
         for wrong in ({"max_changes": 0}, {"max_changes": None}, {"max_wait_s": -1}, {"max_wait_s": None}):
-            with pytest.raises(InvalidOption):
+            with pytest.raises(InvalidOption, match=next(iter(wrong))):
                 consumer.batches(**wrong)
 
     def test_a_selection_of_another_database_is_refused(self, db, orders, tmp_path):

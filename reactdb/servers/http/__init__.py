@@ -16,8 +16,15 @@ Rule of this folder: HTTP. What a request means is in `reactdb.dialects.couchdb`
 
 from __future__ import annotations
 
-from reactdb.servers.http.application import couchdb
-from reactdb.servers.http.limits import HTTPLimits
-from reactdb.servers.http.serving import HTTPServer, serve_in_thread
+from reactdb.errors import MissingExtra
+
+try:
+    from reactdb.servers.http.application import couchdb
+    from reactdb.servers.http.limits import HTTPLimits
+    from reactdb.servers.http.serving import HTTPServer, serve_in_thread
+except ImportError as error:
+    if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn"):
+        raise
+    raise MissingExtra("serving HTTP", error.name.partition(".")[0], "server") from None
 
 __all__ = ["HTTPLimits", "HTTPServer", "couchdb", "serve_in_thread"]

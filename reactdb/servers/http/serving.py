@@ -8,7 +8,6 @@ Rule of this file: it listens, starts and stops. It is called on the loop, but f
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import threading
@@ -21,6 +20,7 @@ import uvicorn
 from reactdb.database import Database
 from reactdb.servers.http.application import CouchApplication
 from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.listening import listen
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -78,7 +78,7 @@ class HTTPServer:
         """Listen.
 
         Raises:
-            OSError: The address is not this machine's, or the port is in use.
+            CannotListen: The address is not this machine's, or the port is in use.
         """
         listening = listen(self.host, self.port)
         self.host, self.port = listening.getsockname()[:2]
@@ -118,30 +118,6 @@ class HTTPServer:
         await self.close()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        OSError: The address is not this machine's, or the port is in use.
-    """
-    found = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-    )
-    family, kind, protocol, _, address = found[0]
-    # asyncio sends at once (TCP_NODELAY) where the socket names its protocol, which one of `socket.create_server` does not: then
-    # the second half of an answer waited 40 ms for the client to confirm the first.
-    listening = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(1_024)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
 class Quiet(uvicorn.Server):
     """uvicorn without signal handlers of its own: the program that serves has its own idea of when to stop."""
 
@@ -160,7 +136,11 @@ class Quiet(uvicorn.Server):
 
 @contextmanager
 def serve_in_thread(database: Database, **options: Any) -> Iterator[HTTPServer]:
-    """Run a server on an event loop in a thread of its own until the block ends. `options`: see HTTPServer."""
+    """Run a server on an event loop in a thread of its own until the block ends. `options`: see HTTPServer.
+
+    Raises:
+        CannotListen, InvalidOption: See HTTPServer.
+    """
     options.setdefault("port", 0)
     is_up = threading.Event()
     trouble: list[BaseException] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import gzip
 import hashlib
 import json
@@ -28,6 +29,7 @@ from reactdb.errors import InvalidOption
 from reactdb.servers.http import HTTPLimits, HTTPServer, couchdb, serve_in_thread
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
+from tests.support.processes import ROOT
 
 # Nothing that is waited for takes longer, even on a busy machine.
 PATIENCE_S = 60.0
@@ -735,6 +737,74 @@ class TestCommand:
 
         assert (1, "") == (server.returncode, output)
         assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors
+
+    def test_of_two_ports_the_one_in_use_is_named_and_no_file_is_made(self, tmp_path: Path) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            ports = ("--rethinkdb-port", "0", "--http-port", str(port))
+            server = command(str(tmp_path / "a.db"), "--rethinkdb", "--couchdb", *ports)
+            output, errors = server.communicate(timeout=20)
+
+        assert (1, "") == (server.returncode, output)
+        assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --http-port\n" == errors
+        assert [] == list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("module", ["reactdb.servers.http", "reactdb.servers.rethinkdb"])
+    def test_a_program_is_told_which_port_is_in_use(self, db: Any, module: str) -> None:
+        serve = __import__(module, fromlist=["_"]).serve_in_thread
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with pytest.raises(reactdb.CannotListen) as caught, serve(db, port=port):
+                pass
+
+        assert f"port {port} on 127.0.0.1 is in use; choose another with `port=`" == str(caught.value)
+        assert (port, "port", errno.EADDRINUSE) == (
+            caught.value.port,
+            caught.value.option,
+            caught.value.errno,
+        )
+        assert isinstance(caught.value, OSError)
+
+    @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+    def test_what_is_missing_is_named_with_its_extra_and_no_file_is_made(
+        self, tmp_path: Path, package: str
+    ) -> None:
+        program = (
+            f"import sys; sys.modules[{package!r}] = None\n"
+            "import reactdb\n"
+            "try:\n    import reactdb.servers.http\n"
+            "except reactdb.MissingExtra as error:\n    print(error.extra, isinstance(error, ModuleNotFoundError))\n"
+            "from reactdb.cli import main\n"
+            "main(['serve', 'a.db', '--couchdb', '--port', '0'])"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+        assert (1, "server True\n") == (done.returncode, done.stdout)
+        sentence = f"reactdb: serving HTTP needs {package}: python -m pip install 'reactdb[server]'\n"
+        assert sentence == done.stderr
+        assert [] == list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("option", ["--timeout", "--query-timeout"])
+    def test_nan_is_no_number_of_seconds(self, tmp_path: Path, option: str) -> None:
+        from tests.support.command import run
+
+        result = run("serve", tmp_path / "a.db", "--couchdb", option, "nan")
+
+        assert 2 == result.exit_code
+        assert f"'{option}': 'nan' is not a finite number." in " ".join(result.stderr.split())
 
 
 class TestValidation:
