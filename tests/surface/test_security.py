@@ -56,8 +56,9 @@ FORBIDDEN_METHODS = {
 }
 # The one place where code is made: of the shape of an expression, with every value bound by a name.
 GENERATES = {("expression/compile.py", "exec"), ("expression/compile.py", "compile")}
-# The one place where a program is started: Java, to ask for its version. Nothing of a document or a query is in the command.
-STARTS = {("spark/environment.py", "subprocess")}
+# Where programs are started: Java, to ask for its version, and Python with the program that runs JavaScript in QuickJS. Nothing of
+# a document or a query is in a command.
+STARTS = {("spark/environment.py", "subprocess"), ("dialects/couchdb/script_process.py", "subprocess")}
 
 
 def forbidden(path: Path) -> Iterator[str]:
