@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 
+from reactdb.store.file.guard import header_of
+
 # A log of up to this size is let grow by itself; then it is doubled, and from 1 MiB on gets one more each time.
 FIRST_BYTES = 64 * 1024
 MOST_BYTES = 1024 * 1024
@@ -45,7 +47,6 @@ def generation(path: str) -> bytes:
     Source: the same, section 4.1: checkpoint sequence number, salt-1, salt-2.
     """
     try:
-        with open(path + "-wal", "rb", buffering=0) as log:
-            return log.read(24)[12:]
+        return header_of(path + "-wal")[12:24]
     except OSError:
         return b""

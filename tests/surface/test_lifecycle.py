@@ -671,3 +671,18 @@ class TestExit:
         )
 
         assert [1] == read(path)
+
+    def test_a_reader_is_opened_when_python_has_taken_its_own_functions_away(self, path):
+        """`open` is gone from the builtins by then. Two reads at once need a connection that was not open before."""
+        ends(
+            path,
+            "class Holder:",
+            "    def __init__(self): self.me = self",
+            "    def __del__(self):",
+            "        first = iter(games)",
+            "        next(first), games.count().run()",
+            "sys.modules['holder'] = Holder()",
+            "games.insert([{'id': n} for n in range(2_000)])",
+        )
+
+        assert list(range(2_000)) == read(path)

@@ -126,8 +126,7 @@ class FileGuard:
             return trouble
         assert self._index is not None
         try:
-            with open(self._wal_path, "rb", buffering=0) as log:
-                salts = log.read(SALTS.stop)[SALTS]
+            salts = header_of(self._wal_path)[SALTS]
             missing = self._what_is_missing()
         except OSError:
             return ""
@@ -145,6 +144,19 @@ class FileGuard:
         """The file is the same, but its write-ahead log is not. SQLite does not check that when it closes the last connection: it
         would write what is in the old log over what others have written since."""
         return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
+
+
+def header_of(wal_path: str) -> bytes:
+    """What the write-ahead log begins with. By `os`: a program that ends may still read, and Python has taken `open` away then.
+
+    Raises:
+        OSError: There is none, or it cannot be read.
+    """
+    log = os.open(wal_path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        return os.read(log, LOG_HEADER_BYTES)
+    finally:
+        os.close(log)
 
 
 def lost_its_log(path: str) -> StorageMoved:
