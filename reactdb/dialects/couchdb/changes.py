@@ -26,7 +26,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
 from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.spelling import id_of, key_or_none
-from reactdb.dialects.couchdb.states import State, load, state_of_entry
+from reactdb.dialects.couchdb.states import State, load_many, states_of
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
@@ -214,7 +214,8 @@ class ChangesFeed:
                 end = newest
             elif states:
                 end = states[-1].seq
-            candidates = [self._candidate(reading, state) for state in states]
+            texts = sequences.texts(reading.snapshot, [state.seq for state in states])
+            candidates = [self._candidate(state, text) for state, text in zip(states, texts, strict=True)]
             return candidates, end, sequences.text(reading.snapshot, end)
 
     def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
@@ -231,25 +232,21 @@ class ChangesFeed:
     def _states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
         """The documents whose newest changes these are."""
         if self._keys is not None:
-            known = (load(reading.heads, reading.tables, key) for key in self._keys)
+            known = load_many(reading.heads, reading.tables, self._keys).values()
             if self._request.descending:
-                found = [state for state in known if state is not None and state.seq <= self._above]
+                found = [state for state in known if state.seq <= self._above]
                 return sorted(found, key=lambda state: -state.seq)
-            found = [state for state in known if state is not None and state.seq > self._position]
+            found = [state for state in known if state.seq > self._position]
             return sorted(found, key=lambda state: state.seq)
-        states = []
-        for change in changes:
-            state = state_of_entry(reading.heads, reading.tables, change)
-            if state is not None and state.seq == change.seq:
-                states.append(state)
-        return states
+        # A document whose leaves are in several tables is told with the newest of these.
+        newest = {state.seq: state for state in states_of(reading.heads, reading.tables, changes)}
+        return [newest[change.seq] for change in changes if change.seq in newest]
 
     # -----------------------------------------------------------------------------------------------------------
     # Rows
 
-    def _candidate(self, reading: OpenReading, state: State) -> _Candidate:
+    def _candidate(self, state: State, text: str) -> _Candidate:
         request, database = self._request, self._database
-        text = database.sequences.text(reading.snapshot, state.seq)
         revs = state.revs() if request.style == "all_docs" else state.revs()[:1]
         leaves: list[tuple[str, Any]]
         if request.filter is None:

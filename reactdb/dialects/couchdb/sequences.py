@@ -9,6 +9,7 @@ Rule of this file: a position is of this file and of a history that it has, or i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from reactdb.dialects.couchdb.errors import CouchError
@@ -31,6 +32,15 @@ class Sequences:
     def text(self, snapshot: Snapshot, seq: int) -> str:
         engine = self._session.engine
         return f"{seq}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}"
+
+    def texts(self, snapshot: Snapshot, seqs: Sequence[int]) -> list[str]:
+        """The texts of many."""
+        epochs, connection = self._session.engine.epochs, snapshot.connection
+        if not seqs or epochs.at(connection, min(seqs)) != epochs.at(connection, max(seqs)):
+            return [self.text(snapshot, seq) for seq in seqs]
+        # One epoch has all of them.
+        _, dash, rest = self.text(snapshot, seqs[0]).partition("-")
+        return [f"{seq}{dash}{rest}" for seq in seqs]
 
     def newest(self, snapshot: Snapshot, tables: Tables) -> int:
         """The seq of a database's newest change."""
