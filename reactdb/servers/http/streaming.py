@@ -7,6 +7,8 @@ client that stops reading costs what is under way, and goes on from the log late
 The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
 database, but for a filter of which the change's key or fields alone say that it does not pass.
 
+A page that is asked for, and never waits, is made at once: `whole`.
+
 Rule of this file: when something is said. What is said is in `formats`, and which changes there are in the dialect.
 """
 
@@ -21,7 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
 
-__all__ = ["FeedStream", "Waiting"]
+__all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
 
 T = TypeVar("T")
 MOST_ROWS: Final = 500
@@ -76,6 +78,24 @@ class Waiting:
     @property
     def never_waits(self) -> bool:
         return self.feed == "normal" or self.descending
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the answer is some kilobytes that are there now."""
+        is_small = self.limit is not None and self.limit <= MOST_ROWS and not self.has_documents
+        return self.feed == "normal" and is_small
+
+
+def whole(rows: ToldRows, waiting: Waiting) -> bytes:
+    """The bytes of an answer that `is_short`."""
+    shape = FORMATS[waiting.feed]()
+    pieces = [shape.head]
+    left = waiting.limit or 0
+    while left > 0 and (found := rows.rows(left)):
+        left -= len(found)
+        pieces += map(shape.row, found)
+    pieces.append(shape.tail(rows.last_seq, rows.pending))
+    return b"".join(pieces)
 
 
 class FeedStream:
