@@ -1635,6 +1635,36 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couch_documents.py::test_a_long_history_is_kept_in_chunks",),
     ),
     Mutant(
+        "a chunk of ancestors that another leaf needs is swept away",
+        "dialects/couchdb/sweeping.py",
+        "        for lineage in [state.lineage, *(leaf.lineage for leaf in state.others)]:",
+        "        for lineage in [state.lineage]:",
+        ("tests/dialects/couchdb/test_couch_sweeping.py::test_what_any_leaf_reaches_stays",),
+    ),
+    Mutant(
+        "compaction leaves ancestors that no path reaches",
+        "session.py",
+        "            self.sweep()\n",
+        "            pass\n",
+        (
+            "tests/dialects/couchdb/test_couch_sweeping.py::test_a_document_that_is_edited_for_ever_takes_as_much_room_as_its_revisions",
+        ),
+    ),
+    Mutant(
+        "of many documents only the first of a hundred are looked up",
+        "store/newest.py",
+        "    while some := list(islice(wanted, PICKED)):",
+        "    if some := list(islice(wanted, PICKED)):",
+        ("tests/store/test_newest.py",),
+    ),
+    Mutant(
+        "what losing leaves changed is told in place of the winner's change, and again",
+        "dialects/couchdb/changes.py",
+        "        return [newest[change.seq] for change in changes if change.seq in newest]",
+        "        return list(newest.values())",
+        ("tests/laws/test_laws_couchdb.py",),
+    ),
+    Mutant(
         "a native deletion lets a conflict take its place",
         "dialects/couchdb/revisions.py",
         "        for leaf in [leaf for leaf in leaves.values() if not leaf.is_deleted]:",

@@ -138,7 +138,10 @@ class CouchDatabase(DocumentReader):
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
-        if retention is not None:
+        if retention is None:
+            # All history stays. What paths have lost stays only here.
+            self.session.sweep()
+        else:
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
