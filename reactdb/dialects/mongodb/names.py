@@ -1,8 +1,8 @@
 """Names: databases and collections as the names of tables, and back.
 
     names = Names("reactdb")
-    names.table(Namespace("shop", "orders"))        "shop.orders"
-    names.namespace("orders")                       Namespace("reactdb", "orders")
+    names.table(MongoNamespace("shop", "orders"))        "shop.orders"
+    names.namespace("orders")                       MongoNamespace("reactdb", "orders")
 
 Collection `orders` of database `shop` is the table `shop.orders`. A collection of the default database is a table without the
 database's name, as far as its own name has no dot; so every table that a program has made natively is a collection there.
@@ -35,7 +35,7 @@ _SPELLED: Final = re.compile(r"(?:-\.[0-9a-f]{2})+")
 _MARKED: Final = re.compile(r"_*-")
 
 
-class Namespace(NamedTuple):
+class MongoNamespace(NamedTuple):
     """A database, or one of its collections.
 
     Attributes:
@@ -54,10 +54,10 @@ class Namespace(NamedTuple):
         return self.coll is not None and (self.coll.startswith("system.") or "$" in self.coll)
 
 
-def namespace_of(text: str) -> Namespace:
+def namespace_of(text: str) -> MongoNamespace:
     """`shop.orders` taken apart at its first dot."""
     db, dot, coll = text.partition(".")
-    return Namespace(db, coll if dot else None)
+    return MongoNamespace(db, coll if dot else None)
 
 
 def check_database_name(name: object) -> str:
@@ -104,7 +104,7 @@ class Names:
         self.namespace = lru_cache(maxsize=4_096)(self._namespace)
         self.table = lru_cache(maxsize=4_096)(self._table)
 
-    def _table(self, namespace: Namespace) -> str:
+    def _table(self, namespace: MongoNamespace) -> str:
         """The name of a collection's table.
 
         Raises:
@@ -116,12 +116,12 @@ class Names:
             raise MongoError(73, f"Fully qualified namespace is too long for a table's name: {namespace}")
         return name
 
-    def _namespace(self, table: str) -> Namespace | None:
+    def _namespace(self, table: str) -> MongoNamespace | None:
         """The namespace of a table; None where its name is not one that `table` gives."""
         text = _unspelled(table)
         if text is None:
             return None
-        found = namespace_of(text) if "." in text else Namespace(self.default, text)
+        found = namespace_of(text) if "." in text else MongoNamespace(self.default, text)
         try:
             return found if self._table(found) == table else None
         except MongoError:

@@ -1,8 +1,8 @@
 """Namespaces: the databases and collections of a file, and what is kept of each beside its documents.
 
     spaces = Namespaces(db.session)
-    spaces.create(Namespace("shop", "orders"), {"changeStreamPreAndPostImages": {"enabled": True}})
-    spaces.find(Namespace("shop", "orders"))            a Collection, or None
+    spaces.create(MongoNamespace("shop", "orders"), {"changeStreamPreAndPostImages": {"enabled": True}})
+    spaces.find(MongoNamespace("shop", "orders"))            a CollectionInfo, or None
 
 A collection is a table (`names` has its spelling), and its UUID is made of the file's identity and the table's number: one that
 is dropped and made again is another. What MongoDB knows of a collection and a table does not, its options and the specifications
@@ -27,7 +27,7 @@ from bson.codec_options import CodecOptions
 
 from reactdb.change import HiddenTable
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.names import Names, Namespace
+from reactdb.dialects.mongodb.names import Names, MongoNamespace
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -73,7 +73,7 @@ NATIVE: Final = Kept({}, is_native=True)
 """What is kept of a table that was made natively, before anything is."""
 
 
-class Collection(NamedTuple):
+class CollectionInfo(NamedTuple):
     """A collection as it is now.
 
     Attributes:
@@ -81,7 +81,7 @@ class Collection(NamedTuple):
         options, indexes: As in `Kept`.
     """
 
-    namespace: Namespace
+    namespace: MongoNamespace
     table: TableInfo
     uuid: Binary
     kept: Kept
@@ -113,12 +113,12 @@ class Namespaces:
         """The names of the databases that have a collection, sorted."""
         return sorted({namespace.db for namespace, _ in self._tables()})
 
-    def collections(self, db: str) -> list[Collection]:
+    def collections(self, db: str) -> list[CollectionInfo]:
         """Those of a database, by name."""
         found = sorted((namespace, table) for namespace, table in self._tables() if namespace.db == db)
         return [self._collection(namespace, self.session.info(table)) for namespace, table in found]
 
-    def find(self, namespace: Namespace) -> Collection | None:
+    def find(self, namespace: MongoNamespace) -> CollectionInfo | None:
         """A collection by its name, or None.
 
         Raises:
@@ -127,7 +127,7 @@ class Namespaces:
         table = self.session.find(self.names.table(namespace))
         return None if table is None else self._collection(namespace, table)
 
-    def table(self, namespace: Namespace) -> TableInfo | None:
+    def table(self, namespace: MongoNamespace) -> TableInfo | None:
         """The table of a collection, or None: the shortest way. Errors as for `find`."""
         return self.session.find(self.names.table(namespace))
 
@@ -138,17 +138,17 @@ class Namespaces:
         body = self.session.get(COLLECTIONS, row_key(table.id))
         return NATIVE if body is None else kept_of(body)
 
-    def _tables(self) -> list[tuple[Namespace, str]]:
+    def _tables(self) -> list[tuple[MongoNamespace, str]]:
         found = [(self.names.namespace(name), name) for name in self.session.tables()]
         return [(namespace, name) for namespace, name in found if namespace is not None]
 
-    def _collection(self, namespace: Namespace, table: TableInfo) -> Collection:
-        return Collection(namespace, table, self.uuid(table.id), self.kept(table))
+    def _collection(self, namespace: MongoNamespace, table: TableInfo) -> CollectionInfo:
+        return CollectionInfo(namespace, table, self.uuid(table.id), self.kept(table))
 
     # -----------------------------------------------------------------------------------------------------------
     # Changes
 
-    def create(self, namespace: Namespace, options: Mapping[str, Any] | None = None) -> Collection:
+    def create(self, namespace: MongoNamespace, options: Mapping[str, Any] | None = None) -> CollectionInfo:
         """Make a collection.
 
         Args:
@@ -166,19 +166,19 @@ class Namespaces:
 
         return self._collection(namespace, self._transact(work))
 
-    def within(self, transaction: WriteTransaction, namespace: Namespace) -> TableInfo:
+    def within(self, transaction: WriteTransaction, namespace: MongoNamespace) -> TableInfo:
         """The table of a collection that something is written to, in the transaction that writes it: it is made where it is
         missing. Errors as for `create`."""
         name = self.names.table(namespace)
         return transaction.catalogue.live.get(name) or self._make(transaction, name, Kept({}))
 
-    def ensure(self, namespace: Namespace) -> TableInfo:
+    def ensure(self, namespace: MongoNamespace) -> TableInfo:
         """The same by itself."""
         return self.table(namespace) or self._transact(
             lambda transaction: self.within(transaction, namespace)
         )
 
-    def drop(self, namespace: Namespace) -> bool:
+    def drop(self, namespace: MongoNamespace) -> bool:
         """Drop a collection. Returns: whether there was one."""
         name = self.names.table(namespace)
 
@@ -211,7 +211,7 @@ class Namespaces:
 
         return self._transact(work)
 
-    def rename(self, source: Namespace, target: Namespace, *, drop_target: bool = False) -> None:
+    def rename(self, source: MongoNamespace, target: MongoNamespace, *, drop_target: bool = False) -> None:
         """Give a collection another name, also in another database.
 
         Raises:
@@ -233,7 +233,7 @@ class Namespaces:
 
         self._transact(work)
 
-    def modify(self, namespace: Namespace, options: Mapping[str, Any]) -> Collection:
+    def modify(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> CollectionInfo:
         """Set some options of a collection, as `collMod` does; None removes one.
 
         Raises:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reactdb.dialects.mongodb import MongoError
-from reactdb.dialects.mongodb.names import Names, Namespace
+from reactdb.dialects.mongodb.names import Names, MongoNamespace
 from reactdb.store.catalogue import NAME
 from tests.support.scaling import examples
 
@@ -36,8 +36,8 @@ COLLECTIONS = PARTS.filter(lambda name: name[0] != "." and name[-1] != ".")
 def test_a_collection_is_the_table_of_this_name(db, coll, table):
     names = Names()
 
-    assert table == names.table(Namespace(db, coll))
-    assert Namespace(db, coll) == names.namespace(table)
+    assert table == names.table(MongoNamespace(db, coll))
+    assert MongoNamespace(db, coll) == names.namespace(table)
 
 
 @given(DATABASES, COLLECTIONS)
@@ -45,10 +45,10 @@ def test_a_collection_is_the_table_of_this_name(db, coll, table):
 def test_each_name_is_spelled_so_that_it_can_be_read_back(db, coll):
     names = Names()
 
-    table = names.table(Namespace(db, coll))
+    table = names.table(MongoNamespace(db, coll))
 
     assert NAME.fullmatch(table)
-    assert Namespace(db, coll) == names.namespace(table)
+    assert MongoNamespace(db, coll) == names.namespace(table)
 
 
 @given(st.from_regex(NAME, fullmatch=True))
@@ -62,8 +62,8 @@ def test_a_table_is_a_collection_only_where_its_name_is_what_that_is_spelled_as(
 
 
 def test_a_native_table_belongs_to_the_default_database():
-    assert Namespace("reactdb", "orders") == Names().namespace("orders")
-    assert Namespace("test", "orders") == Names("test").namespace("orders")
+    assert MongoNamespace("reactdb", "orders") == Names().namespace("orders")
+    assert MongoNamespace("test", "orders") == Names("test").namespace("orders")
     assert Names().namespace("reactdb.orders") is None
 
 
@@ -83,6 +83,6 @@ def test_a_native_table_belongs_to_the_default_database():
 )
 def test_what_can_be_no_name_is_refused_with_its_code(db, coll):
     with pytest.raises(MongoError) as caught:
-        Names().table(Namespace(db, coll))
+        Names().table(MongoNamespace(db, coll))
 
     assert (73, "InvalidNamespace") == (caught.value.code, caught.value.code_name)

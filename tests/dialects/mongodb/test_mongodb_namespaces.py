@@ -3,11 +3,11 @@
 import pytest
 
 from reactdb.dialects.mongodb import MongoError
-from reactdb.dialects.mongodb.names import Namespace
+from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces, keep_indexes
 
-ORDERS = Namespace("shop", "orders")
-PAID = Namespace("shop", "paid")
+ORDERS = MongoNamespace("shop", "orders")
+PAID = MongoNamespace("shop", "paid")
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def listed(spaces, db="shop"):
 
 def test_what_is_made_is_listed_and_found(db, spaces):
     made = spaces.create(ORDERS, {"capped": True, "size": 10})
-    spaces.create(Namespace("other", "x"))
+    spaces.create(MongoNamespace("other", "x"))
     db.table_create("native")
 
     assert ["other", "reactdb", "shop"] == spaces.databases()
@@ -45,7 +45,7 @@ def test_a_collection_that_is_dropped_and_made_again_is_another_one(spaces):
 def test_a_database_is_dropped_with_all_its_collections_in_one_commit(db, spaces):
     spaces.create(ORDERS)
     spaces.create(PAID)
-    spaces.create(Namespace("other", "x"))
+    spaces.create(MongoNamespace("other", "x"))
     seq = db.seq
 
     assert spaces.drop_database("shop")
@@ -82,7 +82,7 @@ def test_renaming_onto_another_one_needs_to_be_said(spaces):
         (26, lambda spaces: spaces.rename(PAID, ORDERS)),
         (20, lambda spaces: spaces.rename(ORDERS, ORDERS)),
         (26, lambda spaces: spaces.modify(PAID, {})),
-        (73, lambda spaces: spaces.create(Namespace("shop", ""))),
+        (73, lambda spaces: spaces.create(MongoNamespace("shop", ""))),
     ],
 )
 def test_what_cannot_be_done_has_its_code_and_changes_nothing(db, spaces, code, act):
@@ -107,7 +107,7 @@ def test_images_are_there_where_the_option_says_so_and_of_native_tables(db, spac
     db.table_create("native")
     spaces.create(ORDERS)
     spaces.create(PAID, {"changeStreamPreAndPostImages": {"enabled": True}})
-    native = Namespace("reactdb", "native")
+    native = MongoNamespace("reactdb", "native")
 
     assert [True, False, True] == [spaces.find(name).kept.has_images for name in (native, ORDERS, PAID)]
     db.session.transact(
