@@ -27,7 +27,7 @@ from bson.codec_options import CodecOptions
 
 from reactdb.change import HiddenTable
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.names import Names, MongoNamespace
+from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo

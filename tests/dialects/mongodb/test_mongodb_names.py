@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reactdb.dialects.mongodb import MongoError
-from reactdb.dialects.mongodb.names import Names, MongoNamespace
+from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.store.catalogue import NAME
 from tests.support.scaling import examples
 
