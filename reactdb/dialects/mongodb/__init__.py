@@ -1,6 +1,7 @@
 """MongoDB's documents, queries, updates and change streams, on a reactdb file.
 
     errors                   how a refusal is told
+    natives                  values that Python has no type for, as documents hold them
     values                   BSON documents and native ones, exact inverses of each other
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -8,6 +9,10 @@ There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 
 from __future__ import annotations
 
+from reactdb.dialects.mongodb import natives as _natives
 from reactdb.dialects.mongodb.errors import MongoError
+
+# A process that imports the dialect knows its types of values.
+_TYPES = _natives.__all__
 
 __all__ = ["MongoError"]
