@@ -3,6 +3,8 @@
     errors                   how a refusal is told
     natives                  values that Python has no type for, as documents hold them
     values                   BSON documents and native ones, exact inverses of each other
+    ordering                 the order and equality of BSON values
+    paths                    what of a document a dotted path leads to
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 """
