@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from bson.regex import Regex
 
-from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
+from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.values import native_value, to_bson, to_native, value_to_bson
@@ -197,7 +197,9 @@ def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Descripti
     said = codec.decode(meta)
     paths: dict[str, Sequence[str | int]] = said.get("paths", {})
     return {
-        "updatedFields": {path: _value_at(document, paths.get(path) or path.split(".")) for path in said.get("updated", ())},
+        "updatedFields": {
+            path: _value_at(document, paths.get(path) or path.split(".")) for path in said.get("updated", ())
+        },
         "removedFields": list(said.get("removed", ())),
         "truncatedArrays": [{"field": field, "newSize": size} for field, size in said.get("truncated", ())],
         "disambiguatedPaths": {path: list(parts) for path, parts in paths.items()},
