@@ -1,0 +1,83 @@
+"""Deployment: what all clients of one server share: the database, cursors, sessions, fail points, and how it presents itself.
+
+It looks like a replica set with one member, because drivers allow `watch()` and sessions on nothing less.
+
+Rule of this file: it holds things. What is done with them is in the commands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import ObjectId, Timestamp
+
+from reactdb.database import Database
+from reactdb.dialects.mongodb.commands.cursors import Cursors
+from reactdb.dialects.mongodb.commands.failing import FailPoints
+from reactdb.dialects.mongodb.commands.requests import Client
+
+__all__ = ["Deployment"]
+
+SET_NAME: Final = "rs0"
+VERSION: Final = (8, 2, 4, 0)
+WIRE_VERSION: Final = 27
+"""That version's own."""
+
+
+class Deployment:
+    """
+    Attributes:
+        database: What is served.
+        exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
+        for_testing: Whether fail points may be set.
+        address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
+    """
+
+    def __init__(
+        self, database: Database, exchange: Callable[[], Any] | None = None, *, for_testing: bool = False
+    ) -> None:
+        self.database = database
+        self.exchange = exchange
+        self.for_testing = for_testing
+        self.address = "127.0.0.1:27017"
+        self.started_at = time.time()
+        self.election_id = ObjectId()
+        self.cursors = Cursors()
+        self.fail_points = FailPoints()
+        self.clients: set[Client] = set()
+        self.counts: dict[str, int] = {}
+        self._numbers = count(1)
+        self._lock = Lock()
+        # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
+        self.is_memory = database.path == ":memory:"
+        self.writes_quickly = self.is_memory or database.session.durability == "soft"
+
+    def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
+        """A socket that has been opened."""
+        with self._lock:
+            client = Client(self, next(self._numbers), address, wake)
+        self.clients.add(client)
+        return client
+
+    def count(self, name: str) -> None:
+        """Count a command, for `serverStatus`."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def operation_time(self) -> Timestamp:
+        """The moment of the newest commit, which every answer tells."""
+        return Timestamp(int(time.time()), 1)
+
+    def end_session(self, key: bytes) -> None:
+        """End a session: its transaction and its cursors."""
+        self.cursors.end_session(key)
+
+    def end_all_sessions(self) -> None:
+        self.cursors.close()
+
+    def close(self) -> None:
+        """Let go of all cursors."""
+        self.cursors.close()
