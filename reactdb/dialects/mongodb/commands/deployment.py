@@ -19,6 +19,7 @@ from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.failing import FailPoints
 from reactdb.dialects.mongodb.commands.requests import Client
+from reactdb.dialects.mongodb.namespaces import Namespaces
 
 __all__ = ["Deployment"]
 
@@ -32,6 +33,7 @@ class Deployment:
     """
     Attributes:
         database: What is served.
+        spaces: Its databases and collections, as MongoDB knows them.
         exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
         for_testing: Whether fail points may be set.
         address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
@@ -46,6 +48,7 @@ class Deployment:
         self.address = "127.0.0.1:27017"
         self.started_at = time.time()
         self.election_id = ObjectId()
+        self.spaces = Namespaces(database.session)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
         self.clients: set[Client] = set()
