@@ -56,7 +56,9 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     "--mongodb-socket", metavar="PATH", help="A Unix socket for MongoDB's protocol, in place of a port."
 )
 @click.option(
-    "--fail-points", is_flag=True, help="Let MongoDB's clients order failures, as the tests of its drivers do."
+    "--fail-points",
+    is_flag=True,
+    help="Let MongoDB's clients order failures, as the tests of its drivers do.",
 )
 @click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
 @click.option(

@@ -1,7 +1,8 @@
 """MongoDBConversation: what one socket of a driver sends and gets: messages, one after the other.
 
 A command that touches little is carried out at once, on the loop; others in a thread. A `getMore` that waits for events of a
-change stream takes neither: it is put aside (`Waiting`), and asked again when the stream has called `wake` or its time is over.
+change stream takes neither: it is put aside (`AwaitedReply`), and asked again when the stream has called `wake` or its time is
+over.
 
 Rule of this file: what bytes are, and where a command is carried out. What it means is in the dialect's `commands`.
 """
@@ -13,7 +14,7 @@ from itertools import count
 from typing import Any, Final
 
 from reactdb.budget import Budget, MemoryFull, Stopped, current
-from reactdb.dialects.mongodb.commands import Deployment, HangUp, Waiting, carry_out, is_quick, poll
+from reactdb.dialects.mongodb.commands import AwaitedReply, Deployment, HangUp, carry_out, is_quick, poll
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.servers.connection import Conversation, LastAnswer
 from reactdb.servers.limits import Limits
@@ -37,7 +38,7 @@ class MongoDBConversation(Conversation):
         self._workers = workers
         self._buffer = bytearray()
         self._numbers = count(1)
-        self._waiting: tuple[Waiting, Message] | None = None
+        self._waiting: tuple[AwaitedReply, Message] | None = None
         self._budget = Budget(
             limits.query_s or None, crowd=workers.crowd, most_bytes=limits.query_bytes or None
         )
@@ -101,8 +102,8 @@ class MongoDBConversation(Conversation):
             self._waiting = None
         self._client.close()
 
-    def _told(self, message: Message, reply: dict[str, Any] | Waiting) -> bytes:
-        if isinstance(reply, Waiting):
+    def _told(self, message: Message, reply: dict[str, Any] | AwaitedReply) -> bytes:
+        if isinstance(reply, AwaitedReply):
             self._waiting = (reply, message)
             return b""
         if message.is_silent:

@@ -75,6 +75,7 @@ def length_of(buffer: bytes | bytearray) -> int | None:
     """
     if len(buffer) < HEADER.size:
         return None
+    length: int
     length, _, _, opcode = HEADER.unpack_from(buffer)
     if opcode not in (OP_MSG, OP_QUERY):
         raise BrokenMessage(f"opcode {opcode} is not spoken here")

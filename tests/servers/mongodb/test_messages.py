@@ -53,7 +53,9 @@ class TestMessages:
             message({"ping": 1}, flags=4),
             message({"ping": 1}) + b"\0",
             framed(struct.pack("<I", 0), 2013) + b"\2\0\0\0\0",
-            framed(struct.pack("<I", 0) + b"\0" + bson.encode({"a": 1}) + b"\0" + bson.encode({"b": 1}), 2013),
+            framed(
+                struct.pack("<I", 0) + b"\0" + bson.encode({"a": 1}) + b"\0" + bson.encode({"b": 1}), 2013
+            ),
             framed(struct.pack("<I", 0) + b"\1" + struct.pack("<i", 7) + b"a\0\0", 2013),
             framed(struct.pack("<I", 0) + b"\0" + struct.pack("<i", 99) + b"\0", 2013),
             message({"documents": 1}, sequences={"documents": []}),

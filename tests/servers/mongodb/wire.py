@@ -32,7 +32,9 @@ def message(
 
 def query(body: dict[str, Any], collection: str = "admin.$cmd") -> bytes:
     """An OP_QUERY."""
-    content = struct.pack("<i", 0) + collection.encode() + b"\0" + struct.pack("<ii", 0, -1) + bson.encode(body)
+    content = (
+        struct.pack("<i", 0) + collection.encode() + b"\0" + struct.pack("<ii", 0, -1) + bson.encode(body)
+    )
     return framed(content, OP_QUERY)
 
 

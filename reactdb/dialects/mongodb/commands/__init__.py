@@ -1,8 +1,8 @@
 """MongoDB's commands: a document in, a document out.
 
     table                    which there are
-    requests                 one command, one client, an answer that comes later
-    deployment               what all clients of a server share
+    requests                 one command; an answer that comes later
+    deployment               what all clients of a server share; one client
     cursors, failing         results read in batches; failures that a test orders
     carrying, telling        what is the same for all commands; errors in MongoDB's terms
     greeting, authenticating, sessions, continuing, reading, writing, streaming, administering
@@ -17,10 +17,10 @@ from reactdb.dialects.mongodb.commands import continuing as _continuing
 from reactdb.dialects.mongodb.commands import greeting as _greeting
 from reactdb.dialects.mongodb.commands import sessions as _sessions
 from reactdb.dialects.mongodb.commands.carrying import carry_out, is_quick, poll
-from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import Client, HangUp, Waiting
+from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, HangUp
 
 # Importing them puts their commands into the table.
 _COMMANDS = (_continuing, _greeting, _sessions)
 
-__all__ = ["Client", "Deployment", "HangUp", "Waiting", "carry_out", "is_quick", "poll"]
+__all__ = ["AwaitedReply", "Client", "Deployment", "HangUp", "carry_out", "is_quick", "poll"]

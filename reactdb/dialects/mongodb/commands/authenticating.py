@@ -13,7 +13,7 @@ from typing import Any
 
 from bson import Binary
 
-from reactdb.dialects.mongodb.commands.requests import Request
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
 
@@ -22,7 +22,7 @@ def failed(reason: str = "Authentication failed.") -> MongoError:
     return MongoError(18, reason)
 
 
-def begun(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
+def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
     """The answer to a client's first message."""
     deployment, client = request.deployment, request.client
     if deployment.exchange is None:
@@ -51,7 +51,7 @@ def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
         raise failed() from None
 
 
-def speculative(request: Request) -> dict[str, Any] | None:
+def speculative(request: CommandRequest) -> dict[str, Any] | None:
     """The first answer, to a first message within `hello`; None where it does not fit, and the client begins anew."""
     asked = request.body.get("speculativeAuthenticate")
     if not isinstance(asked, dict) or "saslStart" not in asked:
@@ -63,12 +63,12 @@ def speculative(request: Request) -> dict[str, Any] | None:
 
 
 @command("saslStart", is_open=True)
-def sasl_start(request: Request) -> dict[str, Any]:
+def sasl_start(request: CommandRequest) -> dict[str, Any]:
     return begun(request, request.body)
 
 
 @command("saslContinue", is_open=True)
-def sasl_continue(request: Request) -> dict[str, Any]:
+def sasl_continue(request: CommandRequest) -> dict[str, Any]:
     client = request.client
     if client.exchange is None or request.body.get("conversationId") != 1:
         raise MongoError(17, "No SASL session state found")
@@ -84,6 +84,6 @@ def sasl_continue(request: Request) -> dict[str, Any]:
 
 
 @command("logout", is_open=True)
-def logout(request: Request) -> dict[str, Any]:
+def logout(request: CommandRequest) -> dict[str, Any]:
     request.client.user = ""
     return {}

@@ -12,16 +12,18 @@ Rule of this file: what is the same for all commands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from reactdb.budget import current
-from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import Client, Delayed, HangUp, Request, Waiting
+from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
 from reactdb.dialects.mongodb.errors import MongoError
 
-__all__ = ["carry_out", "is_quick"]
+__all__ = ["carry_out", "is_quick", "poll"]
+
+T = TypeVar("T")
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -40,7 +42,7 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     return found.quick(body, deployment)
 
 
-def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | Waiting:
+def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | AwaitedReply:
     """The answer to a command; or what gives it later.
 
     Raises:
@@ -48,23 +50,24 @@ def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | Waiting:
     """
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
-    request = Request(name, body, client)
+    request = CommandRequest(name, body, client)
     return told(request, lambda: begin(request, found))
 
 
-def told(request: Request, work: Callable[[], Any]) -> dict[str, Any] | Waiting:
+def told(request: CommandRequest, work: Callable[[], T]) -> dict[str, Any] | T:
     """What the work gives, as an answer."""
+    reply: Any
     try:
         reply = work()
     except HangUp:
         raise
     except Exception as error:
         reply = as_mongo_error(error).reply()
-    if reply is None:
-        return reply
-    if isinstance(reply, Waiting):
+    if isinstance(reply, AwaitedReply):
         reply.request = request
-        return reply
+    if not isinstance(reply, dict):
+        later: T = reply
+        return later
     reply.setdefault("ok", 1.0)
     if request.labels:
         reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
@@ -74,26 +77,26 @@ def told(request: Request, work: Callable[[], Any]) -> dict[str, Any] | Waiting:
     return reply
 
 
-def poll(waiting: Waiting) -> dict[str, Any] | None:
+def poll(waiting: AwaitedReply) -> dict[str, Any] | None:
     """The answer of a command that waits, or None."""
-    reply = told(waiting.request, waiting.ready)
-    assert not isinstance(reply, Waiting)
-    return reply
+    return told(waiting.request, waiting.ready)
 
 
-def begin(request: Request, found: Command | None) -> dict[str, Any] | Waiting:
+def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
     failed = request.deployment.fail_points.struck("failCommand", request.name, request.client.app_name)
     if failed is None:
         return called(request, found)
     if failed.get("blockConnection"):
         return Delayed(
             failed.get("blockTimeMS", 0) / 1000,
-            lambda: failing(request, found, failed),  # type: ignore[arg-type]
+            lambda: failing(request, found, failed),
         )
     return failing(request, found, failed)
 
 
-def failing(request: Request, found: Command | None, ordered: dict[str, Any]) -> dict[str, Any] | Waiting:
+def failing(
+    request: CommandRequest, found: Command | None, ordered: dict[str, Any]
+) -> dict[str, Any] | AwaitedReply:
     """What a fail point orders."""
     if ordered.get("closeConnection"):
         raise HangUp
@@ -110,7 +113,7 @@ def failing(request: Request, found: Command | None, ordered: dict[str, Any]) ->
     return called(request, found)
 
 
-def called(request: Request, found: Command | None) -> dict[str, Any] | Waiting:
+def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
     body, deployment = request.body, request.deployment
     if found is None:
         raise MongoError(59, f"no such command: '{request.name}'")
@@ -136,7 +139,7 @@ def check_api(body: dict[str, Any]) -> None:
         raise MongoError(322, f'API version must be "1", not {version!r}')
 
 
-def limit_time(request: Request) -> None:
+def limit_time(request: CommandRequest) -> None:
     """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
     budget = current.get()
     most = request.number("maxTimeMS")

@@ -9,9 +9,9 @@ from typing import Any
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Cursor, Events, Results
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import Request, Waiting
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -26,7 +26,7 @@ RESUMABLE = frozenset(
 """The codes with which a change stream may be resumed, says the drivers' specification."""
 
 
-def batch_size(request: Request, default: int | None = FIRST_BATCH) -> int | None:
+def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> int | None:
     """`cursor.batchSize` of an aggregate or a list.
 
     Raises:
@@ -46,7 +46,7 @@ def batch_size(request: Request, default: int | None = FIRST_BATCH) -> int | Non
 
 
 def first_batch(
-    request: Request, cursor: Results, most: int | None, *, is_single: bool = False
+    request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
 ) -> dict[str, Any]:
     """The answer of a command that makes a cursor. It stays open if there is more."""
     batch = cursor.batch(most)
@@ -67,7 +67,7 @@ def is_quick(body: dict[str, Any], deployment: Deployment) -> bool:
 
 
 @command("getMore", fields="collection batchSize term lastKnownCommittedOpTime", quick=is_quick)
-def get_more(request: Request) -> dict[str, Any] | Waiting:
+def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     number = request.value
     if isinstance(number, bool) or not isinstance(number, int):
         raise MongoError(14, "BSON field 'getMore.getMore' is the wrong type, expected type 'long'")
@@ -94,7 +94,7 @@ def get_more(request: Request) -> dict[str, Any] | Waiting:
     return continued_results(request, cursor)
 
 
-def continued_results(request: Request, cursor: Results) -> dict[str, Any]:
+def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any]:
     is_over = True
     try:
         most = request.number("batchSize") or None
@@ -109,7 +109,7 @@ def continued_results(request: Request, cursor: Results) -> dict[str, Any]:
         request.deployment.cursors.give_back(cursor, is_over=is_over)
 
 
-def fail_after_checkout(request: Request, cursor: Cursor) -> None:
+def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
     """The fail point of change streams, whose errors get the label that a server adds."""
     ordered = request.deployment.fail_points.struck(
         "failGetMoreAfterCursorCheckout", None, request.client.app_name
@@ -121,10 +121,10 @@ def fail_after_checkout(request: Request, cursor: Cursor) -> None:
     raise MongoError(code, "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint", labels=labels)
 
 
-class AwaitedEvents(Waiting):
+class AwaitedEvents(AwaitedReply):
     """A getMore of a change stream: told as soon as there are events, or when its time is over."""
 
-    def __init__(self, request: Request, cursor: Events, seconds: float, most: int | None) -> None:
+    def __init__(self, request: CommandRequest, cursor: Events, seconds: float, most: int | None) -> None:
         super().__init__(seconds)
         self._cursor = cursor
         self._cursors = request.deployment.cursors
@@ -161,7 +161,7 @@ class AwaitedEvents(Waiting):
             self._cursors.give_back(self._cursor, is_over=is_over)
 
 
-def continued_stream(request: Request, cursor: Events) -> dict[str, Any] | Waiting:
+def continued_stream(request: CommandRequest, cursor: Events) -> dict[str, Any] | AwaitedReply:
     """The next batch, at once if there are events."""
     most_ms = request.number("maxTimeMS")
     seconds = AWAIT_S if most_ms is None else most_ms / 1000
@@ -171,7 +171,7 @@ def continued_stream(request: Request, cursor: Events) -> dict[str, Any] | Waiti
 
 
 @command("killCursors", fields="cursors", quick=always)
-def kill_cursors(request: Request) -> dict[str, Any]:
+def kill_cursors(request: CommandRequest) -> dict[str, Any]:
     numbers = request.get("cursors", list)
     if numbers is None:
         raise MongoError(40414, "BSON field 'killCursors.cursors' is missing but a required field")

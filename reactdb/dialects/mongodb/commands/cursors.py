@@ -22,7 +22,7 @@ from bson.raw_bson import RawBSONDocument
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.values import encode
 
-__all__ = ["FIRST_BATCH", "Cursor", "Cursors", "Events", "Results"]
+__all__ = ["FIRST_BATCH", "Cursors", "Events", "OpenCursor", "Results"]
 
 FIRST_BATCH: Final = 101
 """Documents of a first batch for which nobody named a number."""
@@ -34,7 +34,7 @@ MOST_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_S: Final = 600.0
 
 
-class Cursor:
+class OpenCursor:
     """What all cursors have. Subclasses write `batch` and `let_go`.
 
     Attributes:
@@ -61,7 +61,7 @@ class Cursor:
         """Give back what it holds. Called once."""
 
 
-class Results(Cursor):
+class Results(OpenCursor):
     """A cursor over an iterator of documents."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Results(Cursor):
             close()
 
 
-class Events(Cursor):
+class Events(OpenCursor):
     """A cursor over a change stream.
 
     Attributes:
@@ -145,6 +145,7 @@ class Events(Cursor):
         return self._told("nextBatch", [])
 
     def _read(self, most: int) -> list[Any]:
+        events: list[Any]
         events, self._token, self.is_closed = self._stream.batch(most, MOST_BATCH_BYTES)
         return events
 
@@ -163,12 +164,12 @@ class Cursors:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._open: dict[int, Cursor] = {}
+        self._open: dict[int, OpenCursor] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, cursor: Cursor) -> Int64:
+    def open(self, cursor: OpenCursor) -> Int64:
         """Give the cursor a number."""
         self._sweep()
         with self._lock:
@@ -177,10 +178,10 @@ class Cursors:
             self._open[int(cursor.id)] = cursor
         return cursor.id
 
-    def find(self, number: int) -> Cursor | None:
+    def find(self, number: int) -> OpenCursor | None:
         return self._open.get(int(number))
 
-    def take(self, number: int, session: bytes | None) -> Cursor:
+    def take(self, number: int, session: bytes | None) -> OpenCursor:
         """The cursor for one command; `give_back` it.
 
         Raises:
@@ -200,7 +201,7 @@ class Cursors:
             cursor.is_busy = True
             return cursor
 
-    def give_back(self, cursor: Cursor, *, is_over: bool = False) -> None:
+    def give_back(self, cursor: OpenCursor, *, is_over: bool = False) -> None:
         with self._lock:
             cursor.is_busy = False
             cursor.on_killed = None

@@ -1,5 +1,6 @@
-"""Deployment: what all clients of one server share: the database, cursors, sessions, fail points, and how it presents itself.
+"""Deployment: what all clients of one server share, and Client: one socket of one of them.
 
+The deployment has the database, cursors, sessions, fail points, and how it presents itself.
 It looks like a replica set with one member, because drivers allow `watch()` and sessions on nothing less.
 
 Rule of this file: it holds things. What is done with them is in the commands.
@@ -11,17 +12,16 @@ import time
 from collections.abc import Callable
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bson import ObjectId, Timestamp
 
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.failing import FailPoints
-from reactdb.dialects.mongodb.commands.requests import Client
 from reactdb.dialects.mongodb.namespaces import Namespaces
 
-__all__ = ["Deployment"]
+__all__ = ["Client", "Deployment"]
 
 SET_NAME: Final = "rs0"
 VERSION: Final = (8, 2, 4, 0)
@@ -84,3 +84,29 @@ class Deployment:
     def close(self) -> None:
         """Let go of all cursors."""
         self.cursors.close()
+
+
+class Client:
+    """One socket of a driver.
+
+    Attributes:
+        number: It tells sockets apart; `connectionId` in `hello`.
+        wake: Tells the server that a AwaitedReply may have its answer. Any thread may call it.
+        app_name: What the driver says of its program in its first `hello`.
+        user: Who has proven a password; "" if nobody has.
+        exchange: A proof that is under way.
+    """
+
+    def __init__(
+        self, deployment: Deployment, number: int, address: tuple[str, int], wake: Callable[[], None]
+    ) -> None:
+        self.deployment = deployment
+        self.number = number
+        self.address = address
+        self.wake = wake
+        self.app_name = ""
+        self.user = ""
+        self.exchange: Any = None
+
+    def close(self) -> None:
+        self.deployment.clients.discard(self)

@@ -14,14 +14,14 @@ from bson import Int64
 
 from reactdb.dialects.mongodb.commands.authenticating import speculative
 from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, WIRE_VERSION
-from reactdb.dialects.mongodb.commands.requests import Request
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 
 VERSION_TEXT = ".".join(map(str, VERSION[:3]))
 
 
-def greeting(request: Request) -> dict[str, Any]:
+def greeting(request: CommandRequest) -> dict[str, Any]:
     body, client, deployment = request.body, request.client, request.deployment
     told = body.get("client")
     if isinstance(told, dict) and isinstance(told.get("application"), dict):
@@ -60,22 +60,22 @@ def greeting(request: Request) -> dict[str, Any]:
 
 
 @command("hello", is_open=True, quick=always)
-def hello(request: Request) -> dict[str, Any]:
+def hello(request: CommandRequest) -> dict[str, Any]:
     return {"isWritablePrimary": True, **greeting(request)}
 
 
 @command("isMaster", is_open=True, quick=always)
-def is_master(request: Request) -> dict[str, Any]:
+def is_master(request: CommandRequest) -> dict[str, Any]:
     return {"ismaster": True, **greeting(request)}
 
 
 @command("ping", is_open=True, quick=always)
-def ping(request: Request) -> dict[str, Any]:
+def ping(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
 @command("buildInfo", is_open=True, quick=always)
-def build_info(request: Request) -> dict[str, Any]:
+def build_info(request: CommandRequest) -> dict[str, Any]:
     return {
         "version": VERSION_TEXT,
         "versionArray": list(VERSION),
@@ -100,7 +100,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 @command("getParameter", quick=always)
-def get_parameter(request: Request) -> dict[str, Any]:
+def get_parameter(request: CommandRequest) -> dict[str, Any]:
     known = {**PARAMETERS, "enableTestCommands": request.deployment.for_testing}
     if request.value == "*" or (isinstance(request.value, dict) and request.value.get("allParameters")):
         return known
@@ -111,12 +111,12 @@ def get_parameter(request: Request) -> dict[str, Any]:
 
 
 @command("setParameter", quick=always)
-def set_parameter(request: Request) -> dict[str, Any]:
+def set_parameter(request: CommandRequest) -> dict[str, Any]:
     raise MongoError(72, "no parameter of this server can be set")
 
 
 @command("serverStatus", quick=always)
-def server_status(request: Request) -> dict[str, Any]:
+def server_status(request: CommandRequest) -> dict[str, Any]:
     deployment = request.deployment
     up_s = time.time() - deployment.started_at
     return {
@@ -142,7 +142,7 @@ def server_status(request: Request) -> dict[str, Any]:
 
 
 @command("connectionStatus", is_open=True, quick=always)
-def connection_status(request: Request) -> dict[str, Any]:
+def connection_status(request: CommandRequest) -> dict[str, Any]:
     user = request.client.user
     users = [{"user": user, "db": "admin"}] if user else []
     roles = [{"role": "root", "db": "admin"}] if user else []
@@ -150,13 +150,13 @@ def connection_status(request: Request) -> dict[str, Any]:
 
 
 @command("whatsmyuri", is_open=True, quick=always)
-def whats_my_uri(request: Request) -> dict[str, Any]:
+def whats_my_uri(request: CommandRequest) -> dict[str, Any]:
     host, port = request.client.address
     return {"you": f"{host}:{port}"}
 
 
 @command("replSetGetStatus", quick=always)
-def set_status(request: Request) -> dict[str, Any]:
+def set_status(request: CommandRequest) -> dict[str, Any]:
     deployment = request.deployment
     moment = deployment.operation_time()
     member = {
@@ -180,13 +180,13 @@ def set_status(request: Request) -> dict[str, Any]:
 
 
 @command("replSetGetConfig", quick=always)
-def set_config(request: Request) -> dict[str, Any]:
+def set_config(request: CommandRequest) -> dict[str, Any]:
     member = {"_id": 0, "host": request.deployment.address, "votes": 1, "priority": 1.0}
     return {"config": {"_id": SET_NAME, "version": 1, "term": Int64(1), "members": [member], "settings": {}}}
 
 
 @command("getCmdLineOpts", quick=always)
-def command_line(request: Request) -> dict[str, Any]:
+def command_line(request: CommandRequest) -> dict[str, Any]:
     parameters = {"enableTestCommands": 1} if request.deployment.for_testing else {}
     return {
         "argv": ["reactdb", "serve", "--mongodb"],
@@ -195,23 +195,23 @@ def command_line(request: Request) -> dict[str, Any]:
 
 
 @command("hostInfo", quick=always)
-def host_info(request: Request) -> dict[str, Any]:
+def host_info(request: CommandRequest) -> dict[str, Any]:
     return {"system": {"currentTime": datetime.now(UTC), "hostname": request.deployment.address}, "os": {}}
 
 
 @command("listCommands", quick=always)
-def list_commands(request: Request) -> dict[str, Any]:
+def list_commands(request: CommandRequest) -> dict[str, Any]:
     names = sorted({entry.name for entry in COMMANDS.values()})
     return {"commands": {name: {"help": ""} for name in names}}
 
 
 @command("getLog", quick=always)
-def get_log(request: Request) -> dict[str, Any]:
+def get_log(request: CommandRequest) -> dict[str, Any]:
     return {"totalLinesWritten": 0, "log": []}
 
 
 @command("configureFailPoint", quick=always)
-def configure_fail_point(request: Request) -> dict[str, Any]:
+def configure_fail_point(request: CommandRequest) -> dict[str, Any]:
     if not request.deployment.for_testing:
         raise MongoError(59, "no such command: 'configureFailPoint'")
     name = request.get("configureFailPoint", str)

@@ -1,4 +1,4 @@
-"""Request: one command of one client; Client: one of its sockets; Waiting: an answer that comes later.
+"""CommandRequest: one command of one client; AwaitedReply: an answer that comes later.
 
 Rule of this file: what a command finds when it is called. It knows no command.
 """
@@ -8,48 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 
-if TYPE_CHECKING:
-    from reactdb.dialects.mongodb.commands.deployment import Deployment
-
-__all__ = ["Client", "Delayed", "HangUp", "Request", "Waiting", "type_name"]
+__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "type_name"]
 
 
 class HangUp(Exception):
     """The connection is to be closed without an answer, because a fail point says so."""
 
 
-class Client:
-    """One socket of a driver.
-
-    Attributes:
-        number: It tells sockets apart; `connectionId` in `hello`.
-        wake: Tells the server that a Waiting may have its answer. Any thread may call it.
-        app_name: What the driver says of its program in its first `hello`.
-        user: Who has proven a password; "" if nobody has.
-        exchange: A proof that is under way.
-    """
-
-    def __init__(
-        self, deployment: Deployment, number: int, address: tuple[str, int], wake: Callable[[], None]
-    ) -> None:
-        self.deployment = deployment
-        self.number = number
-        self.address = address
-        self.wake = wake
-        self.app_name = ""
-        self.user = ""
-        self.exchange: Any = None
-
-    def close(self) -> None:
-        self.deployment.clients.discard(self)
-
-
 @dataclass(slots=True)
-class Request:
+class CommandRequest:
     """One command.
 
     Attributes:
@@ -127,13 +99,13 @@ class Request:
         return None if found is None else int(found)
 
 
-class Waiting:
+class AwaitedReply:
     """A command whose answer comes later, without a thread: `poll` it after `client.wake`, or after `wait_s` seconds.
 
     Subclasses write `ready`: the answer, or None as long as there is none; and `cancel`, for a client that has gone.
     """
 
-    request: Request
+    request: CommandRequest
     """Set by who carries commands out."""
 
     def __init__(self, seconds: float) -> None:
@@ -150,19 +122,28 @@ class Waiting:
     def ready(self) -> dict[str, Any] | None:
         raise NotImplementedError
 
+    def at_last(self) -> dict[str, Any] | None:
+        """The answer now, as if the time were over."""
+        self._until = time.monotonic()
+        return self.ready()
+
     def cancel(self) -> None:
         """The client has gone."""
 
 
-class Delayed(Waiting):
-    """An answer that is there already and is told later."""
+class Delayed(AwaitedReply):
+    """A command that begins later."""
 
-    def __init__(self, seconds: float, work: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, seconds: float, work: Callable[[], dict[str, Any] | AwaitedReply]) -> None:
         super().__init__(seconds)
         self._work = work
 
     def ready(self) -> dict[str, Any] | None:
-        return self._work() if self.is_over else None
+        if not self.is_over:
+            return None
+        reply = self._work()
+        # A getMore is not made to wait a second time.
+        return reply.at_last() if isinstance(reply, AwaitedReply) else reply
 
 
 NAMES = {

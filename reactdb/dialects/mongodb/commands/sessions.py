@@ -6,15 +6,18 @@ Rule of this file: ids. What a transaction does is in `transactions`, beside thi
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
-from reactdb.dialects.mongodb.commands.requests import Request, type_name
+from bson import Binary
+
+from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 
 __all__ = ["session_key"]
 
 
-def session_key(request: Request) -> bytes | None:
+def session_key(request: CommandRequest) -> bytes | None:
     """The id of the session that a command belongs to; None for none.
 
     Raises:
@@ -35,7 +38,7 @@ def key_of(given: Any) -> bytes:
     return bytes(number)
 
 
-def keys_of(request: Request) -> list[bytes]:
+def keys_of(request: CommandRequest) -> list[bytes]:
     given = request.value
     if not isinstance(given, list):
         raise MongoError(14, f"BSON field '{request.name}' is the wrong type, expected type 'array'")
@@ -43,34 +46,34 @@ def keys_of(request: Request) -> list[bytes]:
 
 
 @command("startSession", quick=always)
-def start_session(request: Request) -> dict[str, Any]:
-    from uuid import uuid4
-
-    from bson import Binary
-
+def start_session(request: CommandRequest) -> dict[str, Any]:
     return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": 30}
 
 
 @command("refreshSessions", quick=always)
-def refresh_sessions(request: Request) -> dict[str, Any]:
-    for key in keys_of(request):
-        request.deployment.sessions.refresh(key)
+def refresh_sessions(request: CommandRequest) -> dict[str, Any]:
+    keys_of(request)
     return {}
 
 
 @command("endSessions")
-def end_sessions(request: Request) -> dict[str, Any]:
+def end_sessions(request: CommandRequest) -> dict[str, Any]:
     for key in keys_of(request):
         request.deployment.end_session(key)
     return {}
 
 
 @command("killSessions")
-def kill_sessions(request: Request) -> dict[str, Any]:
-    return end_sessions(request) if request.value else kill_all_sessions(request)
+def kill_sessions(request: CommandRequest) -> dict[str, Any]:
+    keys = keys_of(request)
+    for key in keys:
+        request.deployment.end_session(key)
+    if not keys:
+        request.deployment.end_all_sessions()
+    return {}
 
 
 @command("killAllSessions", "killAllSessionsByPattern")
-def kill_all_sessions(request: Request) -> dict[str, Any]:
+def kill_all_sessions(request: CommandRequest) -> dict[str, Any]:
     request.deployment.end_all_sessions()
     return {}

@@ -3,7 +3,7 @@
     @command("ping", quick=ALWAYS)
     def ping(request): return {}
 
-A function is given a Request and gives the fields of the answer without `ok`, or a Waiting, or raises MongoError.
+A function is given a CommandRequest and gives the fields of the answer without `ok`, or a AwaitedReply, or raises MongoError.
 
 Rule of this file: a table. The functions are in the files beside, by what they are about.
 """
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from reactdb.dialects.mongodb.commands.requests import Request, Waiting
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
 
 if TYPE_CHECKING:
     from reactdb.dialects.mongodb.commands.deployment import Deployment
 
 __all__ = ["COMMANDS", "Command", "command", "find_command"]
 
-Work = Callable[[Request], "dict[str, Any] | Waiting"]
+Work = Callable[[CommandRequest], "dict[str, Any] | AwaitedReply"]
 Quick = Callable[["dict[str, Any]", "Deployment"], bool]
 
 
