@@ -31,8 +31,8 @@ _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "version": (str, ()),
 }
 _WITHOUT_ICU: Final = (
-    "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`, "
-    "or compare by code points with locale 'simple'"
+    "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
+    " or compare by code points, which is the locale 'simple'"
 )
 
 
