@@ -26,12 +26,12 @@ from reactdb.dialects.mongodb.numeric import (
 )
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
 
-__all__ = ["TOTALS", "Total", "quantiles"]
+__all__ = ["TOTALS", "RunningTotal", "quantiles"]
 
 _INT64, _DOUBLE, _DECIMAL = 1, 2, 3
 
 
-class Total(Protocol):
+class RunningTotal(Protocol):
     """A total."""
 
     def add(self, value: Any) -> None:
@@ -41,7 +41,7 @@ class Total(Protocol):
         """The total of the values so far."""
 
 
-class Sum:
+class RunningSum:
     """The sum, of the widest kind among the numbers. Doubles are added with what rounding takes away."""
 
     __slots__ = ("_decimals", "_doubles", "_kind", "_lost", "_whole", "count")
@@ -98,7 +98,7 @@ class Average:
     __slots__ = ("_sum",)
 
     def __init__(self, _text: TextKey | None = None) -> None:
-        self._sum = Sum()
+        self._sum = RunningSum()
 
     def add(self, value: Any) -> None:
         self._sum.add(value)
@@ -191,8 +191,8 @@ class DeviationOfSample(_Deviation):
     _least = 2
 
 
-TOTALS: Final[Mapping[str, Callable[[TextKey | None], Total]]] = {
-    "$sum": Sum,
+TOTALS: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {
+    "$sum": RunningSum,
     "$avg": Average,
     "$min": Least,
     "$max": Greatest,

@@ -11,7 +11,7 @@ from typing import Any
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     argument,
     arguments,
@@ -163,7 +163,7 @@ def _int32(name: str, value: Any, code_type: int, code_range: int) -> int:
     return number
 
 
-_ZIP = Names(34460, 34464, {"inputs": 34465}, ("useLongestLength", "defaults"))
+_ZIP = NamedArguments(34460, 34464, {"inputs": 34465}, ("useLongestLength", "defaults"))
 
 
 @syntax("$zip")
@@ -268,7 +268,7 @@ def _index(name: str, value: Any) -> int:
 
 # --- Sorting, and the first ones of an order ---
 
-_SORT_ARRAY = Names(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
+_SORT_ARRAY = NamedArguments(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
 
 
 @syntax("$sortArray")
@@ -306,7 +306,7 @@ def _sorter(spec: Any, scope: Scope) -> Callable[[list[Any]], list[Any]]:
 
 def _ends(name: str, *, of_order: bool, from_end: bool) -> None:
     """Registers $firstN and $lastN (of an array as it is), $minN and $maxN (of its order)."""
-    names = Names(5787801, 5787901, {"n": 5787906, "input": 5787907})
+    names = NamedArguments(5787801, 5787901, {"n": 5787906, "input": 5787907})
 
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
@@ -352,7 +352,7 @@ def _element_name(spec: Mapping[str, Any]) -> str:
     return variable_name(spec["as"]) if "as" in spec else "this"
 
 
-_MAP = Names(16878, 16879, {"input": 16880, "in": 16882}, ("as", "arrayIndexAs"))
+_MAP = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, ("as", "arrayIndexAs"))
 
 
 @syntax("$map")
@@ -380,7 +380,7 @@ def _map(spec: Any, scope: Scope) -> Evaluate:
     return evaluate
 
 
-_FILTER = Names(28646, 28647, {"input": 28648, "cond": 28650}, ("as", "limit", "arrayIndexAs"))
+_FILTER = NamedArguments(28646, 28647, {"input": 28648, "cond": 28650}, ("as", "limit", "arrayIndexAs"))
 
 
 @syntax("$filter")
@@ -423,7 +423,7 @@ def _limit(value: Any, otherwise: int) -> int:
     return limit
 
 
-_REDUCE = Names(
+_REDUCE = NamedArguments(
     40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079}, ("as", "valueAs", "arrayIndexAs")
 )
 
@@ -450,7 +450,7 @@ def _reduce(spec: Any, scope: Scope) -> Evaluate:
     return evaluate
 
 
-_LET = Names(16874, 16875, {"vars": 16876, "in": 16877})
+_LET = NamedArguments(16874, 16875, {"vars": 16876, "in": 16877})
 
 
 @syntax("$let")

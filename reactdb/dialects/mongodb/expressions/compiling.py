@@ -352,7 +352,7 @@ def syntax(name: str) -> Callable[[Compiler], Compiler]:
 
 
 @dataclass(slots=True, frozen=True)
-class Names:
+class NamedArguments:
     """The named arguments of an operator, and the codes of what can be wrong with them.
 
     `missing` has the code for each argument that must be there. `code_not_object` is the code for an argument that is no object,
@@ -365,7 +365,7 @@ class Names:
     optional: tuple[str, ...] = ()
 
 
-def named_parts(name: str, spec: Any, names: Names) -> Mapping[str, Any]:
+def named_parts(name: str, spec: Any, names: NamedArguments) -> Mapping[str, Any]:
     """An operator's argument as an object of named arguments, checked."""
     if not isinstance(spec, Mapping):
         raise MongoError(names.code_not_object, f"{name} takes an object of named arguments")
@@ -378,7 +378,7 @@ def named_parts(name: str, spec: Any, names: Names) -> Mapping[str, Any]:
     return spec
 
 
-def named(name: str, names: Names) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def named(name: str, names: NamedArguments) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function of named arguments' values, which it is given by name; those that were left out are not given."""
 
     def register(work: Callable[..., Any]) -> Callable[..., Any]:

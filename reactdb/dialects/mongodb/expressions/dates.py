@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     OPERATORS,
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     arguments,
     compiled,
@@ -125,11 +125,11 @@ def _zone_in(parts: Mapping[str, Evaluate], document: Any, variables: Variables)
     return None if is_nullish(value) else zone_of(value)
 
 
-def _compiled_parts(name: str, spec: Any, names: Names, scope: Scope) -> dict[str, Evaluate]:
+def _compiled_parts(name: str, spec: Any, names: NamedArguments, scope: Scope) -> dict[str, Evaluate]:
     return {key: compiled(value, scope) for key, value in named_parts(name, spec, names).items()}
 
 
-_TO_PARTS = Names(40524, 40520, {"date": 40522}, ("timezone", "iso8601"))
+_TO_PARTS = NamedArguments(40524, 40520, {"date": 40522}, ("timezone", "iso8601"))
 
 
 @syntax("$dateToParts")
@@ -166,7 +166,7 @@ def _date_to_parts(spec: Any, scope: Scope) -> Evaluate:
 _CALENDAR = ("year", "month", "day")
 _ISO = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
 _CLOCK = ("hour", "minute", "second", "millisecond")
-_FROM_PARTS = Names(40519, 40518, {}, (*_CALENDAR, *_ISO, *_CLOCK, "timezone"))
+_FROM_PARTS = NamedArguments(40519, 40518, {}, (*_CALENDAR, *_ISO, *_CLOCK, "timezone"))
 
 
 @syntax("$dateFromParts")
@@ -230,7 +230,7 @@ def _iso_days(year: int, week: int, day: int) -> int:
 
 # --- Dates as texts ---
 
-_TO_STRING = Names(18629, 18534, {"date": 18628}, ("format", "timezone", "onNull"))
+_TO_STRING = NamedArguments(18629, 18534, {"date": 18628}, ("format", "timezone", "onNull"))
 _MONTHS: Final = (
     "January",
     "February",
@@ -328,7 +328,9 @@ def _date_to_string(spec: Any, scope: Scope) -> Evaluate:
 
 # --- Texts as dates ---
 
-_FROM_STRING = Names(40540, 40541, {"dateString": 40542}, ("format", "timezone", "onNull", "onError"))
+_FROM_STRING = NamedArguments(
+    40540, 40541, {"dateString": 40542}, ("format", "timezone", "onNull", "onError")
+)
 _ISO_TEXT: Final = re.compile(
     r"(?P<year>\d{4})(?:-?(?P<month>\d{1,2})(?:-?(?P<day>\d{1,2}))?)?"
     r"(?:(?:T|t|\s+)(?P<hour>\d{1,2})(?::?(?P<minute>\d{2})(?::?(?P<second>\d{2})(?:[.,:](?P<fraction>\d+))?)?)?)?"
@@ -481,7 +483,9 @@ def _unit(name: str, value: Any, code_type: int = 5439013) -> str:
 
 
 def _adds(name: str, sign: int) -> None:
-    names = Names(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402}, ("timezone",))
+    names = NamedArguments(
+        5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402}, ("timezone",)
+    )
 
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
@@ -533,7 +537,7 @@ def _in_range(name: str, value: int) -> datetime | DatetimeMS:
 _adds("$dateAdd", 1)
 _adds("$dateSubtract", -1)
 
-_DIFF = Names(
+_DIFF = NamedArguments(
     5166301,
     5166302,
     {"startDate": 5166303, "endDate": 5166304, "unit": 5166305},
@@ -587,7 +591,9 @@ def _bin(local: datetime, unit: str, first_day: int) -> int:
     return ((local - EPOCH) // MILLISECOND) // _UNITS[unit]
 
 
-_TRUNC = Names(5439007, 5439008, {"date": 5439009, "unit": 5439010}, ("binSize", "timezone", "startOfWeek"))
+_TRUNC = NamedArguments(
+    5439007, 5439008, {"date": 5439009, "unit": 5439010}, ("binSize", "timezone", "startOfWeek")
+)
 _REFERENCE: Final = datetime(2000, 1, 1)
 
 

@@ -16,7 +16,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     OPERATORS,
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     argument,
     arguments,
@@ -128,7 +128,7 @@ def _if_null(spec: Any, scope: Scope) -> Evaluate:
     return evaluate
 
 
-_BRANCH = Names(40062, 40063, {"case": 40064, "then": 40065})
+_BRANCH = NamedArguments(40062, 40063, {"case": 40064, "then": 40065})
 
 
 @syntax("$switch")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     compiled,
     constant_of,
@@ -99,7 +99,7 @@ def _named_pair(element: Any) -> tuple[str, Any]:
 
 # --- One field ---
 
-_GET: Final = Names(3041701, 3041701, {"field": 3041702, "input": 3041703})
+_GET: Final = NamedArguments(3041701, 3041701, {"field": 3041702, "input": 3041703})
 
 
 @syntax("$getField")
@@ -132,8 +132,8 @@ def _check_constant_name(field: Evaluate, code: int) -> None:
         raise MongoError(code, f"a field's name is a text, not {type_name(name)}")
 
 
-_SET: Final = Names(4161100, 4161101, {"field": 4161102, "input": 4161109, "value": 4161103})
-_UNSET: Final = Names(4161100, 4161101, {"field": 4161102, "input": 4161109})
+_SET: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input": 4161109, "value": 4161103})
+_UNSET: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input": 4161109})
 
 
 def _constant_field(name: str, spec: Any, scope: Scope) -> str:
@@ -147,7 +147,7 @@ def _constant_field(name: str, spec: Any, scope: Scope) -> str:
     return field
 
 
-def _sets_field(name: str, names: Names) -> None:
+def _sets_field(name: str, names: NamedArguments) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         parts = named_parts(name, spec, names)

@@ -16,7 +16,7 @@ from bson.regex import Regex
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     compiled,
     function,
@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.expressions.dates import date_text
 from reactdb.dialects.mongodb.expressions.writing import number_text
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import type_name
-from reactdb.dialects.mongodb.patterns import PatternError, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
 from reactdb.dialects.mongodb.times import has_time, is_date
 
 __all__: list[str] = []
@@ -208,7 +208,7 @@ _finds("$indexOfBytes", lambda text: text.encode(), 40091, 40092)
 # --- Trimming ---
 
 _SPACES: Final = "\0 \t\n\v\f\r\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-_TRIM: Final = Names(50696, 50694, {"input": 50695}, ("chars",))
+_TRIM: Final = NamedArguments(50696, 50694, {"input": 50695}, ("chars",))
 
 
 def _trims(name: str, work: Callable[[str, str], str]) -> None:
@@ -244,7 +244,7 @@ _trims("$rtrim", lambda text, letters: text.rstrip(letters))
 
 # --- Replacing ---
 
-_REPLACE: Final = Names(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+_REPLACE: Final = NamedArguments(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
 
 
 def _replaces(name: str, most: int) -> None:
@@ -283,7 +283,7 @@ _replaces("$replaceAll", -1)
 
 # --- Regular expressions ---
 
-_REGEX: Final = Names(51103, 31024, {"input": 31022, "regex": 31023}, ("options",))
+_REGEX: Final = NamedArguments(51103, 31024, {"input": 31022, "regex": 31023}, ("options",))
 
 
 def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
@@ -299,7 +299,7 @@ def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
             raise MongoError(51108, f"{name} invalid flag in regex options: {letters}")
     try:
         return compiled_pattern(text, letters)
-    except PatternError as error:
+    except UnreadablePattern as error:
         raise MongoError(51111, f"Invalid Regex in {name}: {error}") from None
 
 

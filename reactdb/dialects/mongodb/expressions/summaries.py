@@ -12,7 +12,7 @@ from typing import Any
 from reactdb.dialects.mongodb.expressions.compiling import (
     OPERATORS,
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     arguments,
     compiled,
@@ -51,8 +51,8 @@ def _summary(name: str) -> None:
 for _name in TOTALS:
     _summary(_name)
 
-_PERCENTILE = Names(40414, 40415, {"input": 40414, "p": 40414, "method": 40414})
-_MEDIAN = Names(40414, 40415, {"input": 40414, "method": 40414})
+_PERCENTILE = NamedArguments(40414, 40415, {"input": 40414, "p": 40414, "method": 40414})
+_MEDIAN = NamedArguments(40414, 40415, {"input": 40414, "method": 40414})
 
 
 @syntax("$percentile")

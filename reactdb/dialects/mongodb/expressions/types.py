@@ -21,7 +21,7 @@ from bson.objectid import ObjectId
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
-    Names,
+    NamedArguments,
     Scope,
     compiled,
     function,
@@ -284,7 +284,9 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "decimal": _to_decimal,
 }
 
-_CONVERT: Final = Names(9, 9, {"input": 9, "to": 9}, ("onError", "onNull", "format", "byteOrder", "base"))
+_CONVERT: Final = NamedArguments(
+    9, 9, {"input": 9, "to": 9}, ("onError", "onNull", "format", "byteOrder", "base")
+)
 
 
 @syntax("$convert")
