@@ -104,7 +104,7 @@ class PythonPattern:
     """A pattern of Python's `re`, used for texts that are short enough for the number of ways in which it may match."""
 
     def __init__(self, text: str) -> None:
-        from reactdb.expression.pattern_reader import UnreadablePattern, TooLarge, read
+        from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
 
         try:
             source, ways = read(text)
