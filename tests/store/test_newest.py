@@ -105,6 +105,9 @@ def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
         connection.execute("DELETE FROM log WHERE seq = ?", (seq,))
     connection.close()
 
-    with reactdb.connect(path) as db, db.session.read() as snapshot:
-        with pytest.raises(CorruptDatabase, match=f"log entry {seq}|entry {seq}"):
-            newest_of(snapshot, db.session.info("one"), [collation.key_bytes("a")])
+    with (
+        reactdb.connect(path) as db,
+        db.session.read() as snapshot,
+        pytest.raises(CorruptDatabase, match=f"entry {seq}"),
+    ):
+        newest_of(snapshot, db.session.info("one"), [collation.key_bytes("a")])
