@@ -319,11 +319,9 @@ class Session:
         self.transact(work, operation="set hook")
 
     def sweep(self) -> None:
-        """Remove what write hooks have kept beside tables, and need no more: some small commits."""
-        with self.read() as snapshot:
-            tables = [table for table in snapshot.catalogue.live.values() if table.hook is not None]
-        for table in tables:
-            sweep = sweep_of(str(table.hook))
+        """Remove what write hooks have kept beside tables, and need no more, in small commits. Tables that this process has seen."""
+        for table in list(self.engine.catalogue.live.values()):
+            sweep = None if table.hook is None else sweep_of(table.hook)
             if sweep is not None:
                 self._sweep(sweep, table)
 
