@@ -319,7 +319,7 @@ class Session:
         self.transact(work, operation="set hook")
 
     def sweep(self) -> None:
-        """Remove what write hooks have kept beside tables, and need no more, in small commits. Tables that this process has seen."""
+        """Remove, in small commits, what write hooks have kept beside the tables that this process knows, and need no more."""
         for table in list(self.engine.catalogue.live.values()):
             sweep = None if table.hook is None else sweep_of(table.hook)
             if sweep is not None:
