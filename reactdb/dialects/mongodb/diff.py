@@ -1,143 +1,168 @@
-"""The difference of two versions of a document, as `updateDescription` has it: for updates by a pipeline, and for native ones.
+"""The difference of two versions of a document, as an `updateDescription` tells it.
 
-Fields that changed are listed by themselves, inside of documents and arrays too, wherever that is shorter, in BSON, than the
-whole value around them. An array that lost its tail is truncated, and its other changes are listed by index. Fields that are not
-in the order in which they were are added again, at the end.
+    difference({"a": {"b": 1}, "c": 1}, {"a": {"b": 2}})
+    {"updatedFields": {"a.b": 2}, "removedFields": ["c"], "truncatedArrays": [], "disambiguatedPaths": {}}
 
-Rule of this file: applied to the old document, the description makes the new one.
+Fields are gone through in the order of both. A field that stands elsewhere in the new version counts as removed and inserted.
+Elements of arrays are compared by index: a longer array has new elements, a shorter one is truncated. A document or an array
+inside is told by its parts where these take less room than the new value, and else whole. Room is BSON's, of parts as an update
+would carry them:
+
+    document    {"u": changed fields, "i": new ones, "d": removed ones, "s" + name: the parts inside}
+    array       {"a": true, "l": new length, "u" + index: new element, "s" + index: the parts inside}
+
+Rule of this file: it knows nothing of who has written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import bson
+from reactdb.dialects.mongodb.ordering import identical
+from reactdb.dialects.mongodb.values import encode
 
-Document = dict[str, Any]
-Parts = tuple[str | int, ...]
+__all__ = ["Description", "described", "difference", "is_ambiguous"]
 
+Description = dict[str, Any]
+"""`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
 
-class _Difference(NamedTuple):
-    """What changed inside of one value.
-
-    Attributes:
-        updated, removed, truncated: By their paths from here; of an array that was cut its new size.
-        shape: The same as a document, whose BSON is compared with the value's.
-    """
-
-    updated: list[tuple[Parts, Any]]
-    removed: list[Parts]
-    truncated: list[tuple[Parts, int]]
-    shape: Document
+_Parts = tuple[str | int, ...]
 
 
-def describe(old: Document, new: Document, *, is_replaced_if_shorter: bool = False) -> Document | None:
-    """The description of what makes `new` of `old`.
+def difference(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, is_always: bool = False
+) -> Description | None:
+    """What has changed, or None if to tell that takes as much room as the new version.
 
     Args:
-        is_replaced_if_shorter: Where the difference is not shorter than the new document, there is none: it is a replacement.
-
-    Returns:
-        `updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`; None for a replacement.
+        is_always: Tell it whatever room it takes.
     """
-    found = _of_documents(old, new)
-    if is_replaced_if_shorter and _size(found.shape) >= _size(new):
+    parts = _document_parts(before, after)
+    if not is_always and _size(parts) >= _size(after):
         return None
-    paths = [parts for parts, _ in (*found.updated, *found.truncated)] + found.removed
+    updated: dict[_Parts, Any] = {}
+    removed: list[_Parts] = []
+    truncated: list[tuple[_Parts, int]] = []
+    _collect((), parts, updated, removed, truncated)
+    return described(updated, removed, truncated)
+
+
+def described(
+    updated: Mapping[_Parts, Any], removed: Sequence[_Parts], truncated: Sequence[tuple[_Parts, int]] = ()
+) -> Description:
+    """The description of changes by path.
+
+    Args:
+        updated, removed, truncated: Paths, whose components are names as str and indexes as int; values, and new lengths.
+    """
+    paths = [*updated, *removed, *(path for path, _ in truncated)]
     return {
-        "updatedFields": {dotted(parts): value for parts, value in found.updated},
-        "removedFields": [dotted(parts) for parts in found.removed],
-        "truncatedArrays": [{"field": dotted(parts), "newSize": size} for parts, size in found.truncated],
-        "disambiguatedPaths": {dotted(parts): list(parts) for parts in paths if is_ambiguous(parts)},
+        "updatedFields": {_dotted(path): value for path, value in updated.items()},
+        "removedFields": [_dotted(path) for path in removed],
+        "truncatedArrays": [{"field": _dotted(path), "newSize": size} for path, size in truncated],
+        "disambiguatedPaths": {_dotted(path): list(path) for path in paths if is_ambiguous(path)},
     }
 
 
-def dotted(parts: Parts) -> str:
-    """A path as text."""
-    return ".".join(map(str, parts))
-
-
-def is_ambiguous(parts: Parts) -> bool:
-    """Whether the text of a path does not say what it is: a name has a dot, or one after the first looks like an index."""
+def is_ambiguous(path: _Parts) -> bool:
+    """Whether the dotted form says something else, too: a name has a dot, or a name after the first looks like an index."""
     return any(
-        type(part) is str and ("." in part or (place > 0 and part.isascii() and part.isdigit()))
-        for place, part in enumerate(parts)
+        type(part) is str and ("." in part or (number > 0 and part.isdecimal() and part.isascii()))
+        for number, part in enumerate(path)
     )
 
 
-def _of_documents(old: Document, new: Document) -> _Difference:
-    found = _Difference([], [], [], {})
-    kept = set(_kept(old, new))
-    changed: Document = {}
-    added: Document = {}
-    for name, value in new.items():
-        if name not in kept:
-            added[name] = value
-            found.updated.append(((name,), value))
-        elif not _is_same(old[name], value) and not _inside(found, name, old[name], value, f"s{name}"):
-            changed[name] = value
-            found.updated.append(((name,), value))
-    gone = [name for name in old if name not in new]
-    found.removed.extend((name,) for name in gone)
-    for letter, listed in (("u", changed), ("i", added), ("d", dict.fromkeys(gone, False))):
-        if listed:
-            found.shape[letter] = listed
-    return found
+def _dotted(path: _Parts) -> str:
+    return ".".join(map(str, path))
 
 
-def _kept(old: Document, new: Document) -> Iterator[str]:
-    """The fields at the beginning of `new` that are in `old` in the same order: the others come after all that stays."""
-    places = {name: place for place, name in enumerate(old)}
-    last = -1
-    for name in new:
-        place = places.get(name, -1)
-        if place < last or name not in places:
-            return
-        last = place
-        yield name
+# -----------------------------------------------------------------------------------------------------------
+# Parts, in the form that is measured
+
+_UPDATED, _INSERTED, _REMOVED, _INSIDE, _IS_ARRAY, _LENGTH = "u", "i", "d", "s", "a", "l"
+_EMPTY_BYTES: Final = 5
 
 
-def _of_arrays(old: list[Any], new: list[Any]) -> _Difference:
-    found = _Difference([], [], [], {"a": True})
-    if len(new) < len(old):
-        found.truncated.append(((), len(new)))
-        found.shape["l"] = len(new)
-    for place, value in enumerate(new):
-        if place < len(old) and (
-            _is_same(old[place], value) or _inside(found, place, old[place], value, f"s{place}")
-        ):
+def _size(document: Mapping[str, Any]) -> int:
+    return len(encode(document)) if document else _EMPTY_BYTES
+
+
+def _document_parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    updated: dict[str, Any] = {}
+    removed: dict[str, bool] = {}
+    inside: dict[str, Any] = {}
+    old, new = list(before), list(after)
+    place = other = 0
+    while place < len(old) and other < len(new):
+        name = old[place]
+        place += 1
+        if name != new[other]:
+            removed[name] = False
             continue
-        found.updated.append(((place,), value))
-        found.shape[f"u{place}"] = value
-    return found
+        other += 1
+        if not identical(before[name], after[name]):
+            parts = _parts(before[name], after[name])
+            if parts is None:
+                updated[name] = after[name]
+            else:
+                inside[_INSIDE + name] = parts
+    removed.update(dict.fromkeys(old[place:], False))
+    inserted = {name: after[name] for name in new[other:]}
+    for name in inserted:
+        removed.pop(name, None)
+    sections = ((_REMOVED, removed), (_UPDATED, updated), (_INSERTED, inserted))
+    return {section: fields for section, fields in sections if fields} | inside
 
 
-def _inside(found: _Difference, part: str | int, old: Any, new: Any, name: str) -> bool:
-    """Put what changed inside of a value into the difference around it, if that is shorter than the value. Whether it is."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        inner = _of_documents(old, new)
-    elif isinstance(old, list) and isinstance(new, list):
-        inner = _of_arrays(old, new)
+def _array_parts(before: list[Any], after: list[Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {_IS_ARRAY: True}
+    if len(after) < len(before):
+        made[_LENGTH] = len(after)
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if not identical(old, new):
+            parts = _parts(old, new)
+            if parts is None:
+                made[f"{_UPDATED}{index}"] = new
+            else:
+                made[f"{_INSIDE}{index}"] = parts
+    for index in range(len(before), len(after)):
+        made[f"{_UPDATED}{index}"] = after[index]
+    return made
+
+
+def _parts(before: Any, after: Any) -> dict[str, Any] | None:
+    """The parts of a value that differ, or None where the value is told whole."""
+    if type(before) is dict and type(after) is dict:
+        parts, room = _document_parts(before, after), _size(after)
+    elif type(before) is list and type(after) is list:
+        parts = _array_parts(before, after)
+        room = _size({str(index): value for index, value in enumerate(after)})
     else:
-        return False
-    if _size(inner.shape) >= _size({"": new}) - 7:
-        return False
-    found.updated.extend(((part, *parts), value) for parts, value in inner.updated)
-    found.removed.extend((part, *parts) for parts in inner.removed)
-    found.truncated.extend(((part, *parts), size) for parts, size in inner.truncated)
-    found.shape[name] = inner.shape
-    return True
+        return None
+    return parts if _size(parts) < room else None
 
 
-def _is_same(old: Any, new: Any) -> bool:
-    """Whether two values have the same BSON."""
-    if type(old) is not type(new):
-        return False
-    if type(old) is str or type(old) is int:
-        return bool(old == new)
-    return bson.encode({"": old}) == bson.encode({"": new})
-
-
-def _size(document: Document) -> int:
-    return len(bson.encode(document))
+def _collect(
+    path: _Parts,
+    parts: Mapping[str, Any],
+    updated: dict[_Parts, Any],
+    removed: list[_Parts],
+    truncated: list[tuple[_Parts, int]],
+) -> None:
+    if parts.get(_IS_ARRAY) is True:
+        if _LENGTH in parts:
+            truncated.append((path, parts[_LENGTH]))
+        for name, value in parts.items():
+            if name.startswith(_UPDATED):
+                updated[*path, int(name[1:])] = value
+            elif name.startswith(_INSIDE):
+                _collect((*path, int(name[1:])), value, updated, removed, truncated)
+        return
+    removed += [(*path, name) for name in parts.get(_REMOVED, ())]
+    for section in (_UPDATED, _INSERTED):
+        for name, value in parts.get(section, {}).items():
+            updated[*path, name] = value
+    for name, value in parts.items():
+        if name.startswith(_INSIDE):
+            _collect((*path, name[1:]), value, updated, removed, truncated)

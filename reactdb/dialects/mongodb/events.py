@@ -31,13 +31,12 @@ from reactdb.change import (
     UPDATE,
     Change,
 )
-from reactdb.dialects.mongodb import diff
 from reactdb.dialects.mongodb.entries import description_of, document_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of
 from reactdb.dialects.mongodb.points import cluster_time
-from reactdb.dialects.mongodb.scopes import Scope, TableNames
-from reactdb.dialects.mongodb.tokens import Origin, Token
+from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
+from reactdb.dialects.mongodb.tokens import Token, TokenOrigin
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 
@@ -45,7 +44,7 @@ Document = dict[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event, without what the options of a stream add.
 
     Attributes:
@@ -69,7 +68,7 @@ class Event(NamedTuple):
         """As it is told, with these fields in the middle."""
         return {**self.first, **middle, **self.last}
 
-    def invalidate(self) -> Event:
+    def invalidate(self) -> StreamEvent:
         """The event that follows it where it ends the stream."""
         token = self.token._replace(is_invalidate=True)
         first = {
@@ -78,10 +77,10 @@ class Event(NamedTuple):
             "clusterTime": self.first["clusterTime"],
             "wallTime": self.first["wallTime"],
         }
-        return Event(token, first, {})
+        return StreamEvent(token, first, {})
 
 
-class Reading:
+class StreamReading:
     """What a stream knows at its place in the log, and how it makes events there.
 
     Attributes:
@@ -89,7 +88,7 @@ class Reading:
     """
 
     def __init__(
-        self, scope: Scope, names: Names, tables: TableNames, database_id: str, *, is_expanded: bool
+        self, scope: StreamScope, names: Names, tables: TableNames, database_id: str, *, is_expanded: bool
     ) -> None:
         self.scope = scope
         self.tables = tables
@@ -116,7 +115,7 @@ class Reading:
                 name = (change.commit, said["new_name"])
                 self._making_room[name] = dropped[name]
 
-    def events(self, change: Change, table: TableInfo | None, origin: Origin) -> list[Event]:
+    def events(self, change: Change, table: TableInfo | None, origin: TokenOrigin) -> list[StreamEvent]:
         """The events of an entry in this scope, in order. Where it is about a table, `tables` is up to date afterwards."""
         if change.table_id == CATALOGUE:
             return self._of_catalogue(change, origin)
@@ -137,8 +136,8 @@ class Reading:
     # Documents
 
     def _of_document(
-        self, change: Change, table: TableInfo, namespace: MongoNamespace, origin: Origin
-    ) -> Event:
+        self, change: Change, table: TableInfo, namespace: MongoNamespace, origin: TokenOrigin
+    ) -> StreamEvent:
         new = None if change.new_bytes is None else document_of(table, change.new_bytes)
         kind = change.kind_code
         last: Document = {"ns": _ns(namespace)}
@@ -153,8 +152,8 @@ class Reading:
             operation = "insert" if kind == INSERT else "replace"
             if kind == UPDATE:
                 assert change.old_bytes is not None
-                said = description_of(change.meta, new) or diff.describe(
-                    document_of(table, change.old_bytes), new
+                said = description_of(change.meta, new) or difference(
+                    document_of(table, change.old_bytes), new, is_always=True
                 )
                 if said is not None:
                     operation = "update"
@@ -174,7 +173,7 @@ class Reading:
     # -----------------------------------------------------------------------------------------------------------
     # The catalogue
 
-    def _of_catalogue(self, change: Change, origin: Origin) -> list[Event]:
+    def _of_catalogue(self, change: Change, origin: TokenOrigin) -> list[StreamEvent]:
         said = change.catalogue
         assert said is not None
         if "owner" in said:
@@ -203,8 +202,8 @@ class Reading:
         return []
 
     def _created(
-        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: Origin
-    ) -> list[Event]:
+        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
         if not self.is_expanded or not self.scope.has(namespace):
             return []
         kept = self._rows.get((change.commit, table_id), NATIVE)
@@ -215,7 +214,9 @@ class Reading:
         }
         return [self._event(change, origin, "create", table_id, last)]
 
-    def _renamed(self, change: Change, before: MongoNamespace | None, origin: Origin) -> list[Event]:
+    def _renamed(
+        self, change: Change, before: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
         said = change.catalogue
         assert said is not None
         after = self._names.namespace(said["new_name"])
@@ -232,7 +233,7 @@ class Reading:
     # -----------------------------------------------------------------------------------------------------------
     # What lies beside
 
-    def _of_hidden(self, change: Change, table: TableInfo, origin: Origin) -> list[Event]:
+    def _of_hidden(self, change: Change, table: TableInfo, origin: TokenOrigin) -> list[StreamEvent]:
         body = change.new_bytes
         if body is None:
             return []
@@ -250,8 +251,8 @@ class Reading:
         return self._modified(change, table_id, namespace, origin)
 
     def _modified(
-        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: Origin
-    ) -> list[Event]:
+        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
         assert change.new_bytes is not None
         old = NATIVE if change.old_bytes is None else kept_of(change.old_bytes)
         new = kept_of(change.new_bytes)
@@ -286,13 +287,13 @@ class Reading:
     def _event(
         self,
         change: Change,
-        origin: Origin,
+        origin: TokenOrigin,
         operation: str,
         table_id: int | None,
         last: Document,
         invalidates: bool = False,
         part: int = 0,
-    ) -> Event:
+    ) -> StreamEvent:
         seconds, increment = cluster_time(change)
         uuid = None if table_id is None else uuid_of(self._database_id, table_id)
         step = change.seq - change.commit
@@ -307,7 +308,7 @@ class Reading:
         if self.is_expanded and uuid is not None:
             first["collectionUUID"] = uuid
         first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)
-        return Event(
+        return StreamEvent(
             token,
             first,
             last,

@@ -15,14 +15,14 @@ from typing import Any
 
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.events import Event
+from reactdb.dialects.mongodb.events import StreamEvent
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, kept_of, row_key
 from reactdb.dialects.mongodb.stream_options import StreamOptions
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 
 
-def with_images(event: Event, options: StreamOptions, snapshot: Snapshot) -> dict[str, Any]:
+def with_images(event: StreamEvent, options: StreamOptions, snapshot: Snapshot) -> dict[str, Any]:
     """The document of an event, with what the options ask for.
 
     Raises:
@@ -57,7 +57,7 @@ def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any]
 
 
 def _image(
-    event: Event, table: TableInfo, snapshot: Snapshot, mode: str, which: str, body: bytes | None
+    event: StreamEvent, table: TableInfo, snapshot: Snapshot, mode: str, which: str, body: bytes | None
 ) -> dict[str, Any] | None:
     change = event.change
     if change is not None and body is not None and _has_images(table, change.seq, snapshot):

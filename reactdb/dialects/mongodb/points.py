@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from reactdb.change import Change
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.tokens import INCREMENTS, Origin, Token, mark
+from reactdb.dialects.mongodb.tokens import INCREMENTS, Token, TokenOrigin, mark
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
 from reactdb.store.log import time_at
@@ -26,9 +26,9 @@ def cluster_time(change: Change) -> ClusterTime:
     return change.time // 1_000, change.commit % INCREMENTS
 
 
-def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> Origin:
+def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
     """The history in which the change `seq` was written. It stays the same, whatever is written later."""
-    return Origin(engine.database_id, engine.epochs.at(snapshot.connection, max(seq - 1, 0)))
+    return TokenOrigin(engine.database_id, engine.epochs.at(snapshot.connection, max(seq - 1, 0)))
 
 
 def mark_after(engine: Engine, snapshot: Snapshot, seq: int) -> Token:

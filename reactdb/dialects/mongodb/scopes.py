@@ -1,8 +1,8 @@
 """Scopes: what a change stream is about, and which tables that is at a place in the log.
 
-    Scope(MongoNamespace("shop", "orders"))     a collection: whatever table has its name
-    Scope(MongoNamespace("shop"))               a database: every collection of it
-    Scope(None)                                 everything but the internal databases
+    StreamScope(MongoNamespace("shop", "orders"))     a collection: whatever table has its name
+    StreamScope(MongoNamespace("shop"))               a database: every collection of it
+    StreamScope(None)                                 everything but the internal databases
 
 A stream follows the log, and tables come, go and change their names along it. `TableNames` are the names at one place: those of
 today with the renames after it taken back.
@@ -23,7 +23,7 @@ TableNames = dict[int, str]
 """The names of the tables that there are, by number, without hidden ones."""
 
 
-class Scope(NamedTuple):
+class StreamScope(NamedTuple):
     """See the head of this file."""
 
     namespace: MongoNamespace | None = None

@@ -17,7 +17,7 @@ from reactdb.dialects.mongodb import tokens
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import INTERNAL, MongoNamespace
 from reactdb.dialects.mongodb.ordering import type_name
-from reactdb.dialects.mongodb.scopes import Scope
+from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.tokens import Token
 
 FULL_DOCUMENT: Final = ("default", "updateLookup", "whenAvailable", "required")
@@ -52,7 +52,7 @@ class StreamOptions(NamedTuple):
     is_expanded: bool = False
 
 
-def check_options(said: Any, scope: Scope) -> StreamOptions:
+def check_options(said: Any, scope: StreamScope) -> StreamOptions:
     """The value of `$changeStream` as options, of a stream of this scope.
 
     Raises:
@@ -123,7 +123,7 @@ def _wrong_type(name: str, value: Any, expected: str) -> MongoError:
     )
 
 
-def _check_scope(scope: Scope, *, is_of_cluster: bool) -> None:
+def _check_scope(scope: StreamScope, *, is_of_cluster: bool) -> None:
     namespace = scope.namespace
     if is_of_cluster:
         # A stream of everything is opened on `admin`, whose streams are otherwise refused.
@@ -142,7 +142,7 @@ def _check_scope(scope: Scope, *, is_of_cluster: bool) -> None:
         raise MongoError(73, f"$changeStream may not be opened on the internal {namespace} collection")
 
 
-def _check_token(token: Token, scope: Scope, *, is_start_after: bool) -> None:
+def _check_token(token: Token, scope: StreamScope, *, is_start_after: bool) -> None:
     if token.is_invalidate and not is_start_after:
         raise MongoError(
             260,

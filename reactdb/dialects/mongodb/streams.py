@@ -1,7 +1,7 @@
 """ChangeStreams and EventStream: change streams of a file, which are asked for their events and never wait.
 
     streams = ChangeStreams(namespaces)
-    stream = streams.open(Scope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
+    stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
     stream.on_ready(event.set)
     batch = stream.batch(most=100)          events, the token after them, whether the stream has ended
 
@@ -23,14 +23,14 @@ import bson
 from reactdb.change import CATALOGUE, Change
 from reactdb.dialects.mongodb import points
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.events import Event, Reading
+from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
 from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
-from reactdb.dialects.mongodb.scopes import Scope, names_at
+from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
-from reactdb.dialects.mongodb.tokens import Origin, Token, mark
+from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark
 from reactdb.dialects.mongodb.waking import StreamWakers
 from reactdb.errors import HistoryLost
 from reactdb.store.log import changes_of, read
@@ -46,7 +46,7 @@ PAGE: Final = 200
 MOST_PAGES: Final = 50
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """What a stream has given.
 
     Attributes:
@@ -85,7 +85,7 @@ class ChangeStreams:
 
     def open(
         self,
-        scope: Scope,
+        scope: StreamScope,
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
@@ -104,7 +104,7 @@ class ChangeStreams:
         said = pipeline[0][CHANGE_STREAM]
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
-            scope = Scope(None)
+            scope = StreamScope(None)
         return EventStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
 
 
@@ -119,7 +119,7 @@ class EventStream:
     """
 
     def __init__(
-        self, owner: ChangeStreams, scope: Scope, options: StreamOptions, pipeline: StreamPipeline
+        self, owner: ChangeStreams, scope: StreamScope, options: StreamOptions, pipeline: StreamPipeline
     ) -> None:
         self.scope = scope
         self.options = options
@@ -144,7 +144,7 @@ class EventStream:
             self._given: Document = (options.after or self._point).document()
             self._given_seq = self._position
             self._origin = points.origin_at(self._engine, snapshot, self._position + 1)
-            self._reading = Reading(
+            self._reading = StreamReading(
                 scope,
                 owner.spaces.names,
                 names_at(snapshot, self._position),
@@ -172,7 +172,7 @@ class EventStream:
         """Where the stream stands: the token of its last batch, and at first the one that it began at."""
         return self._given
 
-    def batch(self, most: int | None = None, most_bytes: int | None = None) -> Batch:
+    def batch(self, most: int | None = None, most_bytes: int | None = None) -> StreamBatch:
         """The events that there are, oldest first. It never waits for one.
 
         Args:
@@ -189,7 +189,7 @@ class EventStream:
                 self.close()
                 raise error
             if self.is_closed or most == 0:
-                return Batch([], self._given, self.is_closed)
+                return StreamBatch([], self._given, self.is_closed)
             events: list[Document] = []
             try:
                 with self._engine.fresh_snapshot() as snapshot:
@@ -204,7 +204,7 @@ class EventStream:
                 self.close()
             elif self._on_ready is not None:
                 self._listen()
-            return Batch(events, self._given, ended)
+            return StreamBatch(events, self._given, ended)
 
     def _fill(
         self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None
@@ -260,7 +260,7 @@ class EventStream:
             self._given, self._given_seq = token.document(), self._position
 
     # -----------------------------------------------------------------------------------------------------------
-    # Reading
+    # StreamReading
 
     def _read(self, snapshot: Snapshot) -> bool:
         """Read the next page of the log. Whether there was any."""
@@ -306,7 +306,7 @@ class EventStream:
         self._origin, self._is_one_origin = first, first == last
         self._position = end
 
-    def _origin_of(self, change: Change, snapshot: Snapshot) -> Origin:
+    def _origin_of(self, change: Change, snapshot: Snapshot) -> TokenOrigin:
         return self._origin if self._is_one_origin else points.origin_at(self._engine, snapshot, change.seq)
 
     def _take_in(self, change: Change, snapshot: Snapshot) -> None:
@@ -317,7 +317,7 @@ class EventStream:
             if event.invalidates:
                 self._tell_of(event.invalidate(), change.seq, snapshot, ends=True)
 
-    def _tell_of(self, event: Event, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
+    def _tell_of(self, event: StreamEvent, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
         """Put an event where it goes out, if it comes after the place at which the stream begins."""
         sought = self._sought
         skipped = 0
@@ -347,7 +347,7 @@ class EventStream:
             token = event.token.document() if part is None else part["_id"]
             self._ready.append(_Told(part, token, seq, bound, ends))
 
-    def _shown(self, event: Event, snapshot: Snapshot) -> Document | None:
+    def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
         pipeline = self._pipeline
         if not pipeline.takes(event.document()):
             return None

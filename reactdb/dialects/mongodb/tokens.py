@@ -40,7 +40,7 @@ _DIGITS: Final = re.compile(r"(?:[0-9a-fA-F]{2})+", re.ASCII)
 INCREMENTS: Final = 1 << 32
 
 
-class Origin(NamedTuple):
+class TokenOrigin(NamedTuple):
     """The history that a position belongs to.
 
     Attributes:
@@ -67,7 +67,7 @@ class Token(NamedTuple):
     is_invalidate: bool
     fragment: int
     uuid: bytes | None
-    origin: Origin
+    origin: TokenOrigin
 
     @property
     def time(self) -> Timestamp:
@@ -91,7 +91,7 @@ class Token(NamedTuple):
         return {"_data": f"{data.hex().upper()}{_END:02X}"}
 
 
-def mark(seconds: int, increment: int, origin: Origin) -> Token:
+def mark(seconds: int, increment: int, origin: TokenOrigin) -> Token:
     """The high-water mark of a cluster time."""
     return Token(seconds, increment % INCREMENTS, False, 0, 0, False, 0, None, origin)
 
@@ -139,7 +139,7 @@ def _read(data: bytes) -> Token:
         raise _too_short()
     if rest not in (b"", bytes((_END,))):
         raise _not_a_token()
-    found = Origin(origin[:16], origin[16:])
+    found = TokenOrigin(origin[:16], origin[16:])
     return Token(seconds, increment, kind == _EVENT, step, part, bool(is_invalidate), fragment, uuid, found)
 
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reactdb.dialects.mongodb import MongoError
-from reactdb.dialects.mongodb.tokens import Origin, Token, mark, parse
+from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark, parse
 from tests.support.scaling import examples
 
-ORIGIN = Origin("0123456789abcdef", "fedcba987654")
+ORIGIN = TokenOrigin("0123456789abcdef", "fedcba987654")
 EVENTS = st.builds(
     Token,
     st.integers(0, 3),
