@@ -38,6 +38,7 @@ DEFAULT_USER = "admin"
 @click.option(
     "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
 )
+@click.option("--aidbox", is_flag=True, help="Speak Aidbox's HTTP interface, with $changes.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -120,6 +121,7 @@ def serve(
     file: str,
     rethinkdb: bool,
     couchdb: bool,
+    aidbox: bool,
     host: str,
     port: int | None,
     rethinkdb_port: int | None,
@@ -140,9 +142,12 @@ def serve(
     query_memory: int,
 ) -> None:
     """Let other databases' clients use a file."""
-    ports = _ports(rethinkdb, couchdb, port, rethinkdb_port, http_port)
-    if (read_only or cors_origin) and not couchdb:
-        raise click.UsageError("--read-only and --cors-origin are about HTTP; they need --couchdb.")
+    dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
+    ports = _ports(rethinkdb, bool(dialects), port, rethinkdb_port, http_port)
+    if (read_only or cors_origin) and not dialects:
+        raise click.UsageError(
+            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
+        )
     if (certificate is None) != (key is None):
         raise click.UsageError("TLS needs both --certificate and --key.")
     if users is not None and (user is not None or password_env is not None):
@@ -168,7 +173,7 @@ def serve(
         # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
-        options = ServeOptions(host, ports, credentials, limits, tls, read_only, cors_origin)
+        options = ServeOptions(host, ports, credentials, limits, tls, read_only, cors_origin, dialects)
         _check(options)
         asyncio.run(_serve(file, options, durability))
 
@@ -193,7 +198,7 @@ def _check(options: ServeOptions) -> None:
 
 
 def _ports(
-    rethinkdb: bool, couchdb: bool, port: int | None, rethinkdb_port: int | None, http_port: int | None
+    rethinkdb: bool, http: bool, port: int | None, rethinkdb_port: int | None, http_port: int | None
 ) -> dict[str, int]:
     """The port of each protocol that is asked for.
 
@@ -204,15 +209,15 @@ def _ports(
         name: (own, default)
         for name, is_asked, own, default in (
             ("rethinkdb", rethinkdb, rethinkdb_port, DEFAULT_PORT),
-            ("http", couchdb, http_port, DEFAULT_HTTP_PORT),
+            ("http", http, http_port, DEFAULT_HTTP_PORT),
         )
         if is_asked
     }
     if not asked:
-        raise click.UsageError("Say which protocol to speak: --rethinkdb, --couchdb, or both.")
+        raise click.UsageError("Say which protocols to speak: --rethinkdb, --couchdb, --aidbox.")
     for name, own in (("rethinkdb", rethinkdb_port), ("http", http_port)):
         if own is not None and name not in asked:
-            flag = "--rethinkdb" if name == "rethinkdb" else "--couchdb"
+            flag = "--rethinkdb" if name == "rethinkdb" else "--couchdb or --aidbox"
             raise click.UsageError(f"--{name}-port needs {flag}.")
     if port is not None and len(asked) > 1:
         raise click.UsageError("Of several protocols each has its port: --rethinkdb-port and --http-port.")
@@ -241,7 +246,7 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only` and `origins`."""
+    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`."""
 
     host: str
     ports: dict[str, int]
@@ -250,6 +255,7 @@ class ServeOptions:
     tls: ssl.SSLContext | None
     read_only: bool
     origins: tuple[str, ...]
+    dialects: tuple[str, ...]
 
 
 async def _serve(file: str, options: ServeOptions, durability: Any) -> None:
@@ -307,6 +313,7 @@ async def _start_http(
             database,
             host=options.host,
             port=options.ports["http"],
+            dialects=options.dialects,
             credentials=options.credentials,
             origins=options.origins or ("*",),
             read_only=options.read_only,
@@ -322,4 +329,6 @@ async def _start_http(
     )
     scheme = "http" if options.tls is None else "https"
     host = f"[{server.host}]" if ":" in server.host else server.host
-    return f"CouchDB clients on {scheme}://{host}:{server.port}/"
+    names = {"couchdb": "CouchDB clients", "aidbox": "Aidbox clients"}
+    at = {name: "" if len(options.dialects) == 1 else f"{name}/" for name in options.dialects}
+    return ", ".join(f"{names[name]} on {scheme}://{host}:{server.port}/{path}" for name, path in at.items())

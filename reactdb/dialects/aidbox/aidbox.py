@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.dialects.aidbox import bundles
 from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
-from reactdb.dialects.aidbox.changes import ChangesAsked, ChangesPage, changes_of, resource_version
+from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage, changes_of, resource_version
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import instant
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
@@ -70,7 +70,7 @@ class Aidbox:
             return bundles.bundle_of(kind, self._transaction(entries))
         return bundles.bundle_of(kind, [self._one(entry) for entry in entries])
 
-    def _transaction(self, entries: list[bundles.Entry]) -> list[dict[str, Any]]:
+    def _transaction(self, entries: list[bundles.BundledRequest]) -> list[dict[str, Any]]:
         order = bundles.in_order(entries)
         entries = bundles.resolved(entries)
 
@@ -88,7 +88,7 @@ class Aidbox:
             for place, entry in enumerate(entries)
         ]
 
-    def _one(self, entry: bundles.Entry) -> dict[str, Any]:
+    def _one(self, entry: bundles.BundledRequest) -> dict[str, Any]:
         try:
             if entry.method == "GET":
                 return self._read(entry)
@@ -98,7 +98,7 @@ class Aidbox:
         except AidboxError as error:
             return bundles.refusal_of(error)
 
-    def _read(self, entry: bundles.Entry) -> dict[str, Any]:
+    def _read(self, entry: bundles.BundledRequest) -> dict[str, Any]:
         of_type = self[entry.type]
         if entry.id is None:
             return {"resource": bundle_of(of_type.find(entry.parameters), []), "response": {"status": "200"}}
@@ -239,11 +239,11 @@ class ResourceType:
         )
         return None if found is None else found.body
 
-    def changes_page(self, parameters: Parameters, id: str | None = None) -> ChangesPage | None:
+    def changes_page(self, parameters: Parameters, id: str | None = None) -> VersionedPage | None:
         """`changes`, by the parameters of a URL."""
         return self.changes_asked(changes_asked(parameters), id)
 
-    def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> ChangesPage | None:
+    def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> VersionedPage | None:
         """`changes`, by what was asked for."""
         return self._box.reading(self.name, lambda snapshot, table: changes_of(snapshot, table, id, asked))
 

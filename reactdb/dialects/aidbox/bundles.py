@@ -24,7 +24,7 @@ ORDER: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2, "GET": 3}
 STATUSES: Final = {"created": "201", "updated": "200", "unchanged": "200", "deleted": "200"}
 
 
-class Entry(NamedTuple):
+class BundledRequest(NamedTuple):
     """One request of a bundle.
 
     Attributes:
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     full_url: str | None
 
 
-def entries_of(bundle: object) -> tuple[str, list[Entry]]:
+def entries_of(bundle: object) -> tuple[str, list[BundledRequest]]:
     """(transaction or batch, the requests).
 
     Raises:
@@ -60,7 +60,7 @@ def entries_of(bundle: object) -> tuple[str, list[Entry]]:
     return str(kind), [_entry(entry, number) for number, entry in enumerate(entries)]
 
 
-def _entry(entry: object, number: int) -> Entry:
+def _entry(entry: object, number: int) -> BundledRequest:
     where = f"entry {number}"
     request = entry.get("request") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(request, Mapping):
@@ -84,7 +84,7 @@ def _entry(entry: object, number: int) -> Entry:
     if method in ("POST", "PUT") and not isinstance(resource, Mapping):
         raise AidboxError(400, "invalid", f"{where}: {method} has a `resource`")
     match, full_url = request.get("ifMatch"), entry.get("fullUrl")
-    return Entry(
+    return BundledRequest(
         method,
         parts[0],
         parts[1] if len(parts) == 2 else None,
@@ -95,7 +95,7 @@ def _entry(entry: object, number: int) -> Entry:
     )
 
 
-def carry_out(writing: Writing, entry: Entry) -> Written:
+def carry_out(writing: Writing, entry: BundledRequest) -> Written:
     """A request that writes."""
     if entry.method == "POST":
         return writing.create(entry.type, entry.resource)
@@ -107,7 +107,7 @@ def carry_out(writing: Writing, entry: Entry) -> Written:
     return writing.delete(entry.type, entry.id, entry.if_match)
 
 
-def in_order(entries: list[Entry]) -> list[int]:
+def in_order(entries: list[BundledRequest]) -> list[int]:
     """The places of entries in the order in which a transaction carries them out.
 
     Raises:
@@ -125,7 +125,7 @@ def in_order(entries: list[Entry]) -> list[int]:
     return sorted(range(len(entries)), key=lambda place: ORDER[entries[place].method])
 
 
-def resolved(entries: list[Entry]) -> list[Entry]:
+def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
     """Entries in which everything that is made has an id, and is called by it.
 
     Raises:

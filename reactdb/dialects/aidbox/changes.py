@@ -59,7 +59,7 @@ class ChangesAsked:
     total: bool = False
 
 
-class ChangesPage(NamedTuple):
+class VersionedPage(NamedTuple):
     """An answer.
 
     Attributes:
@@ -107,7 +107,7 @@ def resource_version(snapshot: Snapshot, table: TableInfo, id: str) -> int:
 
 def changes_of(
     snapshot: Snapshot, table: TableInfo, id: str | None, asked: ChangesAsked
-) -> ChangesPage | None:
+) -> VersionedPage | None:
     """The changes of a type, or of one resource. None: nothing has changed, which is 304.
 
     Raises:
@@ -115,7 +115,7 @@ def changes_of(
     """
     version = type_version(snapshot, table) if id is None else resource_version(snapshot, table, id)
     if asked.since is None:
-        return ChangesPage(version)
+        return VersionedPage(version)
     until = version if asked.until is None else min(asked.until, version)
     if until <= asked.since:
         return None
@@ -177,7 +177,7 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
     return reversed(found)
 
 
-def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> ChangesPage:
+def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
     """One page, and where it ends. The pages before it are walked through, because where they end depends on their commits."""
     most = asked.count or MOST_CHANGES
     told: list[dict[str, Any]] = []
@@ -196,7 +196,7 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
                 if page == asked.page:
                     version = boundary
                     if not asked.total:
-                        return ChangesPage(version, told, has_more=True)
+                        return VersionedPage(version, told, has_more=True)
                 page, on_page = page + 1, 0
             if page == asked.page:
                 told.append(entry)
@@ -205,7 +205,7 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
             total += 1
         boundary = ended
     has_more = version is not None
-    return ChangesPage(
+    return VersionedPage(
         until if version is None else version,
         told,
         total if asked.total else None,

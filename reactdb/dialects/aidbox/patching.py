@@ -102,7 +102,7 @@ def _add(document: Any, operation: Mapping[str, Any]) -> Any:
     return _put(document, _steps(operation["path"]), copy.deepcopy(operation["value"]), is_there=False)
 
 
-def _replace(document: Any, operation: Mapping[str, Any]) -> Any:
+def _put_instead(document: Any, operation: Mapping[str, Any]) -> Any:
     return _put(document, _steps(operation["path"]), copy.deepcopy(operation["value"]), is_there=True)
 
 
@@ -151,7 +151,7 @@ def same(one: Any, other: Any) -> bool:
 OPERATIONS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "add": _add,
     "remove": _remove,
-    "replace": _replace,
+    "replace": _put_instead,
     "move": _move,
     "copy": _copy,
     "test": _test,
