@@ -700,7 +700,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ((), "Say which protocols to speak: --rethinkdb, --couchdb, --aidbox."),
+            (
+                (),
+                "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them.",
+            ),
             (("--couchdb", "--rethinkdb-port", "1"), "--rethinkdb-port needs --rethinkdb."),
             (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb or --aidbox."),
             (
