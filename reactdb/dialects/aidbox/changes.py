@@ -135,12 +135,14 @@ def changes_of(
 
 
 def history_lost(table: TableInfo, since: int, error: HistoryLost) -> AidboxError:
+    # The oldest change that is left is the first one after this version.
+    oldest = error.oldest - 1
     return AidboxError(
         410,
         "expired",
-        f"the changes of {table.name} since version {since} are no longer kept; read the resources anew, "
-        f"and then the changes from version {error.oldest} on",
-        oldest=error.oldest,
+        f"the changes of {table.name} since version {since} are no longer kept; read the resources anew, and then the changes "
+        f"since their version: the oldest one that can be asked from is {oldest}",
+        oldest=oldest,
     )
 
 
