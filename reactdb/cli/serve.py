@@ -168,16 +168,7 @@ def serve(
         raise click.UsageError(
             "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
         )
-    if (certificate is None) != (key is None):
-        raise click.UsageError("TLS needs both --certificate and --key.")
-    if users is not None and (user is not None or password_env is not None):
-        raise click.UsageError(
-            "--users names everybody who may connect; leave --user and --password-env out."
-        )
-    if host not in LOOPBACK and users is None and password_env is None:
-        raise click.UsageError(
-            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
-        )
+    _check_access(host, certificate, key, users, user, password_env)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
             message_bytes=max_message,
@@ -207,6 +198,30 @@ def serve(
         )
         _check(options)
         asyncio.run(_serve(file, options, durability))
+
+
+def _check_access(
+    host: str,
+    certificate: str | None,
+    key: str | None,
+    users: str | None,
+    user: str | None,
+    password_env: str | None,
+) -> None:
+    """
+    Raises:
+        UsageError: Options contradict each other, or would let strangers in.
+    """
+    if (certificate is None) != (key is None):
+        raise click.UsageError("TLS needs both --certificate and --key.")
+    if users is not None and (user is not None or password_env is not None):
+        raise click.UsageError(
+            "--users names everybody who may connect; leave --user and --password-env out."
+        )
+    if host not in LOOPBACK and users is None and password_env is None:
+        raise click.UsageError(
+            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
+        )
 
 
 def _check(options: ServeOptions) -> None:
