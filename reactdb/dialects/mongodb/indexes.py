@@ -18,7 +18,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import OPERATION, Found, found_keys, index_keys
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
-from reactdb.dialects.mongodb.names import Namespace
+from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -93,7 +93,7 @@ def indexes_of(table: TableInfo) -> list[Index]:
 
 
 def check_unique(
-    target: Target, table: TableInfo, unique: Iterable[Index], namespace: Namespace, key: bytes, body: bytes
+    target: Target, table: TableInfo, unique: Iterable[Index], namespace: MongoNamespace, key: bytes, body: bytes
 ) -> None:
     """
     Args:
@@ -112,7 +112,7 @@ def check_unique(
                     raise _duplicate(namespace, index, found)
 
 
-def _duplicate(namespace: Namespace, index: Index, found: Found) -> MongoError:
+def _duplicate(namespace: MongoNamespace, index: Index, found: Found) -> MongoError:
     pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)
@@ -123,7 +123,7 @@ def _direction(value: Any) -> Any:
 
 
 def duplicate_key(
-    namespace: Namespace, index: str, pattern: Mapping[str, Any], values: Mapping[str, Any]
+    namespace: MongoNamespace, index: str, pattern: Mapping[str, Any], values: Mapping[str, Any]
 ) -> MongoError:
     """The error of a key that is taken."""
     shown = ", ".join(f"{name}: {_shell(value)}" for name, value in values.items())
@@ -173,7 +173,7 @@ def name_of(key: Mapping[str, Any]) -> str:
     return "_".join(f"{name}_{value}" for name, value in key.items())
 
 
-def checked(given: Mapping[str, Any], namespace: Namespace) -> dict[str, Any]:
+def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, Any]:
     """The specification of an index as it is kept and listed.
 
     Raises:
@@ -255,7 +255,7 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
 
 
 def create(
-    transaction: WriteTransaction, table: TableInfo, namespace: Namespace, given: Sequence[Mapping[str, Any]]
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, given: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
     """Make indexes, unless they are there already.
 
@@ -306,7 +306,7 @@ def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> boo
 
 
 def _add(
-    transaction: WriteTransaction, table: TableInfo, namespace: Namespace, spec: Mapping[str, Any]
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, spec: Mapping[str, Any]
 ) -> None:
     tree = Expression(call_node(OPERATION, (Row(), constant(_constant_of(spec, table)))))
     name = _name_in_store(spec["name"], table)
@@ -335,7 +335,7 @@ def _name_in_store(name: str, table: TableInfo) -> str:
 
 
 def drop(
-    transaction: WriteTransaction, table: TableInfo, namespace: Namespace, wanted: Any
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, wanted: Any
 ) -> tuple[int, list[str]]:
     """Drop indexes.
 

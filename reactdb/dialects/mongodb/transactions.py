@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
-from reactdb.dialects.mongodb.names import Namespace
+from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import Catalogue, TableInfo
@@ -104,7 +104,7 @@ class Transaction:
         self._steps: list[_Step] = []
         self._written: dict[int, dict[bytes, bytes | None]] = {}
         # Tables that the commit will make, with numbers of their own below zero.
-        self._made: dict[str, tuple[Namespace, TableInfo]] = {}
+        self._made: dict[str, tuple[MongoNamespace, TableInfo]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -192,7 +192,7 @@ class Transaction:
             if step.body is not None and table.indexes:
                 unique = [index for index in indexes_of(table) if index.is_unique]
                 if unique:
-                    namespace = self._spaces.names.namespace(table.name) or Namespace("", table.name)
+                    namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
             if old is not None or step.body is not None:
                 transaction.write(table, step.key, step.kind, old, step.body, meta=step.meta)
@@ -210,13 +210,13 @@ class Kept:
     def catalogue(self) -> Catalogue:
         return self._now.catalogue
 
-    def table(self, namespace: Namespace) -> TableInfo | None:
+    def table(self, namespace: MongoNamespace) -> TableInfo | None:
         """The table of a collection, as this transaction sees it."""
         name = self._transaction._spaces.names.table(namespace)
         made = self._transaction._made.get(name)
         return made[1] if made is not None else self.catalogue.live.get(name)
 
-    def within(self, namespace: Namespace) -> TableInfo:
+    def within(self, namespace: MongoNamespace) -> TableInfo:
         """The same; where there is none, one that the commit will make."""
         found = self.table(namespace)
         if found is None:

@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import Index, check_unique, duplicate_key, indexes_of
-from reactdb.dialects.mongodb.names import Namespace
+from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import Selection, selected
 from reactdb.dialects.mongodb.sorting import Sort
@@ -167,7 +167,7 @@ class Updated(NamedTuple):
 class Writer:
     """See the head of this file."""
 
-    def __init__(self, target: Target, table: TableInfo, namespace: Namespace) -> None:
+    def __init__(self, target: Target, table: TableInfo, namespace: MongoNamespace) -> None:
         self.target = target
         self.table = table
         self.namespace = namespace
