@@ -700,7 +700,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ((), "Say which protocol to speak: --rethinkdb, --couchdb, or both."),
+            ((), "Say which protocol to speak: --rethinkdb, --couchdb, --mongodb, or several of them."),
             (("--couchdb", "--rethinkdb-port", "1"), "--rethinkdb-port needs --rethinkdb."),
             (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb."),
             (
