@@ -13,20 +13,20 @@ Rule of this file: a command is one commit, or a part of the transaction that it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import nsmallest
 from typing import Any, Final, TypeVar
 
+from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.ordering import sort_key
-from reactdb.dialects.mongodb.paths import candidates, split
+from reactdb.dialects.mongodb.ordering import MISSING, sort_key
+from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import Scan, Selection, cut, selected
-from reactdb.dialects.mongodb.sorting import Sort
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import Kept, Transaction
 from reactdb.dialects.mongodb.writing import Delete, Modify, UpdateStatement, Writer, with_id
 from reactdb.errors import ReadOnlyDatabase
@@ -360,15 +360,12 @@ class CollectionWork:
         found = Filter(given, variables=variables, collation=collation)
         order = command.get("sort") or {}
         natural = order.get("$natural")
-        sort = Sort(order, collation) if order and natural is None else None
+        sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
         documents = self.matching(given, found, has_collation=collation is not None, hint=command.get("hint"))
         if sort is not None:
-            key = sort.key
-            documents = iter(
-                nsmallest(skip + limit, documents, key=key) if limit else sorted(documents, key=key)
-            )
+            documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
             documents = reversed(list(documents))
         if skip or limit:
@@ -432,11 +429,11 @@ class CollectionWork:
             raise MongoError(31032, "Distinct key cannot be an empty string")
         collation = simple(command.get("collation"))
         found = Filter(given, collation=collation)
-        parts = split(key)
+        parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
         for document in self.matching(given, found, has_collation=collation is not None, hint=command.get("hint")):
             for value in _distinct_values(document, parts):
-                values.setdefault(sort_key(value), value)
+                values.setdefault(sort_key(value, text), value)
         return [values[one] for one in sorted(values)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -526,9 +523,6 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
-    from reactdb.dialects.mongodb.ordering import MISSING
-    from reactdb.dialects.mongodb.paths import ends
-
     for value in ends(document, parts):
         if value is MISSING:
             continue

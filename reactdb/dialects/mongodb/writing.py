@@ -15,11 +15,13 @@ Rule of this file: it is called under the write lock, or for a target that keeps
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from bson.objectid import ObjectId
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
+from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -27,7 +29,7 @@ from reactdb.dialects.mongodb.indexes import Index, check_unique, duplicate_key,
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import Selection, selected
-from reactdb.dialects.mongodb.sorting import Sort
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.updates import Update
 from reactdb.store.catalogue import TableInfo
@@ -76,7 +78,7 @@ class UpdateStatement:
         self.change = Update(u, array_filters, collation, variables=variables)
         self.is_multi = bool(multi)
         self.is_upsert = bool(upsert)
-        self.sort = Sort(sort, collation) if sort else None
+        self.sort = Order(sort, text_key(collation)) if sort else None
         if self.is_multi and self.change.is_replacement:
             raise MongoError(9, "multi update is not supported for replacement-style update")
 
@@ -144,7 +146,7 @@ class Modify:
             )
             self.filter, self.selection = self.statement.filter, self.statement.selection
         self.is_new = new
-        self.sort = Sort(sort, collation) if sort else None
+        self.sort = Order(sort, text_key(collation)) if sort else None
         self.projection = Projection(fields, variables=variables) if fields else None
 
 
@@ -226,7 +228,7 @@ class Writer:
         return Updated(len(rows), modified, None, before, after)
 
     def _rows(
-        self, selection: Selection, sort: Sort | None, *, is_multi: bool
+        self, selection: Selection, sort: Order | None, *, is_multi: bool
     ) -> list[tuple[bytes, Document]]:
         """What a statement is about. All is read before anything is written."""
         key = selection.point
@@ -240,8 +242,7 @@ class Writer:
         if is_multi:
             return list(found)
         if sort is not None:
-            rows = sorted(found, key=lambda row: sort.key(row[1]))
-            return rows[:1]
+            return nsmallest(1, found, key=lambda row: sort.key(row[1]))
         first = next(iter(found), None)
         return [] if first is None else [first]
 
@@ -274,10 +275,11 @@ class Writer:
         """How many documents are gone."""
         rows = self._rows(statement.selection, None, is_multi=statement.is_multi)
         for key, _ in rows:
-            self._remove(key)
+            self.remove(key)
         return len(rows)
 
-    def _remove(self, key: bytes) -> None:
+    def remove(self, key: bytes) -> None:
+        """Delete a document that is there."""
         self.target.write(self.table, key, DELETE, self.target.head(self.table, key), None)
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
@@ -286,7 +288,7 @@ class Writer:
         statement = command.statement
         if statement is None:
             if rows:
-                self._remove(rows[0][0])
+                self.remove(rows[0][0])
             return {"lastErrorObject": {"n": len(rows)}, "value": self._shown(command, rows[0][1]) if rows else None}
         if not rows:
             if not statement.is_upsert:
