@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, connect, remove
+    from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
         BlobNotFound,
         CannotListen,
@@ -85,6 +86,7 @@ _HOMES = {
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
+    "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
         "BlobNotFound",
         "CannotListen",
@@ -206,6 +208,7 @@ __all__ = [
     "literal",
     "maxval",
     "minval",
+    "mongodb",
     "r",
     "remove",
     "row",

@@ -84,7 +84,7 @@ class EmbeddedClient:
 
     def start_session(self, *_options: Any, **_more: Any) -> EmbeddedSession:
         """A session, for transactions."""
-        return EmbeddedSession(self)
+        return EmbeddedSession(self, self.transactions)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> Any:
         """A change stream of all databases."""

@@ -8,7 +8,7 @@ Rule of this file: what is written or read is worked out by `CollectionWork`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -31,8 +31,6 @@ from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
 
-if TYPE_CHECKING:
-    from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 
 __all__ = ["EmbeddedCollection"]
 
@@ -44,11 +42,11 @@ class EmbeddedCollection:
     """See the head of this file. Any thread.
 
     Attributes:
-        database: Whose it is.
+        database: The `EmbeddedDatabase` whose it is.
         name: Without the database's.
     """
 
-    def __init__(self, database: EmbeddedDatabase, name: str) -> None:
+    def __init__(self, database: Any, name: str) -> None:
         """
         Raises:
             OperationFailure: No collection can have this name (73).

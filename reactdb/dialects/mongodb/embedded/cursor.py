@@ -6,7 +6,7 @@ Rule of this file: nothing is read before the first document is asked for, and n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from bson.code import Code
 from pymongo.errors import InvalidOperation
@@ -14,8 +14,6 @@ from pymongo.errors import InvalidOperation
 from reactdb.dialects.mongodb.embedded.raising import raising
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, fields_document, order_document
 
-if TYPE_CHECKING:
-    from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 
 __all__ = ["EmbeddedCommandCursor", "EmbeddedCursor"]
 
@@ -101,12 +99,12 @@ class EmbeddedCursor(_Results):
     """The results of `find`.
 
     Attributes:
-        collection: Where they are from.
+        collection: The `EmbeddedCollection` where they are from.
     """
 
     def __init__(
         self,
-        collection: EmbeddedCollection,
+        collection: Any,
         read: Callable[[Mapping[str, Any]], Iterator[Document]],
         command: Document,
     ) -> None:
@@ -179,7 +177,8 @@ class EmbeddedCursor(_Results):
 
     def distinct(self, key: str) -> list[Any]:
         """The different values of a field in the documents that the filter selects."""
-        return self.collection.distinct(key, self._command.get("filter"))
+        found: list[Any] = self.collection.distinct(key, self._command.get("filter"))
+        return found
 
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""

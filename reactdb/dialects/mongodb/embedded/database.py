@@ -6,7 +6,7 @@ Rule of this file: which collections there are; what is in one is `collection`'s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymongo.errors import CollectionInvalid, OperationFailure
 
@@ -19,8 +19,6 @@ from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 
-if TYPE_CHECKING:
-    from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
 __all__ = ["EmbeddedDatabase"]
 
@@ -31,16 +29,17 @@ class EmbeddedDatabase:
     """See the head of this file. Any thread.
 
     Attributes:
-        client, name
+        client: The `EmbeddedClient` whose it is.
+        name: Its name.
     """
 
-    def __init__(self, client: EmbeddedClient, name: str) -> None:
+    def __init__(self, client: Any, name: str) -> None:
         """
         Raises:
             OperationFailure: No database can have this name (73).
         """
         self.client = client
-        self.name = call(check_database_name, name)
+        self.name: str = call(check_database_name, name)
 
     def __getattr__(self, name: str) -> EmbeddedCollection:
         if name.startswith("_"):

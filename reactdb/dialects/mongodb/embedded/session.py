@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pymongo.errors import InvalidOperation, PyMongoError
 
 from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
-if TYPE_CHECKING:
-    from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
 __all__ = ["EmbeddedSession", "transaction_of"]
 
@@ -34,12 +32,13 @@ class EmbeddedSession:
     """What PyMongo's `ClientSession` is for a server. One thread at a time.
 
     Attributes:
-        client: Whose it is.
+        client: The `EmbeddedClient` whose it is.
         transaction: The one that is open, or None.
     """
 
-    def __init__(self, client: EmbeddedClient) -> None:
+    def __init__(self, client: Any, transactions: Transactions) -> None:
         self.client = client
+        self._transactions = transactions
         self.transaction: Transaction | None = None
         self._has_ended = False
 
@@ -61,7 +60,7 @@ class EmbeddedSession:
         self._check()
         if self.transaction is not None:
             raise InvalidOperation("Transaction already in progress")
-        self.transaction = self.client.transactions.begin()
+        self.transaction = self._transactions.begin()
         return _Started(self)
 
     def commit_transaction(self) -> None:
