@@ -39,9 +39,22 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 _UPDATE_FIELDS: Final = frozenset(
-    "q u c multi upsert upsertSupplied collation arrayFilters hint sort sampleId allowShardKeyUpdatesWithoutFullShardKeyInQuery".split()
+    [
+        "q",
+        "u",
+        "c",
+        "multi",
+        "upsert",
+        "upsertSupplied",
+        "collation",
+        "arrayFilters",
+        "hint",
+        "sort",
+        "sampleId",
+        "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
+    ]
 )
-_DELETE_FIELDS: Final = frozenset("q limit collation hint sampleId".split())
+_DELETE_FIELDS: Final = frozenset(["q", "limit", "collation", "hint", "sampleId"])
 
 
 def simple(collation: Any) -> Any:
@@ -80,7 +93,11 @@ class CollectionWork:
             raise MongoError(13, str(error)) from None
 
     def _table(self, target: WriteTransaction | Kept) -> TableInfo | None:
-        return target.catalogue.live.get(self._name) if isinstance(target, WriteTransaction) else target.table(self.namespace)
+        return (
+            target.catalogue.live.get(self._name)
+            if isinstance(target, WriteTransaction)
+            else target.table(self.namespace)
+        )
 
     def _made(self, target: WriteTransaction | Kept) -> TableInfo:
         """The table, which is made where it is missing."""
@@ -183,7 +200,9 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, variables) for one in updates]
+        checked = [
+            self._checked(one, _UPDATE_FIELDS, "update", self._update_of, variables) for one in updates
+        ]
         answer: Document = {}
         errors: list[Document] = []
 
@@ -231,13 +250,17 @@ class CollectionWork:
             MongoError: It is no statement at all.
         """
         if not isinstance(given, Mapping):
-            raise MongoError(14, f"BSON field '{command}.{command}s' is the wrong type, expected type 'object'")
+            raise MongoError(
+                14, f"BSON field '{command}.{command}s' is the wrong type, expected type 'object'"
+            )
         for name in given:
             if name not in fields:
                 raise MongoError(40415, f"BSON field '{command}.{command}s.{name}' is an unknown field.")
         for name in ("q", "u") if command == "update" else ("q", "limit"):
             if name not in given:
-                raise MongoError(40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field")
+                raise MongoError(
+                    40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
+                )
         try:
             return make(given, variables)
         except MongoError as error:
@@ -274,7 +297,9 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, variables) for one in deletes]
+        checked = [
+            self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, variables) for one in deletes
+        ]
         errors: list[Document] = []
 
         def work(target: WriteTransaction | Kept) -> int:
@@ -391,14 +416,18 @@ class CollectionWork:
             return iter(())
         if hint:
             self._check_hint(table, hint)
-        return Scan(self.spaces.session, table).documents(selection, indexes_of(table) if table.indexes else ())
+        return Scan(self.spaces.session, table).documents(
+            selection, indexes_of(table) if table.indexes else ()
+        )
 
     def _check_hint(self, table: TableInfo, hint: Any) -> None:
         known = listed(self.spaces.kept(table).indexes)
         if isinstance(hint, str):
             is_there = any(one["name"] == hint for one in known)
         else:
-            is_there = "$natural" in hint or any(list(one["key"].items()) == list(hint.items()) for one in known)
+            is_there = "$natural" in hint or any(
+                list(one["key"].items()) == list(hint.items()) for one in known
+            )
         if not is_there:
             raise MongoError(
                 2,
@@ -416,7 +445,9 @@ class CollectionWork:
         else:
             found = Filter(given, collation=simple(command.get("collation")))
             has_collation = simple(command.get("collation")) is not None
-            count = sum(1 for _ in self.matching(given, found, has_collation=has_collation, hint=command.get("hint")))
+            count = sum(
+                1 for _ in self.matching(given, found, has_collation=has_collation, hint=command.get("hint"))
+            )
         count = max(0, count - skip)
         return min(count, limit) if limit else count
 
@@ -431,7 +462,9 @@ class CollectionWork:
         found = Filter(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(given, found, has_collation=collation is not None, hint=command.get("hint")):
+        for document in self.matching(
+            given, found, has_collation=collation is not None, hint=command.get("hint")
+        ):
             for value in _distinct_values(document, parts):
                 values.setdefault(sort_key(value, text), value)
         return [values[one] for one in sorted(values)]

@@ -1,13 +1,12 @@
 """Index keys: the bytes under which an index of MongoDB's has a document, sorted as BSON sorts values.
 
-    a value          the byte of its type's place in BSON's order, then what sorts within the type; no value's bytes begin another's
+    a value          the byte of its type's place in BSON's order, then what sorts within the type; none begins another's
     several fields   theirs, one after the other
     an array         an entry for each different element; of several arrays, for each combination
     no such field    as null; an empty array is below null
 
-They are the values of an index of the store, whose expression is the operation below. Its constant holds the whole index as MongoDB
-describes it, so that there is no other list of indexes. The values looked at are native ones: a program that writes to such a table
-natively keeps its indexes up to date, too.
+They are the values of an index of the store, whose expression is the operation below. Its constant says of what the keys are made.
+The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too.
 
 Rule of this file: bytes that are in a file are never written another way.
 """

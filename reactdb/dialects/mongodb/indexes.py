@@ -1,7 +1,7 @@
 """Indexes: making, listing and dropping those of a collection, and keeping the unique ones so.
 
-What MongoDB says of an index is kept with the collection (`namespaces`). Its entries are an index of the store on `index_keys`, whose
-constant has what it takes to compute and to check them.
+What MongoDB says of an index is kept with the collection (`namespaces`). Its entries are an index of the store on `index_keys`,
+whose constant has what it takes to compute and to check them.
 
 A unique index is kept by the dialect's writes. What is written natively is not refused; two documents with one key stay until one
 of them is written here.
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import OPERATION, Found, found_keys, index_keys
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -40,7 +40,7 @@ class Index:
 
     Attributes:
         info: That of the store.
-        spec: What the expression's constant says: `name`, `paths`, `key`, `unique`, `sparse`, `partial`, `primary_key`, `expires`.
+        spec: What the expression's constant says: `name`, `paths`, `key`, `unique`, `sparse`, `partial`, `expires` ...
         key: The paths, in order.
     """
 
@@ -93,7 +93,12 @@ def indexes_of(table: TableInfo) -> list[Index]:
 
 
 def check_unique(
-    target: Target, table: TableInfo, unique: Iterable[Index], namespace: MongoNamespace, key: bytes, body: bytes
+    target: Target,
+    table: TableInfo,
+    unique: Iterable[Index],
+    namespace: MongoNamespace,
+    key: bytes,
+    body: bytes,
 ) -> None:
     """
     Args:
@@ -158,13 +163,42 @@ def _shell(value: Any) -> str:
 # Making and dropping
 
 _OPTIONS: Final = frozenset(
-    (
-        "key name unique sparse partialFilterExpression expireAfterSeconds hidden v background ns collation weights default_language"
-        " language_override textIndexVersion 2dsphereIndexVersion bits min max wildcardProjection prepareUnique storageEngine"
-        " clustered dropDups bucketSize"
-    ).split()
+    [
+        "key",
+        "name",
+        "unique",
+        "sparse",
+        "partialFilterExpression",
+        "expireAfterSeconds",
+        "hidden",
+        "v",
+        "background",
+        "ns",
+        "collation",
+        "weights",
+        "default_language",
+        "language_override",
+        "textIndexVersion",
+        "2dsphereIndexVersion",
+        "bits",
+        "min",
+        "max",
+        "wildcardProjection",
+        "prepareUnique",
+        "storageEngine",
+        "clustered",
+        "dropDups",
+        "bucketSize",
+    ]
 )
-_SHOWN_OPTIONS: Final = ("unique", "sparse", "partialFilterExpression", "expireAfterSeconds", "hidden", "collation")
+_SHOWN_OPTIONS: Final = (
+    "unique",
+    "sparse",
+    "partialFilterExpression",
+    "expireAfterSeconds",
+    "hidden",
+    "collation",
+)
 _KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))
 
 
@@ -181,18 +215,19 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, An
     """
     if not isinstance(given, Mapping):
         raise MongoError(14, "The elements of the 'indexes' array must be objects")
-    for name in given:
-        if name not in _OPTIONS:
+    for option in given:
+        if option not in _OPTIONS:
             raise MongoError(
-                197, f"The field '{name}' is not valid for an index specification. Specification: {dict(given)}"
+                197,
+                f"The field '{option}' is not valid for an index specification. Specification: {dict(given)}",
             )
     key = given.get("key")
     if not isinstance(key, Mapping):
         raise MongoError(9, "The 'key' property of an index specification must be an object")
     if not key:
         raise MongoError(67, "Index keys cannot be an empty object")
-    for name, value in key.items():
-        if not name:
+    for field, value in key.items():
+        if not field:
             raise MongoError(67, "Index keys cannot be an empty field.")
         if isinstance(value, str):
             if value in _KINDS:
@@ -201,11 +236,13 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, An
                 raise MongoError(67, f"Unknown index plugin '{value}'")
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
             raise MongoError(67, f"Values in v:2 index key pattern cannot be of type {value!r} or 0")
-    name = given.get("name")
+    name: Any = given.get("name")
     if name is None:
         name = name_of(key)
     if not isinstance(name, str) or not name:
-        raise MongoError(67, "The index name cannot be empty" if name == "" else "The field 'name' must be a string")
+        raise MongoError(
+            67, "The index name cannot be empty" if name == "" else "The field 'name' must be a string"
+        )
     if name == "*":
         raise MongoError(2, "The index name '*' is not valid.")
     if "partialFilterExpression" in given and given.get("sparse"):
@@ -255,7 +292,10 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
 
 
 def create(
-    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, given: Sequence[Mapping[str, Any]]
+    transaction: WriteTransaction,
+    table: TableInfo,
+    namespace: MongoNamespace,
+    given: Sequence[Mapping[str, Any]],
 ) -> tuple[int, int]:
     """Make indexes, unless they are there already.
 
@@ -263,7 +303,7 @@ def create(
         How many indexes there were before and are afterwards, with that of `_id`.
 
     Raises:
-        MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one key in a unique one.
+        MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one unique key.
     """
     kept = list(read_kept(transaction, table).indexes)
     before = len(kept)
@@ -284,20 +324,21 @@ def create(
 def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool:
     for known in kept:
         same_key = list(known["key"].items()) == list(spec["key"].items())
-        same_options = {k: v for k, v in known.items() if k != "name"} == {k: v for k, v in spec.items() if k != "name"}
+        same_options = {k: v for k, v in known.items() if k != "name"} == {
+            k: v for k, v in spec.items() if k != "name"
+        }
         if known["name"] == spec["name"]:
             if not same_key:
                 raise MongoError(
                     86,
-                    "An existing index has the same name as the requested index. When index names are not specified, they are auto "
-                    f"generated and can cause conflicts. Please refer to our documentation. Requested index: {dict(spec)}, existing "
-                    f"index: {dict(known)}",
+                    f"An existing index has the same name as the requested index. Requested index: {dict(spec)}, "
+                    f"existing index: {dict(known)}",
                 )
             if not same_options:
                 raise MongoError(
                     85,
-                    f"An equivalent index already exists with the same name but different options. Requested index: {dict(spec)}, "
-                    f"existing index: {dict(known)}",
+                    "An equivalent index already exists with the same name but different options. "
+                    f"Requested index: {dict(spec)}, existing index: {dict(known)}",
                 )
             return True
         if same_key and known.get("partialFilterExpression") == spec.get("partialFilterExpression"):

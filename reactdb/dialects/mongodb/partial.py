@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from reactdb.dialects.mongodb.entries import shown_as
+from reactdb.dialects.mongodb.entries import shown
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.values import to_bson
+from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec
 
 __all__ = ["passes"]
@@ -19,8 +20,10 @@ __all__ = ["passes"]
 
 def passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
     """Whether the native document passes the index's `partial`."""
+    # How its documents are shown depends on nothing else of a table.
+    table = TableInfo(0, "", index["primary_key"], 0, None, {})
     test = _filter(codec.encode({"partial": index["partial"]}))
-    return test.matches(shown_as(index["primary_key"], document))
+    return test.matches(shown(table, document))
 
 
 @lru_cache(maxsize=256)

@@ -32,13 +32,13 @@ class Plan(NamedTuple):
 
     Attributes:
         keys: The keys to look up, sorted; None where a range or all are read.
-        index: The index that leads to them; None for the keys, or for all documents.
+        by: The index that leads to them; None for the keys, or for all documents.
         ranges: Ranges of that index, in bytes: start <= entry < stop.
         is_exact: What is read is what matches: nothing has to be tested.
     """
 
     keys: Sequence[bytes] | None = None
-    index: Index | None = None
+    by: Index | None = None
     ranges: Sequence[tuple[bytes, bytes]] = ()
     is_exact: bool = False
 
@@ -79,8 +79,8 @@ def plan(spec: Mapping[str, Any], indexes: Iterable[Index] = (), *, has_collatio
 
 
 def _cost(found: Plan) -> tuple[bool, int]:
-    assert found.index is not None
-    return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.index.key)
+    assert found.by is not None
+    return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.by.key)
 
 
 def _collect(spec: Mapping[str, Any], conditions: dict[str, list[tuple[str, Any]]]) -> None:
@@ -92,7 +92,12 @@ def _collect(spec: Mapping[str, Any], conditions: dict[str, list[tuple[str, Any]
                     _collect(part, conditions)
         elif not name.startswith("$"):
             found = conditions.setdefault(name, [])
-            if isinstance(value, Mapping) and value and next(iter(value)).startswith("$") and "$ref" not in value:
+            if (
+                isinstance(value, Mapping)
+                and value
+                and next(iter(value)).startswith("$")
+                and "$ref" not in value
+            ):
                 found.extend(value.items())
             else:
                 found.append(("$eq", value))
@@ -139,7 +144,7 @@ def _of_index(
         if bound is not None:
             ranges = [range_of(prefix, bound) for prefix in prefixes]
         break
-    return None if ranges is None else Plan(index=index, ranges=ranges)
+    return None if ranges is None else Plan(by=index, ranges=ranges)
 
 
 _BELOW: Final = ("$lt", "$lte")

@@ -77,8 +77,8 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: Plan) -> Iterator[tupl
     """The keys and bytes of what a plan reads, within one snapshot."""
     if chosen.keys is not None:
         yield from snapshot.pick(table, chosen.keys)
-    elif chosen.index is not None:
-        yield from snapshot.pick(table, snapshot.candidates(chosen.index.info, chosen.ranges))
+    elif chosen.by is not None:
+        yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
     else:
         start, size = b"", PAGE_ROWS
         while True:
@@ -116,9 +116,9 @@ class Scan:
 
     def _pages(self, chosen: Plan) -> Iterator[Sequence[bytes]]:
         keys: Sequence[bytes] | None = chosen.keys
-        if keys is None and chosen.index is not None:
+        if keys is None and chosen.by is not None:
             with self._session.read() as now:
-                keys = self._then(now).candidates(chosen.index.info, chosen.ranges)
+                keys = self._then(now).candidates(chosen.by.info, chosen.ranges)
         size = FIRST_ROWS
         if keys is not None:
             place = 0
@@ -145,7 +145,10 @@ class Scan:
         if self._seq is None:
             self._seq = now.seq
             return now
-        if now.catalogue.live.get(table.reference) is None or now.catalogue.by_id[table.id].dropped is not None:
+        if (
+            now.catalogue.live.get(table.reference) is None
+            or now.catalogue.by_id[table.id].dropped is not None
+        ):
             raise MongoError(175, f"collection dropped while it was read: {table.name}")
         if now.newest_seq(table) <= self._seq:
             return now

@@ -2,8 +2,8 @@
 
 Nothing expires by itself: whoever keeps such a collection calls this, as often as documents should go.
 
-Rule of this file: a date in the field, or the least of those in an array, and the seconds of the index say when a document expires;
-one without a date never does.
+Rule of this file: a date in the field, or the least of those in an array, and the seconds of the index say when a document
+expires; one without a date never does.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Transaction:
         assert self._seq is not None
         undo = self._as_of(snapshot)
         numbers: dict[int, TableInfo] = {}
-        for _, (namespace, made) in self._made.items():
+        for namespace, made in self._made.values():
             numbers[made.id] = self._spaces.within(transaction, namespace)
         for step in self._steps:
             table = numbers.get(step.table_id) or transaction.catalogue.by_id.get(step.table_id)

@@ -6,8 +6,8 @@
         .delete(statement)
         .find_and_modify(command)
 
-A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would stay
-equal to what is stored, with its fields in the same order, is counted as matched and is not written.
+A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would
+stay equal to what is stored, with its fields in the same order, is counted as matched and is not written.
 
 Rule of this file: it is called under the write lock, or for a target that keeps its writes.
 """
@@ -25,7 +25,7 @@ from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.indexes import Index, check_unique, duplicate_key, indexes_of
+from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import Selection, selected
@@ -34,7 +34,7 @@ from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.updates import Update
 from reactdb.store.catalogue import TableInfo
 
-__all__ = ["Delete", "Modify", "Updated", "UpdateStatement", "Writer", "with_id"]
+__all__ = ["Delete", "Modify", "UpdateStatement", "Updated", "Writer", "with_id"]
 
 Document = dict[str, Any]
 ID: Final = "_id"
@@ -128,7 +128,10 @@ class Modify:
         if remove and upsert:
             raise MongoError(9, "Cannot specify both upsert=true and remove=true")
         if remove and new:
-            raise MongoError(9, "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document")
+            raise MongoError(
+                9,
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+            )
         if not remove and update is None:
             raise MongoError(9, "Either an update or remove=true must be specified")
         self.statement: UpdateStatement | None = None
@@ -289,12 +292,16 @@ class Writer:
         if statement is None:
             if rows:
                 self.remove(rows[0][0])
-            return {"lastErrorObject": {"n": len(rows)}, "value": self._shown(command, rows[0][1]) if rows else None}
+            return {
+                "lastErrorObject": {"n": len(rows)},
+                "value": self._shown(command, rows[0][1]) if rows else None,
+            }
         if not rows:
             if not statement.is_upsert:
                 return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
             made = self._upsert(statement)
-            assert made.upserted is not None and made.after is not None
+            assert made.upserted is not None
+            assert made.after is not None
             value = self._shown(command, made.after) if command.is_new else None
             said = {"n": 1, "updatedExisting": False, "upserted": made.upserted[0]}
             return {"lastErrorObject": said, "value": value}

@@ -42,7 +42,9 @@ class EmbeddedClient:
 
     def __getattr__(self, name: str) -> EmbeddedDatabase:
         if name.startswith("_"):
-            raise AttributeError(f"EmbeddedClient has no attribute {name!r}: use client[{name!r}] for a database")
+            raise AttributeError(
+                f"EmbeddedClient has no attribute {name!r}: use client[{name!r}] for a database"
+            )
         return self[name]
 
     def __getitem__(self, name: str) -> EmbeddedDatabase:
@@ -68,7 +70,9 @@ class EmbeddedClient:
     def __repr__(self) -> str:
         return f"EmbeddedClient({self.native!r})"
 
-    def list_databases(self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any) -> EmbeddedCommandCursor:
+    def list_databases(
+        self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
+    ) -> EmbeddedCommandCursor:
         """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
         found = [{"name": name, "sizeOnDisk": 0, "empty": False} for name in call(self.spaces.databases)]
         return EmbeddedCommandCursor(iter(found))
@@ -77,7 +81,12 @@ class EmbeddedClient:
         """The names of the databases that have collections, sorted."""
         return call(self.spaces.databases)
 
-    def drop_database(self, name_or_database: str | EmbeddedDatabase, session: EmbeddedSession | None = None, comment: Any = None) -> None:
+    def drop_database(
+        self,
+        name_or_database: str | EmbeddedDatabase,
+        session: EmbeddedSession | None = None,
+        comment: Any = None,
+    ) -> None:
         """Drop all collections of a database."""
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         call(self.spaces.drop_database, name)

@@ -31,7 +31,6 @@ from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
 
-
 __all__ = ["EmbeddedCollection"]
 
 Document = dict[str, Any]
@@ -63,7 +62,9 @@ class EmbeddedCollection:
 
     def __getattr__(self, name: str) -> EmbeddedCollection:
         if name.startswith("_"):
-            raise AttributeError(f"EmbeddedCollection has no attribute {name!r}: use collection[{name!r}] for a collection")
+            raise AttributeError(
+                f"EmbeddedCollection has no attribute {name!r}: use collection[{name!r}] for a collection"
+            )
         return self[name]
 
     def __getitem__(self, name: str) -> EmbeddedCollection:
@@ -78,7 +79,9 @@ class EmbeddedCollection:
         return hash((self.database, self.name))
 
     def __bool__(self) -> bool:
-        raise NotImplementedError("Collection objects do not implement truth value testing or bool(): compare with None")
+        raise NotImplementedError(
+            "Collection objects do not implement truth value testing or bool(): compare with None"
+        )
 
     def __repr__(self) -> str:
         return f"EmbeddedCollection({self.full_name!r})"
@@ -99,7 +102,11 @@ class EmbeddedCollection:
     # insert
 
     def insert_one(
-        self, document: Any, bypass_document_validation: bool | None = None, session: Session = None, comment: Any = None
+        self,
+        document: Any,
+        bypass_document_validation: bool | None = None,
+        session: Session = None,
+        comment: Any = None,
     ) -> InsertOneResult:
         """Insert a document; it is given an `_id` where it has none.
 
@@ -207,7 +214,9 @@ class EmbeddedCollection:
         upserted = answer.pop("upserted", None)
         if upserted is not None:
             answer["upserted"] = upserted[0]["_id"]
-        return UpdateResult({**answer, "ok": 1.0, "updatedExisting": upserted is None and answer["n"] > 0}, True)
+        return UpdateResult(
+            {**answer, "ok": 1.0, "updatedExisting": upserted is None and answer["n"] > 0}, True
+        )
 
     def delete_one(
         self,
@@ -289,7 +298,12 @@ class EmbeddedCollection:
     ) -> Document | None:
         """Update the first document that matches, and give it as it was, or with `ReturnDocument.AFTER` as it is."""
         _check_update(update)
-        command = {"update": _plain(update), "upsert": upsert, "new": return_document, "arrayFilters": array_filters}
+        command = {
+            "update": _plain(update),
+            "upsert": upsert,
+            "new": return_document,
+            "arrayFilters": array_filters,
+        }
         return self._modify(filter, command, projection, sort, session, let, options)
 
     def find_one_and_replace(
@@ -398,7 +412,11 @@ class EmbeddedCollection:
         """The different values of a field, and of the elements of arrays there."""
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
-        command = {"key": key, "query": _plain(filter or {}), "collation": _collation(options.get("collation"))}
+        command = {
+            "key": key,
+            "query": _plain(filter or {}),
+            "collation": _collation(options.get("collation")),
+        }
         return call(self._of(session).distinct, command)
 
     def aggregate(
@@ -457,7 +475,9 @@ class EmbeddedCollection:
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
         """Drop an index by its name or its keys."""
-        name = index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
+        name = (
+            index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
+        )
         call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:

@@ -14,7 +14,6 @@ from pymongo.errors import InvalidOperation
 from reactdb.dialects.mongodb.embedded.raising import raising
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, fields_document, order_document
 
-
 __all__ = ["EmbeddedCommandCursor", "EmbeddedCursor"]
 
 Document = dict[str, Any]
@@ -225,7 +224,9 @@ def find_command(
 ) -> Document:
     """The find command of the arguments of `find`."""
     if filter is not None and not isinstance(filter, Mapping):
-        raise TypeError(f"filter must be an instance of dict, bson.son.SON, or any other type that inherits from collections.Mapping, not {type(filter)}")
+        raise TypeError(
+            f"filter must be an instance of dict, bson.son.SON, or another mapping, not {type(filter)}"
+        )
     command: Document = {"filter": {} if filter is None else filter}
     if projection is not None:
         fields = fields_document(projection)

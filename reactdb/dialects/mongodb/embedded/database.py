@@ -19,7 +19,6 @@ from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 
-
 __all__ = ["EmbeddedDatabase"]
 
 Session = EmbeddedSession | None
@@ -43,7 +42,9 @@ class EmbeddedDatabase:
 
     def __getattr__(self, name: str) -> EmbeddedCollection:
         if name.startswith("_"):
-            raise AttributeError(f"EmbeddedDatabase has no attribute {name!r}: use database[{name!r}] for a collection")
+            raise AttributeError(
+                f"EmbeddedDatabase has no attribute {name!r}: use database[{name!r}] for a collection"
+            )
         return self[name]
 
     def __getitem__(self, name: str) -> EmbeddedCollection:
@@ -62,7 +63,9 @@ class EmbeddedDatabase:
         return hash((self.client, self.name))
 
     def __bool__(self) -> bool:
-        raise NotImplementedError("Database objects do not implement truth value testing or bool(): compare with None")
+        raise NotImplementedError(
+            "Database objects do not implement truth value testing or bool(): compare with None"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("'Database' object is not iterable")
@@ -99,13 +102,21 @@ class EmbeddedDatabase:
         return found
 
     def list_collections(
-        self, session: Session = None, filter: Mapping[str, Any] | None = None, comment: Any = None, **options: Any
+        self,
+        session: Session = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
     ) -> EmbeddedCommandCursor:
         """A document a collection: `name`, `type`, `options`, `info`, `idIndex`."""
         return EmbeddedCommandCursor(iter(self._listed(filter)))
 
     def list_collection_names(
-        self, session: Session = None, filter: Mapping[str, Any] | None = None, comment: Any = None, **options: Any
+        self,
+        session: Session = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
     ) -> list[str]:
         """The names of the collections, sorted."""
         return [one["name"] for one in self._listed(filter)]
@@ -124,16 +135,24 @@ class EmbeddedDatabase:
         ]
         return [one for one in found if wanted is None or wanted.matches(one)]
 
-    def drop_collection(self, name_or_collection: str | EmbeddedCollection, *_options: Any, **_more: Any) -> dict[str, Any]:
+    def drop_collection(
+        self, name_or_collection: str | EmbeddedCollection, *_options: Any, **_more: Any
+    ) -> dict[str, Any]:
         """Drop a collection."""
-        found = name_or_collection if isinstance(name_or_collection, EmbeddedCollection) else self[name_or_collection]
+        found = (
+            name_or_collection
+            if isinstance(name_or_collection, EmbeddedCollection)
+            else self[name_or_collection]
+        )
         found.drop()
         return {"ok": 1.0}
 
     # -----------------------------------------------------------------------------------------------------------
     # The whole database
 
-    def aggregate(self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any) -> EmbeddedCommandCursor:
+    def aggregate(
+        self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
+    ) -> EmbeddedCommandCursor:
         """The results of a pipeline that begins with its own documents (`$documents`)."""
         documents = call(
             aggregate,
@@ -151,5 +170,13 @@ class EmbeddedDatabase:
 
 
 _OF_DRIVER = frozenset(
-    "codec_options read_preference write_concern read_concern check_exists encryptedFields comment".split()
+    [
+        "codec_options",
+        "read_preference",
+        "write_concern",
+        "read_concern",
+        "check_exists",
+        "encryptedFields",
+        "comment",
+    ]
 )

@@ -58,6 +58,6 @@ def raise_first(answer: Mapping[str, Any]) -> None:
     raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})
 
 
-def bulk_error(result: Mapping[str, Any]) -> BulkWriteError:
+def bulk_error(result: dict[str, Any]) -> BulkWriteError:
     """The error of a bulk write whose result has errors."""
     return BulkWriteError(result)

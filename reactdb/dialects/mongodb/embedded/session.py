@@ -19,7 +19,6 @@ from pymongo.errors import InvalidOperation, PyMongoError
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
-
 __all__ = ["EmbeddedSession", "transaction_of"]
 
 T = TypeVar("T")

@@ -29,7 +29,8 @@ def given_document(document: Any) -> Document:
             "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
             f"collections.MutableMapping, not {type(document)}"
         )
-    return undone(bson.decode(bson.encode(document), CODEC))
+    found: Document = undone(bson.decode(bson.encode(document), CODEC))
+    return found
 
 
 def undone(value: Any) -> Any:
