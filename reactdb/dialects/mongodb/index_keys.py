@@ -5,7 +5,7 @@
     an array         an entry for each different element; of several arrays, for each combination
     no such field    as null; an empty array is below null
 
-They are the values of an index of the store, whose expression is the operation below. Its constant says of what the keys are made.
+They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
 The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too.
 
 Rule of this file: bytes that are in a file are never written another way.

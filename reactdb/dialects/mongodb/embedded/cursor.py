@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from bson.code import Code
 from pymongo.errors import InvalidOperation
 
-from reactdb.dialects.mongodb.embedded.raising import raising
+from reactdb.dialects.mongodb.embedded.raising import call, raising
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, fields_document, order_document
 
 __all__ = ["EmbeddedCommandCursor", "EmbeddedCursor"]
@@ -116,7 +116,7 @@ class EmbeddedCursor(_Results):
         self._retrieved = 0
 
     def _begun(self) -> Iterator[Document]:
-        return raising(self._read(self._command))
+        return raising(call(self._read, self._command))
 
     def _set(self, name: str, value: Any) -> EmbeddedCursor:
         if self._documents is not None or self._is_closed:
