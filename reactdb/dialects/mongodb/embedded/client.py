@@ -103,7 +103,7 @@ class EmbeddedClient:
         self, namespace: MongoNamespace | None, pipeline: Any = None, *arguments: Any, **options: Any
     ) -> Any:
         """A change stream of a collection, a database, or all of them (None)."""
-        from reactdb.dialects.mongodb.embedded.watching import watch
+        from reactdb.dialects.mongodb.embedded.watching import watch  # type: ignore[import-not-found]
 
         return watch(self, namespace, pipeline, *arguments, **options)
 
