@@ -24,10 +24,10 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
-from reactdb.dialects.mongodb.reading import Scan, Selection, cut, selected
+from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.sorting import Order
-from reactdb.dialects.mongodb.transactions import Kept, Transaction
-from reactdb.dialects.mongodb.writing import Delete, Modify, UpdateStatement, Writer, with_id
+from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
@@ -81,7 +81,7 @@ class CollectionWork:
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
 
-    def _write(self, work: Callable[[WriteTransaction | Kept], T]) -> T:
+    def _write(self, work: Callable[[WriteTransaction | KeptWrites], T]) -> T:
         """Carry out a command in the transaction, or as a commit of its own."""
         if self._transaction is not None:
             with self._transaction.statement() as target:
@@ -91,14 +91,14 @@ class CollectionWork:
         except ReadOnlyDatabase as error:
             raise MongoError(13, str(error)) from None
 
-    def _table(self, target: WriteTransaction | Kept) -> TableInfo | None:
+    def _table(self, target: WriteTransaction | KeptWrites) -> TableInfo | None:
         return (
             target.catalogue.live.get(self._name)
             if isinstance(target, WriteTransaction)
             else target.table(self.namespace)
         )
 
-    def _made(self, target: WriteTransaction | Kept) -> TableInfo:
+    def _made(self, target: WriteTransaction | KeptWrites) -> TableInfo:
         """The table, which is made where it is missing."""
         if isinstance(target, WriteTransaction):
             return self.spaces.within(target, self.namespace)
@@ -140,9 +140,9 @@ class CollectionWork:
                 pass
         errors: list[Document] = []
 
-        def one_by_one(target: WriteTransaction | Kept) -> int:
+        def one_by_one(target: WriteTransaction | KeptWrites) -> int:
             errors.clear()
-            writer = Writer(target, self._made(target), self.namespace)
+            writer = DocumentWriter(target, self._made(target), self.namespace)
             inserted = 0
             for place, (one, document) in enumerate(zip(stored, given, strict=False)):
                 try:
@@ -159,7 +159,7 @@ class CollectionWork:
         return self._ended({"n": self._write(one_by_one)}, errors)
 
     def _insert_free(
-        self, target: WriteTransaction | Kept, given: list[Document], stored: list[tuple[bytes, bytes]]
+        self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
     ) -> Document:
         """Insert documents in the quickest way there is.
 
@@ -177,7 +177,7 @@ class CollectionWork:
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = Writer(target, table, self.namespace).taken(given[0]["_id"])
+                taken = DocumentWriter(target, table, self.namespace).taken(given[0]["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
         elif stored:
             keys, bodies = zip(*stored, strict=True)
@@ -205,7 +205,7 @@ class CollectionWork:
         answer: Document = {}
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | Kept) -> None:
+        def work(target: WriteTransaction | KeptWrites) -> None:
             answer.update({"n": 0, "nModified": 0})
             errors.clear()
             upserted: list[Document] = []
@@ -216,7 +216,9 @@ class CollectionWork:
                     table = self._table(target)
                     if table is None and not statement.is_upsert:
                         continue
-                    done = Writer(target, table or self._made(target), self.namespace).update(statement)
+                    done = DocumentWriter(target, table or self._made(target), self.namespace).update(
+                        statement
+                    )
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
@@ -301,7 +303,7 @@ class CollectionWork:
         ]
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | Kept) -> int:
+        def work(target: WriteTransaction | KeptWrites) -> int:
             errors.clear()
             deleted = 0
             for place, statement in enumerate(checked):
@@ -310,7 +312,7 @@ class CollectionWork:
                         raise statement
                     table = self._table(target)
                     if table is not None:
-                        deleted += Writer(target, table, self.namespace).delete(statement)
+                        deleted += DocumentWriter(target, table, self.namespace).delete(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
@@ -354,7 +356,7 @@ class CollectionWork:
             variables=command.get("let"),
         )
 
-        def work(target: WriteTransaction | Kept) -> Document:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)
             if table is None:
                 if modify.statement is None:
@@ -362,7 +364,7 @@ class CollectionWork:
                 if not modify.statement.is_upsert:
                     return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
                 table = self._made(target)
-            return Writer(target, table, self.namespace).find_and_modify(modify)
+            return DocumentWriter(target, table, self.namespace).find_and_modify(modify)
 
         return self._write(work)
 
@@ -404,7 +406,7 @@ class CollectionWork:
         self, given: Mapping[str, Any], found: Filter, *, has_collation: bool = False, hint: Any = None
     ) -> Iterator[Document]:
         """The documents that match, in the order of their keys."""
-        selection = Selection(given, found, has_collation=has_collation)
+        selection = FilterSelection(given, found, has_collation=has_collation)
         if self._transaction is not None:
             with self._transaction.statement() as target:
                 own = target.table(self.namespace)

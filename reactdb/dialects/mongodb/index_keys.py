@@ -25,7 +25,7 @@ from reactdb.values import collation
 
 __all__ = [
     "OPERATION",
-    "Bound",
+    "FieldBound",
     "Found",
     "bracket_range",
     "found_keys",
@@ -123,14 +123,14 @@ def bracket_range(data: bytes) -> tuple[bytes, bytes]:
     return data[:1], bytes((data[0] + 1,))
 
 
-class Bound(NamedTuple):
+class FieldBound(NamedTuple):
     """A range of one field's values: start <= bytes < stop."""
 
     start: bytes
     stop: bytes
 
 
-def range_of(prefix: bytes, bound: Bound | None = None) -> tuple[bytes, bytes]:
+def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, bytes]:
     """The range of the store's index that has all entries which begin with these bytes, and go on as `bound` says."""
     if bound is None:
         start = collation.key_bytes(prefix)[:-2]

@@ -28,14 +28,14 @@ from reactdb.store.catalogue import NAME, IndexInfo, TableInfo
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
-__all__ = ["Index", "check_unique", "create", "drop", "duplicate_key", "indexes_of", "listed"]
+__all__ = ["CollectionIndex", "check_unique", "create", "drop", "duplicate_key", "indexes_of", "listed"]
 
 ID: Final = "_id"
 
 assert callable(index_keys)  # Importing it registers the operation.
 
 
-class Index:
+class CollectionIndex:
     """An index of a collection, as its table has it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Index:
         return found
 
 
-def indexes_of(table: TableInfo) -> list[Index]:
+def indexes_of(table: TableInfo) -> list[CollectionIndex]:
     """The dialect's indexes of a table, in the order in which they were made."""
     found = []
     for info in table.indexes.values():
@@ -84,7 +84,7 @@ def indexes_of(table: TableInfo) -> list[Index]:
         if isinstance(node, Call) and node.operation == OPERATION:
             spec = node.arguments[1]
             assert isinstance(spec, Constant)
-            found.append(Index(info, spec.value))
+            found.append(CollectionIndex(info, spec.value))
     return found
 
 
@@ -95,7 +95,7 @@ def indexes_of(table: TableInfo) -> list[Index]:
 def check_unique(
     target: Target,
     table: TableInfo,
-    unique: Iterable[Index],
+    unique: Iterable[CollectionIndex],
     namespace: MongoNamespace,
     key: bytes,
     body: bytes,
@@ -117,7 +117,7 @@ def check_unique(
                     raise _duplicate(namespace, index, found)
 
 
-def _duplicate(namespace: MongoNamespace, index: Index, found: Found) -> MongoError:
+def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: Found) -> MongoError:
     pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)

@@ -15,19 +15,19 @@ from bson.dbref import DBRef
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import key_of
-from reactdb.dialects.mongodb.index_keys import Bound, bracket_range, has_order, range_of, value_bytes
-from reactdb.dialects.mongodb.indexes import Index
+from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
+from reactdb.dialects.mongodb.indexes import CollectionIndex
 from reactdb.dialects.mongodb.values import native_value
 
 ID: Final = "_id"
 
-__all__ = ["SCAN", "Plan", "plan"]
+__all__ = ["SCAN", "ReadPlan", "plan"]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
 
 
-class Plan(NamedTuple):
+class ReadPlan(NamedTuple):
     """How documents are read.
 
     Attributes:
@@ -38,18 +38,20 @@ class Plan(NamedTuple):
     """
 
     keys: Sequence[bytes] | None = None
-    by: Index | None = None
+    by: CollectionIndex | None = None
     ranges: Sequence[tuple[bytes, bytes]] = ()
     is_exact: bool = False
 
 
-SCAN: Final = Plan()
-_ALL: Final = Plan(is_exact=True)
+SCAN: Final = ReadPlan()
+_ALL: Final = ReadPlan(is_exact=True)
 # Two of these are equal in BSON where they are one key, and the filter compares them as the key does.
 _EXACT: Final = frozenset({str, int, bytes, bool})
 
 
-def plan(spec: Mapping[str, Any], indexes: Iterable[Index] = (), *, has_collation: bool = False) -> Plan:
+def plan(
+    spec: Mapping[str, Any], indexes: Iterable[CollectionIndex] = (), *, has_collation: bool = False
+) -> ReadPlan:
     """How the documents are read that may match a filter.
 
     Args:
@@ -69,8 +71,8 @@ def plan(spec: Mapping[str, Any], indexes: Iterable[Index] = (), *, has_collatio
             and ID in spec
             and (type(spec[ID]) in _EXACT or type(spec[ID]).__name__ == "ObjectId")
         )
-        return Plan(keys, is_exact=is_exact)
-    best: Plan | None = None
+        return ReadPlan(keys, is_exact=is_exact)
+    best: ReadPlan | None = None
     for index in indexes:
         found = _of_index(index, conditions, has_collation)
         if found is not None and (best is None or _cost(found) < _cost(best)):
@@ -78,7 +80,7 @@ def plan(spec: Mapping[str, Any], indexes: Iterable[Index] = (), *, has_collatio
     return best or SCAN
 
 
-def _cost(found: Plan) -> tuple[bool, int]:
+def _cost(found: ReadPlan) -> tuple[bool, int]:
     assert found.by is not None
     return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.by.key)
 
@@ -125,8 +127,8 @@ def _points(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> list[
 
 
 def _of_index(
-    index: Index, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
-) -> Plan | None:
+    index: CollectionIndex, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
+) -> ReadPlan | None:
     """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next."""
     if not index.serves or index.is_partial:
         return None
@@ -144,14 +146,14 @@ def _of_index(
         if bound is not None:
             ranges = [range_of(prefix, bound) for prefix in prefixes]
         break
-    return None if ranges is None else Plan(by=index, ranges=ranges)
+    return None if ranges is None else ReadPlan(by=index, ranges=ranges)
 
 
 _BELOW: Final = ("$lt", "$lte")
 _ABOVE: Final = ("$gt", "$gte")
 
 
-def _bound(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> Bound | None:
+def _bound(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> FieldBound | None:
     """What one comparison leaves of the values. Not what two do: of an array, one element may be above and another one below."""
     for operator, value in conditions:
         if operator not in _BELOW and operator not in _ABOVE:
@@ -161,5 +163,5 @@ def _bound(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> Bound 
         data = value_bytes(native_value(value))
         if has_order(data):
             start, stop = bracket_range(data)
-            return Bound(start, data + b"\xff") if operator in _BELOW else Bound(data, stop)
+            return FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop)
     return None

@@ -18,15 +18,15 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.indexes import Index
-from reactdb.dialects.mongodb.planning import Plan, plan
+from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.planning import ReadPlan, plan
 from reactdb.errors import HistoryLost
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
 from reactdb.store.undo import Undo
 
-__all__ = ["Scan", "Selection", "selected"]
+__all__ = ["FilterSelection", "Scan", "selected"]
 
 Document = dict[str, Any]
 
@@ -34,7 +34,7 @@ FIRST_ROWS: Final = 128
 PAGE_ROWS: Final = 1_024
 
 
-class Selection:
+class FilterSelection:
     """Which documents a statement is about.
 
     Attributes:
@@ -49,7 +49,7 @@ class Selection:
         self.filter = filter
         self.has_collation = has_collation
 
-    def plan(self, indexes: Iterable[Index] = ()) -> Plan:
+    def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
         return plan(self.spec, indexes, has_collation=self.has_collation)
 
     @property
@@ -62,7 +62,7 @@ class Selection:
 
 
 def selected(
-    snapshot: Snapshot, table: TableInfo, indexes: Sequence[Index], selection: Selection
+    snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
     """The key and the document of each that matches, in the order of keys."""
     chosen = selection.plan(indexes)
@@ -73,7 +73,7 @@ def selected(
             yield key, document
 
 
-def rows_of(snapshot: Snapshot, table: TableInfo, chosen: Plan) -> Iterator[tuple[bytes, bytes]]:
+def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]]:
     """The keys and bytes of what a plan reads, within one snapshot."""
     if chosen.keys is not None:
         yield from snapshot.pick(table, chosen.keys)
@@ -98,7 +98,7 @@ class Scan:
         self._seq: int | None = None
         self._undo: Undo | None = None
 
-    def documents(self, selection: Selection, indexes: Sequence[Index]) -> Iterator[Document]:
+    def documents(self, selection: FilterSelection, indexes: Sequence[CollectionIndex]) -> Iterator[Document]:
         """The documents that match, in the order of keys."""
         chosen = selection.plan(indexes)
         table = self._table
@@ -114,7 +114,7 @@ class Scan:
         with self._session.read() as now:
             return now.count(self._table)
 
-    def _pages(self, chosen: Plan) -> Iterator[Sequence[bytes]]:
+    def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
         keys: Sequence[bytes] | None = chosen.keys
         if keys is None and chosen.by is not None:
             with self._session.read() as now:

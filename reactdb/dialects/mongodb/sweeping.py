@@ -11,11 +11,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from reactdb.dialects.mongodb.index_keys import Bound, bracket_range, range_of, value_bytes
-from reactdb.dialects.mongodb.indexes import Index, indexes_of
+from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, range_of, value_bytes
+from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.writing import Writer
+from reactdb.dialects.mongodb.writing import DocumentWriter
 from reactdb.store.transaction import WriteTransaction
 
 __all__ = ["sweep"]
@@ -50,7 +50,7 @@ def _swept(
     table = transaction.catalogue.live.get(spaces.names.table(namespace))
     if table is None:
         return 0
-    writer = Writer(transaction, table, namespace)
+    writer = DocumentWriter(transaction, table, namespace)
     expired: dict[bytes, None] = {}
     for index in indexes_of(table):
         if index.expires_s is not None:
@@ -61,9 +61,9 @@ def _swept(
     return len(keys)
 
 
-def _expired(transaction: WriteTransaction, index: Index, now: datetime) -> list[bytes]:
+def _expired(transaction: WriteTransaction, index: CollectionIndex, now: datetime) -> list[bytes]:
     """The keys of documents with a date that is old enough. Their entries are no longer there than the documents."""
     assert index.expires_s is not None
     last = value_bytes(now - timedelta(seconds=float(index.expires_s)))
-    found = range_of(b"", Bound(bracket_range(last)[0], last + b"\x00"))
+    found = range_of(b"", FieldBound(bracket_range(last)[0], last + b"\x00"))
     return transaction.snapshot().candidates(index.info, [found])

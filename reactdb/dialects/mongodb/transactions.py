@@ -112,7 +112,7 @@ class Transaction:
         return not self._steps and not self._made
 
     @contextmanager
-    def statement(self) -> Iterator[Kept]:
+    def statement(self) -> Iterator[KeptWrites]:
         """The target of one statement. If it raises, or the target is told to, the transaction is aborted.
 
         Raises:
@@ -122,7 +122,7 @@ class Transaction:
             raise MongoError(251, f"Transaction has been {self.state}", labels=(TRANSIENT,))
         try:
             with self._spaces.session.read() as now:
-                yield Kept(self, now, self._as_of(now))
+                yield KeptWrites(self, now, self._as_of(now))
         except BaseException:
             self.abort()
             raise
@@ -198,7 +198,7 @@ class Transaction:
                 transaction.write(table, step.key, step.kind, old, step.body, meta=step.meta)
 
 
-class Kept:
+class KeptWrites:
     """The target of one statement of a transaction: see `targets`."""
 
     def __init__(self, transaction: Transaction, now: Snapshot, undo: Undo) -> None:

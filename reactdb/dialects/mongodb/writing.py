@@ -1,6 +1,6 @@
 """Writing: what the statements of a write command do to the documents of one collection, in a target.
 
-    Writer(target, table, namespace)
+    DocumentWriter(target, table, namespace)
         .insert(stored)                 documents that are prepared: their keys and bytes
         .update(statement)              `q`, `u`, `multi`, `upsert` ... as drivers send them
         .delete(statement)
@@ -27,12 +27,12 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.reading import Selection, selected
+from reactdb.dialects.mongodb.reading import FilterSelection, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.store.catalogue import TableInfo
 
-__all__ = ["Delete", "Modify", "UpdateStatement", "Updated", "Writer", "with_id"]
+__all__ = ["Delete", "DocumentWriter", "Modify", "UpdateStatement", "Updated", "with_id"]
 
 Document = dict[str, Any]
 ID: Final = "_id"
@@ -72,7 +72,7 @@ class UpdateStatement:
             MongoError: It makes no sense for any document.
         """
         self.filter = Filter(q, variables=variables, collation=collation)
-        self.selection = Selection(q, self.filter, has_collation=collation is not None)
+        self.selection = FilterSelection(q, self.filter, has_collation=collation is not None)
         from reactdb.dialects.mongodb.updates import Update  # type: ignore[import-not-found]
 
         self.change = Update(u, array_filters, collation, variables=variables)
@@ -96,7 +96,7 @@ class Delete:
     ) -> None:
         """Errors as for `UpdateStatement`."""
         found = Filter(q, variables=variables, collation=collation)
-        self.selection = Selection(q, found, has_collation=collation is not None)
+        self.selection = FilterSelection(q, found, has_collation=collation is not None)
         self.is_multi = is_multi
 
 
@@ -137,7 +137,7 @@ class Modify:
         self.statement: UpdateStatement | None = None
         if remove:
             self.filter = Filter(query, variables=variables, collation=collation)
-            self.selection = Selection(query, self.filter, has_collation=collation is not None)
+            self.selection = FilterSelection(query, self.filter, has_collation=collation is not None)
         else:
             self.statement = UpdateStatement(
                 query,
@@ -171,7 +171,7 @@ class Updated(NamedTuple):
     after: Document | None = None
 
 
-class Writer:
+class DocumentWriter:
     """See the head of this file."""
 
     def __init__(self, target: Target, table: TableInfo, namespace: MongoNamespace) -> None:
@@ -233,7 +233,7 @@ class Writer:
         return Updated(len(rows), modified, None, before, after)
 
     def _rows(
-        self, selection: Selection, sort: Order | None, *, is_multi: bool
+        self, selection: FilterSelection, sort: Order | None, *, is_multi: bool
     ) -> list[tuple[bytes, Document]]:
         """What a statement is about. All is read before anything is written."""
         key = selection.point

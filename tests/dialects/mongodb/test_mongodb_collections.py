@@ -11,6 +11,7 @@ import reactdb
 from reactdb import Database
 
 pymongo = pytest.importorskip("pymongo")
+pytest.importorskip("reactdb.dialects.mongodb.updates")
 bson = pytest.importorskip("bson")
 
 from bson import DBRef, Int64, ObjectId  # noqa: E402
@@ -75,13 +76,17 @@ class TestInserting:
         assert len({change.commit for change in db.log(table="shop.orders")}) == 1
 
     @pytest.mark.parametrize(("ordered", "expected"), [(True, [1, 2]), (False, [1, 2, 3])])
-    def test_an_ordered_insert_ends_at_the_first_error(self, orders: Any, ordered: bool, expected: list[int]) -> None:
+    def test_an_ordered_insert_ends_at_the_first_error(
+        self, orders: Any, ordered: bool, expected: list[int]
+    ) -> None:
         orders.insert_one({"_id": 1})
         with pytest.raises(BulkWriteError) as refused:
             orders.insert_many([{"_id": 2}, {"_id": 1}, {"_id": 3}], ordered=ordered)
         details = refused.value.details
         assert details["nInserted"] == len(expected) - 1
-        assert [(error["index"], error["code"], error["op"]) for error in details["writeErrors"]] == [(1, 11000, {"_id": 1})]
+        assert [(error["index"], error["code"], error["op"]) for error in details["writeErrors"]] == [
+            (1, 11000, {"_id": 1})
+        ]
         assert orders.distinct("_id") == expected
 
     def test_two_documents_of_one_insert_cannot_have_one_id(self, orders: Any) -> None:
@@ -198,7 +203,9 @@ class TestFindAndModify:
     def test_the_document_before_or_after(self, orders: Any) -> None:
         orders.insert_one({"_id": 1, "n": 1})
         assert orders.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}) == {"_id": 1, "n": 1}
-        after = orders.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}, return_document=ReturnDocument.AFTER)
+        after = orders.find_one_and_update(
+            {"_id": 1}, {"$inc": {"n": 1}}, return_document=ReturnDocument.AFTER
+        )
         assert after == {"_id": 1, "n": 3}
         assert orders.find_one_and_replace({"_id": 1}, {"m": 1}, projection={"_id": 0}) == {"n": 3}
         assert orders.find_one_and_delete({"_id": 1}) == {"_id": 1, "m": 1}
@@ -298,7 +305,9 @@ class TestBulkWrites:
         assert list(orders.find()) == [{"_id": 2, "b": 1}, {"_id": 9, "a": 1}]
 
     @pytest.mark.parametrize(("ordered", "expected"), [(True, [1]), (False, [1, 3])])
-    def test_an_ordered_one_ends_at_the_first_error(self, orders: Any, ordered: bool, expected: list[int]) -> None:
+    def test_an_ordered_one_ends_at_the_first_error(
+        self, orders: Any, ordered: bool, expected: list[int]
+    ) -> None:
         requests = [InsertOne({"_id": 1}), InsertOne({"_id": 1}), InsertOne({"_id": 3})]
         with pytest.raises(BulkWriteError) as refused:
             orders.bulk_write(requests, ordered=ordered)

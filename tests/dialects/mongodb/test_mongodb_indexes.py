@@ -15,15 +15,16 @@ from reactdb import Database
 from tests.support.scaling import examples
 
 pytest.importorskip("pymongo")
+pytest.importorskip("reactdb.dialects.mongodb.updates")
 
-from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp  # noqa: E402
-from pymongo import IndexModel  # noqa: E402
-from pymongo.errors import DuplicateKeyError, OperationFailure  # noqa: E402
+from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from reactdb.dialects.mongodb import index_keys, planning  # noqa: E402
-from reactdb.dialects.mongodb.indexes import indexes_of  # noqa: E402
-from reactdb.dialects.mongodb.ordering import compare  # noqa: E402
-from reactdb.dialects.mongodb.values import native_value, normalised  # noqa: E402
+from reactdb.dialects.mongodb import index_keys, planning
+from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.ordering import compare
+from reactdb.dialects.mongodb.values import native_value, normalised
 
 
 @pytest.fixture
@@ -79,7 +80,9 @@ conditions = st.one_of(
     st.builds(lambda low, high: {"$gt": low, "$lt": high}, scalars, scalars),
     st.lists(scalars, max_size=3).map(lambda found: {"$in": found}),
 )
-filters = st.dictionaries(st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3)
+filters = st.dictionaries(
+    st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3
+)
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
@@ -91,7 +94,12 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
             for number, document in enumerate(stored):
                 shop[name].insert_one({"_id": number, **document})
         shop["indexed"].create_indexes(
-            [IndexModel("a"), IndexModel([("b", -1), ("a", 1)]), IndexModel("a.b"), IndexModel("c.a", sparse=True)]
+            [
+                IndexModel("a"),
+                IndexModel([("b", -1), ("a", 1)]),
+                IndexModel("a.b"),
+                IndexModel("c.a", sparse=True),
+            ]
         )
         for spec in asked:
             try:
@@ -234,7 +242,9 @@ def test_indexes_are_listed_as_they_were_made(orders: Any) -> None:
         ({"c": 1}, {"name": "other"}, 85),
     ],
 )
-def test_an_index_that_cannot_be_is_refused(orders: Any, key: Any, options: dict[str, Any], code: int) -> None:
+def test_an_index_that_cannot_be_is_refused(
+    orders: Any, key: Any, options: dict[str, Any], code: int
+) -> None:
     orders.create_index("c")
     with pytest.raises(OperationFailure) as refused:
         orders.create_index(key, **options)

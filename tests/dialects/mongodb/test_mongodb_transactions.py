@@ -11,8 +11,9 @@ import reactdb
 from reactdb import Database
 
 pytest.importorskip("pymongo")
+pytest.importorskip("reactdb.dialects.mongodb.updates")
 
-from pymongo.errors import DuplicateKeyError, InvalidOperation, OperationFailure  # noqa: E402
+from pymongo.errors import DuplicateKeyError, InvalidOperation, OperationFailure
 
 TRANSIENT = "TransientTransactionError"
 
