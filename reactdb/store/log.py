@@ -63,6 +63,7 @@ TABLE_CHANGES = (
 )
 ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
+TIME_AT = "SELECT time FROM log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
 Documents = Iterable[FrozenDict | None]
 # Documents that are looked up with one statement.
@@ -173,6 +174,12 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
         raise damaged_entry(name_of(row[1], catalogue), row[KEY], seq)
     meta: bytes | None = row[META]
     return meta
+
+
+def time_at(connection: Connection, seq: int) -> int:
+    """The time of the newest entry up to `seq` that is left, in milliseconds since 1970; 0 where there is none."""
+    row = connection.execute(TIME_AT, (seq,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def fetch(
@@ -374,6 +381,15 @@ def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change
     for start in range(0, len(entries.seqs), DECODED):
         some = Entries._make(column[start : start + DECODED] for column in entries)
         yield changes_of(some, catalogue, decoded=(_documents_of(some.olds), _documents_of(some.bodies)))
+
+
+def decode_together(changes: Iterable[Change]) -> None:
+    """Decode the documents of changes that were read before. At most `DECODED`, and look at them then."""
+    encoded = [change for change in changes if change.old is None and change.new is None]
+    olds = _documents_of([change.old_bytes for change in encoded])
+    news = _documents_of([change.new_bytes for change in encoded])
+    for change, old, new in zip(encoded, olds, news, strict=True):
+        change.old, change.new = old, new
 
 
 def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
