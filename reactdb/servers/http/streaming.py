@@ -1,7 +1,7 @@
 """FeedStream: the bytes of one request for `_changes`, over time.
 
 A feed that waits holds no thread: it has an `asyncio.Event`, which the commit sets, and a time at which it gives a sign of life
-or ends. What there is to tell is read in a thread, some 64 KiB at a time, and the next only when the client has taken that: a
+or ends. What there is to tell is read in a thread, some 16 KiB at a time, and the next only when the client has taken that: a
 client that stops reading costs what is under way, and goes on from the log later.
 
 The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
@@ -28,7 +28,7 @@ __all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
 
 T = TypeVar("T")
 MOST_ROWS: Final = 500
-CHUNK_BYTES: Final = 64 * 1024
+CHUNK_BYTES: Final = 16 * 1024
 """About as much is read, and sent, at a time: what a client that stops reading costs."""
 FIRST_DOCUMENTS: Final = 1
 """Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
@@ -127,7 +127,9 @@ class FeedStream:
         try:
             async for chunk in self._chunks():
                 if chunk:
-                    yield chunk
+                    # In no variable here while the client takes its time.
+                    kept, chunk = [chunk], b""
+                    yield kept.pop()
         except ReactDBError:
             # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
             yield self._format.tail(self._rows.last_seq, self._pending())
@@ -148,10 +150,7 @@ class FeedStream:
                 else:
                     found = found_or_none
             if found:
-                self._sent += len(found)
-                chunk = b"".join(map(self._format.row, found))
-                self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
-                yield prefix + chunk
+                yield prefix + self._packed(found)
                 prefix = b""
                 continue
             if prefix:
@@ -178,6 +177,14 @@ class FeedStream:
                 continue
             prefix = b"" if waiting.feed == "eventsource" else self._format.waiting
         yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
+
+    def _packed(self, found: list[dict[str, Any]]) -> bytes:
+        """The bytes of rows, which the list gives up: what a client does not take is held once."""
+        self._sent += len(found)
+        chunk = b"".join(map(self._format.row, found))
+        self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
+        found.clear()
+        return chunk
 
     def _is_over(self) -> bool:
         limit = self._waiting.limit
