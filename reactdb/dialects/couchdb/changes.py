@@ -124,9 +124,8 @@ class ChangesFeed:
             since = "0" if request.descending else request.since
             self._position = database.sequences.seq(reading.snapshot, reading.tables, since)
             # Descending, what is before this one is next.
-            self._above = database.sequences.newest(reading.snapshot, reading.tables)
-            start = self._above if request.descending else self._position
-            self._last_seq = database.sequences.text(reading.snapshot, start)
+            self._above = reading.newest
+            self._last_seq = reading.seq_text(self._above if request.descending else self._position)
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
@@ -195,10 +194,10 @@ class ChangesFeed:
 
     def _page(self, wanted: int) -> tuple[list[_Candidate], int, str]:
         """The next documents, the seq up to which these are all, and its text."""
-        request, sequences = self._request, self._database.sequences
+        request = self._request
         with self._database.reading() as reading:
             limit = min(PAGE, wanted) if request.filter is None else PAGE
-            newest = sequences.newest(reading.snapshot, reading.tables)
+            newest = reading.newest
             # Also where everything in the page was told already, by a later change of the document.
             states: list[State] = []
             end = 0 if request.descending else newest
@@ -209,13 +208,13 @@ class ChangesFeed:
                     break
                 end = changes[-1].seq
                 if not states:
-                    self._move(end, sequences.text(reading.snapshot, end), is_told=False)
+                    self._move(end, reading.seq_text(end), is_told=False)
             if is_last and not request.descending:
                 end = newest
             elif states:
                 end = states[-1].seq
             candidates = [self._candidate(reading, state) for state in states]
-            return candidates, end, sequences.text(reading.snapshot, end)
+            return candidates, end, reading.seq_text(end)
 
     def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
         """The next entries, and whether these are the last."""
@@ -249,7 +248,6 @@ class ChangesFeed:
 
     def _candidate(self, reading: OpenReading, state: State) -> _Candidate:
         request, database = self._request, self._database
-        text = database.sequences.text(reading.snapshot, state.seq)
         revs = state.revs() if request.style == "all_docs" else state.revs()[:1]
         leaves: list[tuple[str, Any]]
         if request.filter is None:
@@ -265,7 +263,7 @@ class ChangesFeed:
             # With bytes, the whole is made first.
             if not request.attachments:
                 doc = self._projected(doc)
-        return _Candidate(state.seq, text, state, leaves, doc)
+        return _Candidate(state.seq, reading.seq_text(state.seq), state, leaves, doc)
 
     def _verdicts(self, candidates: Sequence[_Candidate]) -> list[list[str]]:
         """Of each, the revisions that pass."""
@@ -334,10 +332,9 @@ class ChangesFeed:
             return True
         try:
             with self._database.reading() as reading:
-                newest = self._database.sequences.newest(reading.snapshot, reading.tables)
+                return reading.newest > self._position
         except GONE:
             return True
-        return newest > self._position
 
     def _wake(self) -> None:
         with self._lock:

@@ -126,4 +126,7 @@ def serve(transaction: WriteTransaction, table: TableInfo) -> None:
     current = transaction.catalogue.by_id[table.id]
     if current.hook is None:
         transaction.set_hook(current, HOOK)
-        settings.change(transaction, table_id=table.id, created=str(int(time.time())))
+        older = max(0, transaction.snapshot().newest_seq(current) - current.created)
+        served = transaction.first + transaction.count
+        created = str(int(time.time()))
+        settings.change(transaction, table_id=table.id, created=created, served=served, older=older)
