@@ -148,12 +148,21 @@ class Write:
         """(seq, encoded document) of a key as this transaction sees it, or None."""
         return self.transaction.head(self.table, key)
 
-    def put(self, key: bytes, old: Stored | None, body: bytes | None, kind: int, asked: Any = None) -> None:
+    def put(
+        self,
+        key: bytes,
+        old: Stored | None,
+        body: bytes | None,
+        kind: int,
+        asked: Any = None,
+        meta: bytes | None = None,
+    ) -> None:
         """Make the document with these bytes (None: nothing) the content of `key`. `old` is what `head` gave.
 
         Args:
             kind: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
             asked: What a dialect asks of the table's write hook, which then hears also of a document that stays equal.
+            meta: What a dialect says of this change, in a table without a hook: the entry's metadata.
 
         Raises:
             UsageError: The hook refuses it, or this process does not know the hook; unless the policy counts errors.
@@ -173,7 +182,7 @@ class Write:
             counter = "replaced"
         before = self.transaction.count
         try:
-            is_new = self.transaction.write(self.table, key, kind, old, body, asked)
+            is_new = self.transaction.write(self.table, key, kind, old, body, asked, meta)
         except UsageError as error:
             # A hook refuses before anything is written. But what it has derived for other tables is written after the document,
             # and if that cannot be, the statement is taken back as a whole.

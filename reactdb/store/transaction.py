@@ -281,11 +281,13 @@ class WriteTransaction:
         old: tuple[int, bytes] | None,
         body: bytes | None,
         asked: Any = None,
+        meta: bytes | None = None,
     ) -> bool:
         """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there.
 
         Args:
             asked: What a dialect asks of the table's write hook. With it, `body` may be the same as before.
+            meta: The entry's metadata, in a table without a hook. Where there is one, it decides what the metadata is.
 
         Returns:
             Whether there is a new entry. The same document has one only where the hook derived something, and something new.
@@ -311,7 +313,6 @@ class WriteTransaction:
             if body is None:
                 assert kind == DELETE
                 self.memory.tombstones[table_id] = True
-        meta: bytes | None = None
         beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
         if table.hook is not None or asked is not None:
             derived = self._derived(table, key, kind, prev, old_body, body, asked)

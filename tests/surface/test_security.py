@@ -56,7 +56,7 @@ FORBIDDEN_METHODS = {
 }
 # The one place where code is made: of the shape of an expression, with every value bound by a name.
 GENERATES = {("expression/compile.py", "exec"), ("expression/compile.py", "compile")}
-# Where programs are started: Java, to ask for its version, and Python with the program that runs JavaScript in QuickJS. Nothing of
+# Where programs are started: Java, to ask for its version, and Python with the program that runs JavaScript. Nothing of
 # a document or a query is in a command.
 STARTS = {("spark/environment.py", "subprocess"), ("dialects/couchdb/script_process.py", "subprocess")}
 

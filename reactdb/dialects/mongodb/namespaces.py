@@ -1,0 +1,333 @@
+"""Namespaces: the databases and collections of a file, and what is kept of each beside its documents.
+
+    spaces = Namespaces(db.session)
+    spaces.create(MongoNamespace("shop", "orders"), {"changeStreamPreAndPostImages": {"enabled": True}})
+    spaces.find(MongoNamespace("shop", "orders"))            a CollectionInfo, or None
+
+A collection is a table (`names` has its spelling), and its UUID is made of the file's identity and the table's number: one that
+is dropped and made again is another. What MongoDB knows of a collection and a table does not, its options and the specifications
+of its indexes, is a row of the hidden table COLLECTIONS, whose key is the table's number. A table that was made natively has
+none at first.
+
+All of it is in the log, each in its place: tables as entries of the catalogue, options and indexes as entries of COLLECTIONS, and
+that a database was dropped as an entry of DATABASES. So a change stream reads it there.
+
+Rule of this file: all that one command changes is one commit, or a part of the transaction that the thread is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID, uuid5
+
+import bson
+from bson.binary import UUID_SUBTYPE, Binary
+from bson.codec_options import CodecOptions
+
+from reactdb.change import HiddenTable
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.names import MongoNamespace, Names
+from reactdb.errors import ReadOnlyDatabase
+from reactdb.session import Session
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.kept import KEPT
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+
+T = TypeVar("T")
+
+OWNER: Final = "mongodb"
+COLLECTIONS: Final = HiddenTable(OWNER, "collections")
+DATABASES: Final = HiddenTable(OWNER, "databases")
+ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+"""The specification of the index that every collection has."""
+IMAGES: Final = "changeStreamPreAndPostImages"
+
+_UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
+_CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(tz_aware=False)
+
+
+class Kept(NamedTuple):
+    """What is kept of a collection beside its documents.
+
+    Attributes:
+        options: As `create` and `collMod` have set them.
+        indexes: The specifications of its indexes but for that of `_id`, in the order in which they were made.
+        is_native: Its table was made natively.
+    """
+
+    options: dict[str, Any]
+    indexes: tuple[dict[str, Any], ...] = ()
+    is_native: bool = False
+
+    @property
+    def has_images(self) -> bool:
+        """Change streams have the documents before and after updates: where the option says so, and of a native table always,
+        unless it is denied. The log has both in any case."""
+        said = self.options.get(IMAGES)
+        return said.get("enabled") is True if isinstance(said, dict) else self.is_native
+
+
+NATIVE: Final = Kept({}, is_native=True)
+"""What is kept of a table that was made natively, before anything is."""
+
+
+class CollectionInfo(NamedTuple):
+    """A collection as it is now.
+
+    Attributes:
+        table: Its table.
+        options, indexes: As in `Kept`.
+    """
+
+    namespace: MongoNamespace
+    table: TableInfo
+    uuid: Binary
+    kept: Kept
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.kept.options
+
+    @property
+    def indexes(self) -> tuple[dict[str, Any], ...]:
+        return self.kept.indexes
+
+
+class Namespaces:
+    """See the head of this file. Any thread."""
+
+    def __init__(self, session: Session, names: Names | None = None) -> None:
+        self.session = session
+        self.names = names or Names()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What there is
+
+    def uuid(self, table_id: int) -> Binary:
+        """The UUID of the collection that is, or was, the table of this number."""
+        return uuid_of(self.session.database_id, table_id)
+
+    def databases(self) -> list[str]:
+        """The names of the databases that have a collection, sorted."""
+        return sorted({namespace.db for namespace, _ in self._tables()})
+
+    def collections(self, db: str) -> list[CollectionInfo]:
+        """Those of a database, by name."""
+        found = sorted((namespace, table) for namespace, table in self._tables() if namespace.db == db)
+        return [self._collection(namespace, self.session.info(table)) for namespace, table in found]
+
+    def find(self, namespace: MongoNamespace) -> CollectionInfo | None:
+        """A collection by its name, or None.
+
+        Raises:
+            MongoError: 73, there can be none of this name.
+        """
+        table = self.session.find(self.names.table(namespace))
+        return None if table is None else self._collection(namespace, table)
+
+    def table(self, namespace: MongoNamespace) -> TableInfo | None:
+        """The table of a collection, or None: the shortest way. Errors as for `find`."""
+        return self.session.find(self.names.table(namespace))
+
+    def kept(self, table: TableInfo) -> Kept:
+        """What is kept of a collection beside its documents."""
+        if self.session.find(COLLECTIONS) is None:
+            return NATIVE
+        body = self.session.get(COLLECTIONS, row_key(table.id))
+        return NATIVE if body is None else kept_of(body)
+
+    def _tables(self) -> list[tuple[MongoNamespace, str]]:
+        found = [(self.names.namespace(name), name) for name in self.session.tables()]
+        return [(namespace, name) for namespace, name in found if namespace is not None]
+
+    def _collection(self, namespace: MongoNamespace, table: TableInfo) -> CollectionInfo:
+        return CollectionInfo(namespace, table, self.uuid(table.id), self.kept(table))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Changes
+
+    def create(self, namespace: MongoNamespace, options: Mapping[str, Any] | None = None) -> CollectionInfo:
+        """Make a collection.
+
+        Args:
+            options: Those of `create` that are to be kept.
+
+        Raises:
+            MongoError: 48, it is there; 73, there can be none of this name; 13, the file cannot be written.
+        """
+        name = self.names.table(namespace)
+
+        def work(transaction: WriteTransaction) -> TableInfo:
+            if name in transaction.catalogue.live:
+                raise MongoError(48, f"Collection {namespace} already exists. NS: {namespace}")
+            return self._make(transaction, name, Kept(dict(options or {})))
+
+        return self._collection(namespace, self._transact(work))
+
+    def within(self, transaction: WriteTransaction, namespace: MongoNamespace) -> TableInfo:
+        """The table of a collection that something is written to, in the transaction that writes it: it is made where it is
+        missing. Errors as for `create`."""
+        name = self.names.table(namespace)
+        return transaction.catalogue.live.get(name) or self._make(transaction, name, Kept({}))
+
+    def ensure(self, namespace: MongoNamespace) -> TableInfo:
+        """The same by itself."""
+        return self.table(namespace) or self._transact(
+            lambda transaction: self.within(transaction, namespace)
+        )
+
+    def drop(self, namespace: MongoNamespace) -> bool:
+        """Drop a collection. Returns: whether there was one."""
+        name = self.names.table(namespace)
+
+        def work(transaction: WriteTransaction) -> bool:
+            table = transaction.catalogue.live.get(name)
+            if table is not None:
+                self._drop(transaction, table)
+            return table is not None
+
+        return self._transact(work)
+
+    def drop_database(self, db: str) -> bool:
+        """Drop all collections of a database. Returns: whether there were any; without, nothing is logged."""
+
+        def work(transaction: WriteTransaction) -> bool:
+            found = [
+                (namespace, table)
+                for name, table in transaction.catalogue.ordinary().items()
+                if (namespace := self.names.namespace(name)) is not None and namespace.db == db
+            ]
+            for _, table in sorted(found, key=lambda one: one[0]):
+                self._drop(transaction, table)
+            if found:
+                rows = _hidden(transaction, DATABASES)
+                key = collation.key_bytes(db)
+                head = transaction.head(rows, key)
+                times = 0 if head is None else codec.decode(head[1])["times"]
+                transaction.put(rows, key, codec.encode({"id": db, "times": times + 1}))
+            return bool(found)
+
+        return self._transact(work)
+
+    def rename(self, source: MongoNamespace, target: MongoNamespace, *, drop_target: bool = False) -> None:
+        """Give a collection another name, also in another database.
+
+        Raises:
+            MongoError: 26, there is no source; 48, the target is there, unless `drop_target`; 20, they are the same; 73.
+        """
+        old, new = self.names.table(source), self.names.table(target)
+
+        def work(transaction: WriteTransaction) -> None:
+            table, there = transaction.catalogue.live.get(old), transaction.catalogue.live.get(new)
+            if table is None:
+                raise MongoError(26, f"Source collection {source} does not exist")
+            if old == new:
+                raise MongoError(20, "Can't rename a collection to itself")
+            if there is not None:
+                if not drop_target:
+                    raise MongoError(48, "target namespace exists")
+                self._drop(transaction, there)
+            transaction.rename_table(transaction.catalogue.by_id[table.id], new)
+
+        self._transact(work)
+
+    def modify(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> CollectionInfo:
+        """Set some options of a collection, as `collMod` does; None removes one.
+
+        Raises:
+            MongoError: 26, there is none.
+        """
+        name = self.names.table(namespace)
+
+        def work(transaction: WriteTransaction) -> TableInfo:
+            table = transaction.catalogue.live.get(name)
+            if table is None:
+                raise MongoError(26, f"ns does not exist: {namespace}")
+            kept = read_kept(transaction, table)
+            merged = {
+                name: value for name, value in (kept.options | dict(options)).items() if value is not None
+            }
+            keep(transaction, table, kept._replace(options=merged))
+            return table
+
+        return self._collection(namespace, self._transact(work))
+
+    def _make(self, transaction: WriteTransaction, name: str, kept: Kept) -> TableInfo:
+        _hidden(transaction, COLLECTIONS)
+        table = transaction.create_table(name, "_id")
+        keep(transaction, table, kept)
+        return table
+
+    def _drop(self, transaction: WriteTransaction, table: TableInfo) -> None:
+        transaction.drop_table(table)
+        if table.hook == KEPT:
+            # Imported here because few files have such tables.
+            from reactdb.materialize import forget
+
+            forget(transaction, table.name)
+        rows = transaction.catalogue.live.get(COLLECTIONS)
+        if rows is not None:
+            transaction.put(rows, row_key(table.id), None)
+
+    def _transact(self, work: Callable[[WriteTransaction], T]) -> T:
+        try:
+            return self.session.transact(work)
+        except ReadOnlyDatabase as error:
+            raise MongoError(13, str(error)) from None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Rows of COLLECTIONS
+
+
+def uuid_of(database_id: str, table_id: int) -> Binary:
+    """The UUID of a collection."""
+    return Binary(uuid5(_UUIDS, f"{database_id}/{table_id}").bytes, UUID_SUBTYPE)
+
+
+def row_key(table_id: int) -> bytes:
+    return collation.key_bytes(table_id)
+
+
+def kept_of(body: bytes) -> Kept:
+    """What a row says."""
+    row = codec.decode(body)
+    options, indexes = (
+        bson.decode(row["options"], _CODEC),
+        [bson.decode(one, _CODEC) for one in row["indexes"]],
+    )
+    return Kept(options, tuple(indexes), row["native"])
+
+
+def read_kept(transaction: WriteTransaction, table: TableInfo) -> Kept:
+    """What is kept of a collection, as a transaction sees it."""
+    rows = transaction.catalogue.live.get(COLLECTIONS)
+    head = None if rows is None else transaction.head(rows, row_key(table.id))
+    return NATIVE if head is None else kept_of(head[1])
+
+
+def keep(transaction: WriteTransaction, table: TableInfo, kept: Kept) -> None:
+    """Keep this of a collection from now on."""
+    rows = _hidden(transaction, COLLECTIONS)
+    row = {
+        "id": table.id,
+        "options": bson.encode(kept.options),
+        "indexes": list(map(bson.encode, kept.indexes)),
+        "native": kept.is_native,
+    }
+    transaction.put(rows, row_key(table.id), codec.encode(row))
+
+
+def keep_indexes(
+    transaction: WriteTransaction, table: TableInfo, indexes: Sequence[Mapping[str, Any]]
+) -> None:
+    """Keep these specifications of indexes from now on, in this order, without that of `_id`."""
+    kept = read_kept(transaction, table)
+    keep(transaction, table, kept._replace(indexes=tuple(map(dict, indexes))))
+
+
+def _hidden(transaction: WriteTransaction, table: HiddenTable) -> TableInfo:
+    known = transaction.catalogue.live.get(table)
+    return known or transaction.create_table(table.name, "id", table.owner)
