@@ -46,7 +46,7 @@ def read(heads: HeadSource, catalogue: Catalogue, table_id: int) -> DatabaseSett
     if found is None:
         return DatabaseSettings()
     row = codec.decode(found[1])
-    return DatabaseSettings(**{name: row[name] for name in DatabaseSettings._fields if name in row})
+    return DatabaseSettings(row["created"], row["revs_limit"], row.get("served", 0), row.get("older", 0))
 
 
 def change(transaction: WriteTransaction, *, table_id: int, **settings: Any) -> None:
