@@ -78,6 +78,7 @@ class Replicator:
         retries: How often in a row to try again; None: for ever.
         tell: Called with the progress whenever it changes.
         creates_source: The source may be made where it is not there, as the target may.
+        skip_old_deletions: The first time, deletions of documents that the target never had are passed over.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Replicator:
         retries: int | None,
         tell: Callable[[SyncProgress], object],
         creates_source: bool = False,
+        skip_old_deletions: bool = False,
     ) -> None:
         self._source, self._target = source, target
         self._selection = selection
@@ -106,6 +108,8 @@ class Replicator:
         self._failing_since = 0.0
         self._was_reached = False
         self._creates_source = creates_source
+        self._skip_old_deletions = skip_old_deletions
+        self._is_first = False
 
     def run(self, *, live: bool, create: bool) -> None:
         """Replicate what is there, and with `live` what comes until the bell says stop.
@@ -130,6 +134,7 @@ class Replicator:
 
     def _go_on(self, *, live: bool) -> None:
         self._since = self._checkpoints.read()
+        self._is_first = self._since == START
         self._set(state="active", last_seq=self._since)
         written, due = self._since, time.monotonic() + CHECKPOINT_S
         is_caught_up = False
@@ -144,6 +149,7 @@ class Replicator:
             # Whatever went wrong before, it works again.
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
+            self._is_first = self._is_first and not is_caught_up
             if self._since != written and (is_caught_up or time.monotonic() >= due):
                 # Each costs a commit on both sides. What is past the last one is compared again, and not sent again.
                 self._checkpoints.write(self._since)
@@ -177,6 +183,13 @@ class Replicator:
             known = revisions.setdefault(row["id"], [])
             known += [change["rev"] for change in row["changes"] if change["rev"] not in known]
         missing = self._target.missing(revisions)
+        if self._skip_old_deletions and self._is_first:
+            deleted = {row["id"] for row in page.rows if row.get("deleted")}
+            missing = {
+                id: said
+                for id, said in missing.items()
+                if id not in deleted or said.get("possible_ancestors")
+            }
         if not missing:
             return
         leaves = list(self._source.leaves(missing, self._target))

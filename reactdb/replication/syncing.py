@@ -138,6 +138,8 @@ def sync(
     doc_ids: list[str] | None = None,
     filter: str | None = None,
     query_params: Mapping[str, str] | None = None,
+    removals: bool = False,
+    skip_old_deletions: bool = False,
     batch_size: int = 250,
     retries: int | None = RETRIES,
     auth: tuple[str, str] | None = None,
@@ -157,6 +159,9 @@ def sync(
         create: Make the other database where it is not there.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
             source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
+        removals: With one of these, a document that passes no longer is sent once more, as it has become or deleted, so that it
+            does not stay as it was. A reactdb can tell of them; other servers leave it out.
+        skip_old_deletions: The first time, leave out deletions of documents that the other side never had.
         batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
@@ -172,7 +177,7 @@ def sync(
         TableNotFound: There is nothing to send.
         InvalidOption.
     """
-    selection = _selection(selector, doc_ids, filter, query_params)
+    selection = _selection(selector, doc_ids, filter, query_params, removals)
     if not (push or pull):
         raise InvalidOption("push or pull, or both: there is nothing to do")
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
@@ -187,6 +192,7 @@ def sync(
         batch_size,
         None if live else retries,
         on_progress or _say_nothing,
+        skip_old_deletions=skip_old_deletions,
     )
     made.run(live=live, create=create)
     return made
@@ -216,6 +222,8 @@ def _made(
     batch_size: int,
     retries: int | None,
     tell: Callable[[SyncProgress], object],
+    *,
+    skip_old_deletions: bool,
 ) -> Sync:
     bells = []
     replicators: dict[Direction, Replicator] = {}
@@ -233,6 +241,7 @@ def _made(
             tell=tell,
             # Fetching comes first, and would not find what sending makes.
             creates_source=direction == "pull" and wanted["push"],
+            skip_old_deletions=skip_old_deletions,
         )
     return Sync(replicators, bells, there.close)
 
@@ -246,6 +255,7 @@ def _selection(
     doc_ids: list[str] | None,
     filter: str | None,
     query_params: Mapping[str, str] | None,
+    removals: bool,
 ) -> Subset:
     if sum(one is not None for one in (selector, doc_ids, filter)) > 1:
         raise InvalidOption("one of selector, doc_ids and filter says which documents, not several")
@@ -257,4 +267,5 @@ def _selection(
         raise InvalidOption(f"doc_ids is a list of ids, not {shown_value(doc_ids)}")
     if filter is not None and not isinstance(filter, str):
         raise InvalidOption(f"filter is the name of a function, `design/filter`, not {shown_value(filter)}")
-    return Subset(selector, None if doc_ids is None else tuple(doc_ids), filter, dict(query_params or {}))
+    ids = None if doc_ids is None else tuple(doc_ids)
+    return Subset(selector, ids, filter, dict(query_params or {}), removals)

@@ -383,6 +383,38 @@ class TestLive:
             live.wait(PATIENCE_S)
 
 
+def test_what_no_longer_fits_is_sent_once_more(here: Database, there: Database, url: str) -> None:
+    source = created(there)
+    for id in "abc":
+        source.put({"_id": id, "list": "home"})
+    options: dict[str, Any] = {"push": False, "selector": {"list": "home"}, "removals": True}
+    reactdb.sync(here, "notes", url, **options)
+    assert 3 == here.table("notes").count().run()
+    there.table("notes").get("a").update({"list": "work"})
+    there.table("notes").get("b").delete()
+    there.table("notes").insert({"_id": "d", "list": "work"})
+    reactdb.sync(here, "notes", url, **options)
+    assert {"a": "work", "c": "home"} == {row["_id"]: row["list"] for row in here.table("notes")}
+
+
+def test_what_a_side_never_had_needs_no_deletion(here: Database, there: Database, url: str) -> None:
+    source, target = created(there), created(here)
+    for id in "abc":
+        source.put({"_id": id})
+    # This one is here, and is deleted there.
+    target.put(source.get("b", revs=True), new_edits=False)
+    for id in "ab":
+        source.delete(id, source.get(id)["_rev"])
+    options: dict[str, Any] = {"push": False, "skip_old_deletions": True}
+    reactdb.sync(here, "notes", url, **options)
+    assert ["c"] == [row["_id"] for row in here.table("notes")]
+    assert {"b", "c"} == state(here).keys()
+    source.put({"_id": "d", "_deleted": True})
+    reactdb.sync(here, "notes", url, **options)
+    # From then on, all are told.
+    assert {"b", "c", "d"} == state(here).keys()
+
+
 def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
     """Let these calls for documents fail, counted from 1. Returns: what grows with each call."""
     whole = remote.RemotePeer._documents

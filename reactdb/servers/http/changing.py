@@ -61,7 +61,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     rows: ToldRows = database.changes(request)
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
-    elif chosen is None and not request.descending:
+    elif chosen is None and not (request.descending or request.until or request.deletions_after):
         rows = Paged(rows, database, request.since)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
@@ -80,6 +80,10 @@ class Wrapped:
     @property
     def last_seq(self) -> str:
         return self.inner.last_seq
+
+    @property
+    def passed_seq(self) -> str:
+        return self.inner.passed_seq
 
     @property
     def pending(self) -> int:
@@ -197,11 +201,13 @@ def _waiting(asking: Asking) -> Waiting:
     timeout = _number(asking, "timeout")
     if timeout is not None and timeout < 0:
         raise CouchError(400, "bad_request", "The timeout value should be a non-negative integer")
+    heartbeat_s, tells_seqs = _heartbeats(asking)
     return Waiting(
         feed=feed,
         limit=limit,
         descending=asking.boolean("descending"),
-        heartbeat_s=_heartbeat(asking),
+        heartbeat_s=heartbeat_s,
+        tells_seqs=tells_seqs,
         timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
         has_documents=asking.boolean("include_docs"),
     )
@@ -221,8 +227,19 @@ def _limit(asking: Asking) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-def _heartbeat(asking: Asking) -> float | None:
-    value = asking.text("heartbeat")
+def _heartbeats(asking: Asking) -> tuple[float | None, bool]:
+    """Seconds between two heartbeats, and whether these tell the position."""
+    heartbeat_s = _heartbeat(asking, "heartbeat")
+    said = asking.text("heartbeat_seq")
+    if said in (None, "false"):
+        return heartbeat_s, False
+    if said == "true":
+        return heartbeat_s or MOST_MS / 1_000, True
+    return _heartbeat(asking, "heartbeat_seq"), True
+
+
+def _heartbeat(asking: Asking, name: str) -> float | None:
+    value = asking.text(name)
     if value is None:
         return None
     if value == "true":
@@ -257,7 +274,21 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
         filter=chosen,
         seq_interval=None if interval is None else int(interval),
+        until=_position(asking, "until"),
+        deletions_after=_position(asking, "deletions_after"),
+        removals=asking.boolean("removals"),
+        include_log=asking.boolean("include_log"),
     )
+
+
+def _position(asking: Asking, name: str) -> str | None:
+    found = asking.text(name)
+    return None if found is None else unquoted(found)
+
+
+def unquoted(seq: str) -> str:
+    """A seq as it is, or in quotation marks."""
+    return seq[1:-1] if len(seq) > 2 and seq[0] == seq[-1] == '"' else seq
 
 
 def _since(asking: Asking) -> str:
@@ -267,8 +298,6 @@ def _since(asking: Asking) -> str:
         found = asking.headers.get("last-event-id", found)
     if found is None:
         return "0"
-    if len(found) > 2 and found[0] == found[-1] == '"':
-        found = found[1:-1]
-        if found == "now":
-            raise malformed()
-    return found
+    if found == '"now"':
+        raise malformed()
+    return unquoted(found)
