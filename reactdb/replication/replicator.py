@@ -24,7 +24,7 @@ from reactdb.errors import DatabaseBusy, SyncFailed
 from reactdb.replication.checkpoints import START, ReplicationLog
 from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset
 
-__all__ = ["Replicator", "SyncProgress", "advice_on", "hopeless", "said_of"]
+__all__ = ["Replicator", "SyncProgress"]
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
@@ -131,6 +131,48 @@ class Replicator:
             self._set(state="failed", error=str(error))
             raise
         self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
+
+    def task(self, *, live: bool) -> dict[str, Any]:
+        """As `_active_tasks` tells it."""
+        told = self.progress
+        return {
+            "type": "replication",
+            "replication_id": self._checkpoints.id.removeprefix("_local/"),
+            "source": self._source.name,
+            "target": self._target.name,
+            "continuous": live,
+            "user": None,
+            "database": None,
+            "doc_id": None,
+            "docs_read": told.docs_read,
+            "docs_written": told.docs_written,
+            "doc_write_failures": told.doc_write_failures,
+            "missing_revisions_found": told.docs_read,
+            "changes_pending": told.pending,
+            "checkpointed_source_seq": told.last_seq,
+            "source_seq": told.last_seq,
+            "through_seq": told.last_seq,
+        }
+
+    def reach(self, peer: Peer, *, create: bool, must_answer: bool) -> None:
+        """Ask a side whether it is there, and make nothing.
+
+        Args:
+            create: It would be made.
+            must_answer: No answer is an error, too.
+
+        Raises:
+            SyncFailed: It refuses, or is not there.
+        """
+        while True:
+            try:
+                return peer.prepare(create=False)
+            except Exception as error:
+                if create and isinstance(error, CouchError) and error.status == 404:
+                    return None
+                if not must_answer and is_temporary(error) and not hopeless(error):
+                    return None
+                self._wait_after(error)
 
     def _go_on(self, *, live: bool) -> None:
         self._since = self._checkpoints.read()

@@ -14,12 +14,14 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from reactdb.database import Database
+from reactdb.dialects.couchdb.tasks import running
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
 from reactdb.replication.local import LocalPeer
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
-from reactdb.replication.replicator import Replicator, SyncProgress, advice_on, hopeless, said_of
+from reactdb.replication.replicator import Replicator, SyncProgress
+from reactdb.session import Session
 
 __all__ = ["RETRIES", "Sync", "check_remote", "sync"]
 
@@ -35,8 +37,13 @@ class Sync:
     """
 
     def __init__(
-        self, replicators: dict[Direction, Replicator], bells: list[Bell], close: Callable[[], None]
+        self,
+        session: Session,
+        replicators: dict[Direction, Replicator],
+        bells: list[Bell],
+        close: Callable[[], None],
     ) -> None:
+        self._session = session
         self._replicators = replicators
         self._bells = bells
         self._close = close
@@ -101,7 +108,7 @@ class Sync:
         if not live:
             try:
                 for replicator in self._replicators.values():
-                    replicator.run(live=False, create=create)
+                    self._run(replicator, live=False, create=create)
             finally:
                 self._close()
             return
@@ -116,9 +123,13 @@ class Sync:
         for thread in self._threads:
             thread.start()
 
+    def _run(self, replicator: Replicator, *, live: bool, create: bool) -> None:
+        with running(self._session, lambda: replicator.task(live=live)):
+            replicator.run(live=live, create=create)
+
     def _run_live(self, replicator: Replicator, create: bool) -> None:
         try:
-            replicator.run(live=True, create=create)
+            self._run(replicator, live=True, create=create)
         except SyncFailed as error:
             self._error = error
             for bell in self._bells:
@@ -185,6 +196,7 @@ def sync(
     if not pull and table not in db.table_list():
         raise TableNotFound(table)
     made = _made(
+        db.session,
         LocalPeer(db, table),
         RemotePeer(url, auth=auth, headers=headers),
         {"pull": pull, "push": push},
@@ -198,23 +210,42 @@ def sync(
     return made
 
 
-def check_remote(url: str, auth: tuple[str, str] | None) -> None:
-    """Ask once whether there is any use in synchronising with it. A server that does not answer now may do so later.
+def check_remote(
+    url: str,
+    auth: tuple[str, str] | None,
+    *,
+    create: bool,
+    retries: int | None,
+    tell: Callable[[SyncProgress], object],
+) -> None:
+    """See whether there is any use in synchronising with it.
+
+    Args:
+        create: It may not be there yet.
+        retries: As for `sync`. None: asked once, and a server that does not answer now may do so later.
 
     Raises:
-        SyncFailed: httpx is not installed, or no attempt would do better; InvalidOption: It is no URL of a database.
+        SyncFailed: httpx is not installed, or it refuses, or does not answer; InvalidOption: It is no URL of a database.
     """
     there = RemotePeer(url, auth=auth)
     try:
-        there.prepare(create=False)
-    except Exception as error:
-        if hopeless(error):
-            raise SyncFailed(there.name, said_of(error) + advice_on(error)) from error
+        asking = Replicator(
+            there,
+            there,
+            Subset(),
+            Bell(),
+            SyncProgress("pull"),
+            batch_size=1,
+            retries=retries or 0,
+            tell=tell,
+        )
+        asking.reach(there, create=create, must_answer=retries is not None)
     finally:
         there.close()
 
 
 def _made(
+    session: Session,
     here: LocalPeer,
     there: RemotePeer,
     wanted: dict[Direction, bool],
@@ -243,7 +274,7 @@ def _made(
             creates_source=direction == "pull" and wanted["push"],
             skip_old_deletions=skip_old_deletions,
         )
-    return Sync(replicators, bells, there.close)
+    return Sync(session, replicators, bells, there.close)
 
 
 def _say_nothing(progress: SyncProgress) -> None:

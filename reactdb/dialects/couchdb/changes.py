@@ -34,8 +34,11 @@ from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
-# Documents that are looked at in one snapshot.
+# Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
+FIRST_PAGE: Final = 64
 PAGE: Final = 256
+# About as many bytes of documents are looked at in one snapshot, and told at a time, when it is known how large they are.
+PAGE_BYTES: Final = 1 << 20
 # CouchDB's limit where none is given: what `seq_interval` counts from.
 NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
@@ -137,6 +140,9 @@ class ChangesFeed:
         self._left = request.limit
         # Rows that were told.
         self._count = 0
+        self._page_rows = FIRST_PAGE
+        # Of the documents of the newest page.
+        self._page_bytes = 0
         self._is_finished = request.limit == 0
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
@@ -196,12 +202,14 @@ class ChangesFeed:
         return self._is_finished
 
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
-        """The next rows that are there now, at most so many. Fewer do not mean that there are no more: an empty list does."""
+        """The next rows that are there now, at most so many, and of large documents fewer. Fewer do not mean that there are no
+        more: an empty list does."""
         with self._lock:
             self._is_told = False
         self._passed_seq = self._last_seq
         found: list[dict[str, Any]] = []
-        while len(found) < most and not self._is_finished:
+        size = 0
+        while len(found) < most and not self._is_finished and not (found and size >= PAGE_BYTES):
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
                 candidates, end, end_text = self._page(wanted)
@@ -209,6 +217,7 @@ class ChangesFeed:
                 self._is_finished = True
                 break
             is_last, count = len(candidates) == 0, len(found)
+            size += self._page_bytes
             verdicts = self._verdicts(candidates)
             for candidate, passing in zip(candidates, verdicts, strict=True):
                 if not passing and not self._is_removal(candidate):
@@ -249,13 +258,14 @@ class ChangesFeed:
         """The next documents, the seq up to which these are all, and its text."""
         request = self._request
         with self._database.reading() as reading:
-            limit = min(PAGE, wanted) if request.filter is None else PAGE
+            limit = min(self._page_rows, wanted) if request.filter is None else self._page_rows
             newest = reading.newest if request.until is None else self._until
             # Also where everything in the page was told already, by a later change of the document.
             states: list[State] = []
             end = 0 if request.descending else newest
             while not states:
                 changes, is_last = self._changes(reading, newest, limit)
+                self._measure(changes)
                 states = self._states(reading, changes)
                 if is_last:
                     break
@@ -268,6 +278,14 @@ class ChangesFeed:
                 end = states[-1].seq
             candidates = [self._candidate(reading, state) for state in states]
             return candidates, end, reading.seq_text(end)
+
+    def _measure(self, changes: Sequence[Change]) -> None:
+        """How many documents the next page has, after these."""
+        self._page_bytes = sum(len(change.new_bytes or b"") for change in changes)
+        if self._page_bytes > PAGE_BYTES:
+            self._page_rows = max(1, len(changes) * PAGE_BYTES // self._page_bytes)
+        else:
+            self._page_rows = min(PAGE, self._page_rows * 2)
 
     def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
         """The next entries, and whether these are the last."""

@@ -31,6 +31,7 @@ from reactdb.dialects.couchdb.states import (
     conflict,
     earlier,
 )
+from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
@@ -82,9 +83,13 @@ class CouchDatabase(DocumentReader):
                 "doc_del_count": deleted_count,
                 "doc_count": count,
                 "disk_format_version": 8,
-                "compact_running": False,
+                "compact_running": self._is_compacting(),
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
             }
+
+    def _is_compacting(self) -> bool:
+        compaction = {"type": "database_compaction", "database": self.name}
+        return any(compaction.items() <= task.items() for task in active_tasks(self.session))
 
     def _count(self, reading: OpenReading) -> tuple[int, int]:
         """How many documents there are, alive and deleted. To count takes as long as to read all keys, so it is remembered."""
@@ -127,7 +132,9 @@ class CouchDatabase(DocumentReader):
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
-        if retention is not None:
+        if retention is None:
+            return
+        with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:

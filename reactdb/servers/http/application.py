@@ -31,7 +31,7 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http.answering import Answer, error_of, ok
 from reactdb.servers.http.asking import Asking, parameters_of, parts_of
-from reactdb.servers.http.changing import OpenedFeed
+from reactdb.servers.http.changing import Counts, OpenedFeed
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.routing import Bodies, MethodNotAllowed, Route, Service, route
@@ -103,7 +103,7 @@ class CouchApplication:
     ) -> None:
         """`workers`: those of other servers on the loop, and its own by default."""
         self.limits = limits or HTTPLimits()
-        self._service = Service(Couch(db), Entrance(credentials))
+        self._service = Service(Couch(db), Entrance(credentials), Counts())
         self._origins = Origins(origins)
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)

@@ -20,7 +20,7 @@ from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
 
-__all__ = ["OpenedFeed", "changes"]
+__all__ = ["Counts", "OpenedFeed", "changes"]
 
 MOST_MS: Final = 60_000
 IN_FILTERS: Final = ("filter", "doc_ids", "view")
@@ -39,8 +39,9 @@ class OpenedFeed:
     headers: dict[str, str]
 
 
-def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
-    """
+def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer | OpenedFeed:
+    """`counts`: what was found out already, of all databases of the file.
+
     Raises:
         CouchError: As CouchDB refuses the parameters.
     """
@@ -62,7 +63,7 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
     elif chosen is None and not (request.descending or request.until or request.deletions_after):
-        rows = Paged(rows, database, request.since)
+        rows = Paged(rows, database, request.since, counts)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
@@ -135,15 +136,13 @@ class Counts:
                 del self._found[next(iter(self._found))]
 
 
-COUNTS: Final = Counts()
-
-
 class Paged(Wrapped):
     """Rows of all documents. Who reads page after page has what is pending counted once, and from then on subtracted: otherwise
     each page would count all that come after it."""
 
-    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str) -> None:
+    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str, counts: Counts) -> None:
         super().__init__(rows)
+        self._counts = counts
         self._database = database
         self._since = since
         self._told = 0
@@ -156,13 +155,13 @@ class Paged(Wrapped):
     @property
     def pending(self) -> int:
         newest = self._database.update_seq
-        before = COUNTS.get(self._database, newest, self._since)
+        before = self._counts.get(self._database, newest, self._since)
         # In a feed that went on for a while, a document may have been told several times.
         count = None if before is None or before < self._told else before - self._told
         if count is None:
             count = self.inner.pending
         if newest == self._database.update_seq:
-            COUNTS.keep(self._database, newest, self.last_seq, count)
+            self._counts.keep(self._database, newest, self.last_seq, count)
         return count
 
 

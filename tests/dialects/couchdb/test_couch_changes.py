@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reactdb.database import Database
+from reactdb.dialects.couchdb import changes
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
@@ -233,3 +234,18 @@ def test_a_new_losing_branch_wakes_who_waits_for_the_winner(notes: CouchDatabase
 def test_a_selector_projects_what_comes_along(filled: CouchDatabase) -> None:
     found = rows(filled, filter=SelectorFilter(Selector({"n": 3}), ["_id", "n"]), include_docs=True)
     assert [row["doc"] for row in found] == [{"_id": "alpha", "n": 3}]
+
+
+def test_large_documents_are_read_a_few_at_a_time(
+    notes: CouchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in memory at a time is bounded by bytes, and all is told nevertheless."""
+    monkeypatch.setattr(changes, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(changes, "FIRST_PAGE", 2)
+    notes.bulk_docs([{"_id": f"{number:03}", "text": "x" * 3_000} for number in range(100)])
+    feed = notes.changes(ChangesRequest(include_docs=True))
+    told: list[str] = []
+    while found := feed.rows(1_000):
+        assert len(found) <= 10
+        told += [row["id"] for row in found]
+    assert [f"{number:03}" for number in range(100)] == told

@@ -393,3 +393,20 @@ def test_an_id_may_be_longer_than_native_keys(tmp_path: Path) -> None:
 def test_an_id_that_is_too_long_is_refused(notes: CouchDatabase) -> None:
     refused(400, "Document id is too long", notes.put, {"_id": "x" * 5_000})
     assert [] == notes.changes(ChangesRequest()).rows()
+
+
+def test_a_compaction_that_runs_is_listed(
+    notes: CouchDatabase, couch: Couch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    other = couch.create("other")
+
+    def look(keep: object) -> None:
+        seen.append((notes.info()["compact_running"], other.info()["compact_running"], couch.active_tasks()))
+
+    monkeypatch.setattr(notes.session, "compact", look)
+    notes.compact()
+    ((mine, others, (task,)),) = seen
+    assert (True, False) == (mine, others)
+    assert ("database_compaction", "notes") == (task["type"], task["database"])
+    assert (False, []) == (notes.info()["compact_running"], couch.active_tasks())

@@ -505,7 +505,9 @@ class TestAttachments:
         ).content
 
         assert b"\r\n\r\nNEW\r\n--" in body
-        assert b"OLD" not in body
+        assert b"\r\n\r\nNEW\r\n--" in related
+        assert b"OLD" not in body + related
+        assert b"_revisions" not in body + related
         # The bytes come once: what follows is not in the document besides.
         assert b'"data"' not in body + related
 
