@@ -161,6 +161,10 @@ class Budget:
         if self._crowd is not None:
             self._crowd.leave(self)
 
+    def limit(self, seconds: float) -> None:
+        """End the query that has begun so many seconds after its beginning, unless it ends earlier."""
+        self._ends_at = min(self._ends_at, self._began_at + seconds)
+
     def cancel(self) -> None:
         """From now on `spend` raises for this budget."""
         self.is_cancelled = True

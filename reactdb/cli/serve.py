@@ -29,7 +29,10 @@ from reactdb.servers.workers import Workers
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 DEFAULT_PORT = 28_015
 DEFAULT_HTTP_PORT = 5_984
+DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
+FLAGS = {"rethinkdb": "--rethinkdb", "http": "--couchdb or --aidbox", "mongodb": "--mongodb"}
+DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb": DEFAULT_MONGODB_PORT}
 
 
 @click.command()
@@ -38,15 +41,26 @@ DEFAULT_USER = "admin"
 @click.option(
     "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
 )
+@click.option("--aidbox", is_flag=True, help="Speak Aidbox's HTTP interface, with $changes.")
+@click.option("--mongodb", is_flag=True, help="Speak MongoDB's protocol, for its official drivers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     help="Port of the protocol, where there is one; 0 takes any free one.  "
-    f"[default: {DEFAULT_PORT}; of HTTP {DEFAULT_HTTP_PORT}]",
+    f"[default: {DEFAULT_PORT}; of HTTP {DEFAULT_HTTP_PORT}; of MongoDB {DEFAULT_MONGODB_PORT}]",
 )
 @click.option("--rethinkdb-port", type=click.IntRange(0, 65_535), help="Port of RethinkDB's protocol.")
 @click.option("--http-port", type=click.IntRange(0, 65_535), help="Port of HTTP.")
+@click.option("--mongodb-port", type=click.IntRange(0, 65_535), help="Port of MongoDB's protocol.")
+@click.option(
+    "--mongodb-socket", metavar="PATH", help="A Unix socket for MongoDB's protocol, in place of a port."
+)
+@click.option(
+    "--fail-points",
+    is_flag=True,
+    help="Let MongoDB's clients order failures, as the tests of its drivers do.",
+)
 @click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
 @click.option(
     "--cors-origin",
@@ -120,10 +134,15 @@ def serve(
     file: str,
     rethinkdb: bool,
     couchdb: bool,
+    aidbox: bool,
+    mongodb: bool,
     host: str,
     port: int | None,
     rethinkdb_port: int | None,
     http_port: int | None,
+    mongodb_port: int | None,
+    mongodb_socket: str | None,
+    fail_points: bool,
     read_only: bool,
     cors_origin: tuple[str, ...],
     certificate: str | None,
@@ -140,19 +159,16 @@ def serve(
     query_memory: int,
 ) -> None:
     """Let other databases' clients use a file."""
-    ports = _ports(rethinkdb, couchdb, port, rethinkdb_port, http_port)
-    if (read_only or cors_origin) and not couchdb:
-        raise click.UsageError("--read-only and --cors-origin are about HTTP; they need --couchdb.")
-    if (certificate is None) != (key is None):
-        raise click.UsageError("TLS needs both --certificate and --key.")
-    if users is not None and (user is not None or password_env is not None):
+    dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
+    asked = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
+    ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
+    if (mongodb_socket or fail_points) and not mongodb:
+        raise click.UsageError("--mongodb-socket and --fail-points need --mongodb.")
+    if (read_only or cors_origin) and not dialects:
         raise click.UsageError(
-            "--users names everybody who may connect; leave --user and --password-env out."
+            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
         )
-    if host not in LOOPBACK and users is None and password_env is None:
-        raise click.UsageError(
-            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
-        )
+    _check_access(host, certificate, key, users, user, password_env)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
             message_bytes=max_message,
@@ -168,21 +184,60 @@ def serve(
         # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
-        options = ServeOptions(host, ports, credentials, limits, tls, read_only, cors_origin)
+        options = ServeOptions(
+            host,
+            ports,
+            credentials,
+            limits,
+            tls,
+            read_only,
+            cors_origin,
+            dialects,
+            mongodb_socket,
+            fail_points,
+        )
         _check(options)
         asyncio.run(_serve(file, options, durability))
+
+
+def _check_access(
+    host: str,
+    certificate: str | None,
+    key: str | None,
+    users: str | None,
+    user: str | None,
+    password_env: str | None,
+) -> None:
+    """
+    Raises:
+        UsageError: Options contradict each other, or would let strangers in.
+    """
+    if (certificate is None) != (key is None):
+        raise click.UsageError("TLS needs both --certificate and --key.")
+    if users is not None and (user is not None or password_env is not None):
+        raise click.UsageError(
+            "--users names everybody who may connect; leave --user and --password-env out."
+        )
+    if host not in LOOPBACK and users is None and password_env is None:
+        raise click.UsageError(
+            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
+        )
 
 
 def _check(options: ServeOptions) -> None:
     """What can be known before the file is made: a command that fails leaves none behind.
 
     Raises:
-        MissingExtra: What HTTP needs is not installed; ClickException: A port cannot be listened on.
+        MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on.
     """
     if "http" in options.ports:
         import_module("reactdb.servers.http")
+    if "mongodb" in options.ports:
+        import_module("reactdb.servers.mongodb")
     with contextlib.ExitStack() as held:
         for name, port in options.ports.items():
+            if name == "mongodb" and options.socket is not None:
+                continue
             try:
                 # All at the same time, because two protocols may have been given the same port.
                 held.enter_context(listen(options.host, port))
@@ -192,38 +247,34 @@ def _check(options: ServeOptions) -> None:
                 raise click.ClickException(error.reason + advice.get(error.option or "", "")) from error
 
 
-def _ports(
-    rethinkdb: bool, couchdb: bool, port: int | None, rethinkdb_port: int | None, http_port: int | None
-) -> dict[str, int]:
+def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None]) -> dict[str, int]:
     """The port of each protocol that is asked for.
+
+    Args:
+        asked: Protocol -> whether it is asked for.
+        own: Protocol -> the port that was said for it alone.
 
     Raises:
         UsageError: None is asked for, or a port is said twice, or of a protocol that is not spoken.
     """
-    asked = {
-        name: (own, default)
-        for name, is_asked, own, default in (
-            ("rethinkdb", rethinkdb, rethinkdb_port, DEFAULT_PORT),
-            ("http", couchdb, http_port, DEFAULT_HTTP_PORT),
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if not names:
+        raise click.UsageError(
+            "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
         )
-        if is_asked
-    }
-    if not asked:
-        raise click.UsageError("Say which protocol to speak: --rethinkdb, --couchdb, or both.")
-    for name, own in (("rethinkdb", rethinkdb_port), ("http", http_port)):
-        if own is not None and name not in asked:
-            flag = "--rethinkdb" if name == "rethinkdb" else "--couchdb"
-            raise click.UsageError(f"--{name}-port needs {flag}.")
-    if port is not None and len(asked) > 1:
-        raise click.UsageError("Of several protocols each has its port: --rethinkdb-port and --http-port.")
-    for name, (own, _) in asked.items():
-        if port is not None and own is not None:
+    for name, number in own.items():
+        if number is not None and name not in names:
+            raise click.UsageError(f"--{name}-port needs {FLAGS[name]}.")
+    if port is not None and len(names) > 1:
+        several = " and ".join(f"--{name}-port" for name in names)
+        raise click.UsageError(f"Of several protocols each has its port: {several}.")
+    for name in names:
+        if port is not None and own[name] is not None:
             raise click.UsageError(
                 f"--port and --{name}-port say the same where one protocol is spoken; give one."
             )
     return {
-        name: next(one for one in (own, port, default) if one is not None)
-        for name, (own, default) in asked.items()
+        name: next(one for one in (own[name], port, DEFAULT_PORTS[name]) if one is not None) for name in names
     }
 
 
@@ -241,7 +292,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only` and `origins`."""
+    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`, of MongoDB `socket` and
+    `fail_points`."""
 
     host: str
     ports: dict[str, int]
@@ -250,6 +302,9 @@ class ServeOptions:
     tls: ssl.SSLContext | None
     read_only: bool
     origins: tuple[str, ...]
+    dialects: tuple[str, ...]
+    socket: str | None
+    fail_points: bool
 
 
 async def _serve(file: str, options: ServeOptions, durability: Any) -> None:
@@ -274,7 +329,7 @@ Start = Callable[[contextlib.AsyncExitStack, Database, ServeOptions, Workers], A
 
 
 def _starts(options: ServeOptions) -> list[Start]:
-    known: dict[str, Start] = {"rethinkdb": _start_rethinkdb, "http": _start_http}
+    known: dict[str, Start] = {"rethinkdb": _start_rethinkdb, "http": _start_http, "mongodb": _start_mongodb}
     return [known[name] for name in options.ports]
 
 
@@ -307,6 +362,7 @@ async def _start_http(
             database,
             host=options.host,
             port=options.ports["http"],
+            dialects=options.dialects,
             credentials=options.credentials,
             origins=options.origins or ("*",),
             read_only=options.read_only,
@@ -322,4 +378,28 @@ async def _start_http(
     )
     scheme = "http" if options.tls is None else "https"
     host = f"[{server.host}]" if ":" in server.host else server.host
-    return f"CouchDB clients on {scheme}://{host}:{server.port}/"
+    names = {"couchdb": "CouchDB clients", "aidbox": "Aidbox clients"}
+    at = {name: "" if len(options.dialects) == 1 else f"{name}/" for name in options.dialects}
+    return ", ".join(f"{names[name]} on {scheme}://{host}:{server.port}/{path}" for name, path in at.items())
+
+
+async def _start_mongodb(
+    stack: contextlib.AsyncExitStack, database: Database, options: ServeOptions, workers: Workers
+) -> str:
+    from reactdb.servers.mongodb import MongoDBServer
+
+    server = await stack.enter_async_context(
+        MongoDBServer(
+            database,
+            host=options.host,
+            port=options.ports["mongodb"],
+            path=options.socket,
+            credentials=options.credentials,
+            limits=options.limits,
+            tls=options.tls,
+            workers=workers,
+            for_testing=options.fail_points,
+        )
+    )
+    over = "" if options.tls is None else " over TLS"
+    return f"MongoDB drivers{over} on {server.uri}"

@@ -10,10 +10,11 @@ Rule of this file: it listens, counts, starts and stops. Methods are called on t
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
@@ -29,6 +30,7 @@ class Server:
 
     Attributes:
         host, port: Where it listens, once it does.
+        path: The Unix socket that it listens on in place of them, or None.
     """
 
     def __init__(
@@ -36,14 +38,16 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
+        path: str | None = None,
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`port` 0 takes any free port; `tls` comes from `tls_context`; `workers` are those of the other servers on the loop, and
-        its own by default."""
+        """`port` 0 takes any free port; `path` is a Unix socket in place of both; `tls` comes from `tls_context`; `workers` are
+        those of the other servers on the loop, and its own by default."""
         self.host = host
         self.port = port
+        self.path = path
         self.limits = limits or Limits()
         self.tls = tls
         self.workers = workers or Workers(self.limits.queries)
@@ -73,6 +77,10 @@ class Server:
             CannotListen: The address is not this machine's, or the port is in use.
         """
         loop = asyncio.get_running_loop()
+        if self.path is not None:
+            with told_where(self.path, 0):
+                self._listening = await loop.create_unix_server(self._accepted, self.path)
+            return
         with told_where(self.host, self.port):
             self._listening = await loop.create_server(self._accepted, self.host, self.port)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
@@ -92,6 +100,10 @@ class Server:
             await self._is_deserted.wait()
         if self._listening is not None:
             await self._listening.wait_closed()
+            if self.path is not None:
+                # asyncio does so itself from Python 3.13 on.
+                with suppress(OSError):
+                    os.unlink(self.path)
         if self._owns_workers:
             self.workers.close()
 

@@ -1,0 +1,118 @@
+"""Collations: which texts are equal and how they are ordered, as a command or a collection asks for it.
+
+Without one, and with the locale `simple`, texts are compared by their code points. Any other is worked out by ICU, through PyICU
+(the extra `mongodb-icu`); where that is not installed, such a collation is refused with a sentence that says so.
+
+Rule of this file: a collation is only a key of texts. `ordering` compares with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import is_number, whole
+from reactdb.dialects.mongodb.ordering import TextKey, type_name
+
+__all__ = ["checked_collation", "text_key"]
+
+_SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
+    "locale": (str, ()),
+    "strength": (int, (1, 2, 3, 4, 5)),
+    "caseLevel": (bool, ()),
+    "caseFirst": (str, ("upper", "lower", "off")),
+    "numericOrdering": (bool, ()),
+    "alternate": (str, ("non-ignorable", "shifted")),
+    "maxVariable": (str, ("punct", "space")),
+    "normalization": (bool, ()),
+    "backwards": (bool, ()),
+    "version": (str, ()),
+}
+_WITHOUT_ICU: Final = (
+    "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
+    " or compare by code points, which is the locale 'simple'"
+)
+
+
+def text_key(spec: Mapping[str, Any] | None) -> TextKey | None:
+    """The key of texts of a collation, or None where they are compared by code points.
+
+    Args:
+        spec: What a command says as `collation`: `locale`, and whichever of the other fields.
+
+    Raises:
+        MongoError: A field is unknown (40415), of another type (14), has no such value (2) or is missing (40414); no such
+            locale (2); or ICU is needed and not installed (238).
+    """
+    if not spec:
+        return None
+    checked = checked_collation(spec)
+    if checked["locale"] == "simple":
+        return None
+    return _icu_key(tuple(sorted(checked.items())))
+
+
+def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A collation whose fields are known and have values that they may have."""
+    if not isinstance(spec, Mapping):
+        raise MongoError(14, f"a collation is an object, not {type_name(spec)}")
+    checked: dict[str, Any] = {}
+    for name, value in spec.items():
+        if name not in _SPECS:
+            raise MongoError(40415, f"a collation has no field '{name}'")
+        kind, choices = _SPECS[name]
+        if kind is int:
+            value = whole(value) if is_number(value) else None
+        if not isinstance(value, kind):
+            raise MongoError(14, f"the collation's field '{name}' has another type")
+        if choices and value not in choices:
+            raise MongoError(2, f"the collation's field '{name}' has no value '{value}'")
+        checked[name] = value
+    if "locale" not in checked:
+        raise MongoError(40414, "a collation needs the field 'locale'")
+    return checked
+
+
+@lru_cache(maxsize=64)
+def _icu_key(fields: tuple[tuple[str, Any], ...]) -> TextKey:
+    try:
+        import icu
+    except ImportError:
+        raise MongoError(238, _WITHOUT_ICU) from None
+    options = dict(fields)
+    locale = options["locale"]
+    known = icu.Collator.getAvailableLocales()
+    if locale not in known and locale.partition("@")[0] not in known and locale != "root":
+        raise MongoError(2, f"there is no locale '{locale}'")
+    collator = icu.Collator.createInstance(icu.Locale(locale))
+    collator.setStrength(_STRENGTHS[options.get("strength", 3)])
+    on, off = icu.UCollAttributeValue.ON, icu.UCollAttributeValue.OFF
+    for name, attribute in (
+        ("caseLevel", icu.UCollAttribute.CASE_LEVEL),
+        ("numericOrdering", icu.UCollAttribute.NUMERIC_COLLATION),
+        ("normalization", icu.UCollAttribute.NORMALIZATION_MODE),
+        ("backwards", icu.UCollAttribute.FRENCH_COLLATION),
+    ):
+        if name in options:
+            collator.setAttribute(attribute, on if options[name] else off)
+    if options.get("caseFirst", "off") != "off":
+        first = (
+            icu.UCollAttributeValue.UPPER_FIRST
+            if options["caseFirst"] == "upper"
+            else icu.UCollAttributeValue.LOWER_FIRST
+        )
+        collator.setAttribute(icu.UCollAttribute.CASE_FIRST, first)
+    if options.get("alternate") == "shifted":
+        collator.setAttribute(icu.UCollAttribute.ALTERNATE_HANDLING, icu.UCollAttributeValue.SHIFTED)
+
+    @lru_cache(maxsize=8_192)
+    def key(text: str) -> Hashable:
+        return bytes(collator.getSortKey(text))
+
+    return key
+
+
+# ICU's numbers of the strengths: primary, secondary, tertiary, quaternary, identical.
+_STRENGTHS: Final = {1: 0, 2: 1, 3: 2, 4: 3, 5: 15}

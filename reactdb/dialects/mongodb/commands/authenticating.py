@@ -1,0 +1,89 @@
+"""Commands by which a client proves who it is: SCRAM-SHA-256, with the users of `reactdb.servers.users`.
+
+    saslStart     {mechanism, payload}                 the client's first message, and the server's
+    saslContinue  {conversationId, payload}            its last one, with the proof
+    hello         {speculativeAuthenticate: {...}}     the first message, to save a round trip
+
+Rule of this file: how the exchange's texts are wrapped. The exchange itself is given by the server, because it has the passwords.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import Binary
+
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.errors import MongoError
+
+
+def failed(reason: str = "Authentication failed.") -> MongoError:
+    return MongoError(18, reason)
+
+
+def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a client's first message."""
+    deployment, client = request.deployment, request.client
+    if deployment.exchange is None:
+        raise failed("Authentication failed: this server has no users, so connect without one.")
+    if asked.get("mechanism") != "SCRAM-SHA-256":
+        raise MongoError(334, f"Unsupported mechanism {asked.get('mechanism')}: SCRAM-SHA-256 is spoken here")
+    options = asked.get("options")
+    skips = isinstance(options, dict) and bool(options.get("skipEmptyExchange"))
+    exchange = deployment.exchange()
+    client.exchange = (exchange, skips)
+    return {"conversationId": 1, "done": False, "payload": step(exchange.first, asked, client)}
+
+
+def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
+    payload = asked.get("payload")
+    if isinstance(payload, str):
+        payload = payload.encode()
+    if not isinstance(payload, bytes):
+        client.exchange = None
+        raise failed()
+    try:
+        return Binary(function(payload.decode()).encode())
+    except Exception:
+        client.exchange = None
+        # Which of user and password is wrong is told to nobody.
+        raise failed() from None
+
+
+def speculative(request: CommandRequest) -> dict[str, Any] | None:
+    """The first answer, to a first message within `hello`; None where it does not fit, and the client begins anew."""
+    asked = request.body.get("speculativeAuthenticate")
+    if not isinstance(asked, dict) or "saslStart" not in asked:
+        return None
+    try:
+        return begun(request, asked)
+    except MongoError:
+        return None
+
+
+@command("saslStart", is_open=True)
+def sasl_start(request: CommandRequest) -> dict[str, Any]:
+    return begun(request, request.body)
+
+
+@command("saslContinue", is_open=True)
+def sasl_continue(request: CommandRequest) -> dict[str, Any]:
+    client = request.client
+    if client.exchange is None or request.body.get("conversationId") != 1:
+        raise MongoError(17, "No SASL session state found")
+    exchange, skips = client.exchange
+    if exchange is None:
+        # The empty exchange of a client that has not asked to skip it.
+        client.exchange = None
+        return {"conversationId": 1, "done": True, "payload": Binary(b"")}
+    payload = step(exchange.last, request.body, client)
+    client.user = exchange.user
+    client.exchange = None if skips else (None, False)
+    return {"conversationId": 1, "done": skips, "payload": payload}
+
+
+@command("logout", is_open=True)
+def logout(request: CommandRequest) -> dict[str, Any]:
+    request.client.user = ""
+    return {}

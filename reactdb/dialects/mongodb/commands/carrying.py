@@ -1,0 +1,147 @@
+"""Carrying out a command: find it, check what all commands have in common, call it, and make its answer.
+
+    1  a fail point may end it here
+    2  it is in the table, and the client may ask for it
+    3  its fields are known, where it is strict
+    4  the function of the command
+    5  `ok`, or the error; and the moment of the log
+
+Rule of this file: what is the same for all commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from reactdb.budget import current
+from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp
+from reactdb.dialects.mongodb.commands.table import Command, find_command
+from reactdb.dialects.mongodb.commands.telling import as_mongo_error
+from reactdb.dialects.mongodb.errors import MongoError
+
+__all__ = ["carry_out", "is_quick", "poll"]
+
+T = TypeVar("T")
+
+
+def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
+    """Whether the command takes less than a millisecond and waits for nobody, as far as can be told.
+
+    Args:
+        others_run: Threads carry out commands now. One that writes may hold the turn; in memory, readers wait for it too.
+    """
+    found = find_command(body)
+    if found is None:
+        return True
+    if others_run and (found.is_write or deployment.is_memory) and not found.is_open:
+        return False
+    if found.is_write and not deployment.writes_quickly:
+        return False
+    return found.quick(body, deployment)
+
+
+def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | AwaitedReply:
+    """The answer to a command; or what gives it later.
+
+    Raises:
+        HangUp: The connection is to be closed.
+    """
+    found = find_command(body)
+    name = next(iter(body), "") if found is None else found.name
+    request = CommandRequest(name, body, client)
+    return told(request, lambda: begin(request, found))
+
+
+def told(request: CommandRequest, work: Callable[[], T]) -> dict[str, Any] | T:
+    """What the work gives, as an answer."""
+    reply: Any
+    try:
+        reply = work()
+    except HangUp:
+        raise
+    except Exception as error:
+        reply = as_mongo_error(error).reply()
+    if isinstance(reply, AwaitedReply):
+        reply.request = request
+    if not isinstance(reply, dict):
+        later: T = reply
+        return later
+    reply.setdefault("ok", 1.0)
+    if request.labels:
+        reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
+    if request.write_concern_error is not None:
+        reply["writeConcernError"] = request.write_concern_error
+    reply["operationTime"] = request.deployment.operation_time()
+    return reply
+
+
+def poll(waiting: AwaitedReply) -> dict[str, Any] | None:
+    """The answer of a command that waits, or None."""
+    return told(waiting.request, waiting.ready)
+
+
+def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
+    failed = request.deployment.fail_points.struck("failCommand", request.name, request.client.app_name)
+    if failed is None:
+        return called(request, found)
+    if failed.get("blockConnection"):
+        return Delayed(
+            failed.get("blockTimeMS", 0) / 1000,
+            lambda: failing(request, found, failed),
+        )
+    return failing(request, found, failed)
+
+
+def failing(
+    request: CommandRequest, found: Command | None, ordered: dict[str, Any]
+) -> dict[str, Any] | AwaitedReply:
+    """What a fail point orders."""
+    if ordered.get("closeConnection"):
+        raise HangUp
+    labels = ordered.get("errorLabels", ())
+    if "errorCode" in ordered:
+        raise MongoError(
+            int(ordered["errorCode"]),
+            f"Failing command via 'failCommand' failpoint: {request.name}",
+            labels=labels,
+        )
+    if "writeConcernError" in ordered:
+        request.labels.extend(labels)
+        request.write_concern_error = ordered["writeConcernError"]
+    return called(request, found)
+
+
+def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
+    body, deployment = request.body, request.deployment
+    if found is None:
+        raise MongoError(59, f"no such command: '{request.name}'")
+    deployment.count(found.name)
+    if deployment.exchange is not None and not request.client.user and not found.is_open:
+        raise MongoError(13, f"Command {found.name} requires authentication")
+    if not isinstance(body.get("$db"), str):
+        raise MongoError(40414, "OP_MSG requests require a $db argument")
+    check_api(body)
+    if found.fields is not None and not found.fields.issuperset(body):
+        unknown = next(name for name in body if name not in found.fields)
+        raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
+    limit_time(request)
+    return found.work(request)
+
+
+def check_api(body: dict[str, Any]) -> None:
+    version = body.get("apiVersion")
+    if version is None:
+        if body.get("apiStrict") is not None or body.get("apiDeprecationErrors") is not None:
+            raise MongoError(322, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
+    elif version != "1":
+        raise MongoError(322, f'API version must be "1", not {version!r}')
+
+
+def limit_time(request: CommandRequest) -> None:
+    """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
+    budget = current.get()
+    most = request.number("maxTimeMS")
+    if most and budget is not None and request.name != "getMore":
+        budget.limit(most / 1000)

@@ -1,0 +1,181 @@
+"""Commands about cursors: `getMore`, which may wait for events, and `killCursors`.
+
+Rule of this file: batches of cursors that are open. They are opened where their documents come from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import Int64
+
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results
+from reactdb.dialects.mongodb.commands.deployment import Deployment
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
+from reactdb.dialects.mongodb.commands.sessions import session_key
+from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.errors import MongoError
+
+__all__ = ["batch_size", "first_batch"]
+
+AWAIT_S = 1.0
+"""How long a getMore waits for events where nobody says how long."""
+RESUMABLE = frozenset(
+    (6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436)
+)
+"""The codes with which a change stream may be resumed, says the drivers' specification."""
+
+
+def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> int | None:
+    """`cursor.batchSize` of an aggregate or a list.
+
+    Raises:
+        MongoError.
+    """
+    cursor = request.body.get("cursor", {})
+    if not isinstance(cursor, dict):
+        raise MongoError(14, "cursor field must be missing or an object")
+    size = cursor.get("batchSize")
+    if size is None:
+        return default
+    if isinstance(size, bool) or not isinstance(size, int | float):
+        raise MongoError(14, "BSON field 'cursor.batchSize' is the wrong type")
+    if size < 0:
+        raise MongoError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
+    return int(size)
+
+
+def first_batch(
+    request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
+) -> dict[str, Any]:
+    """The answer of a command that makes a cursor. It stays open if there is more."""
+    batch = cursor.batch(most)
+    if not cursor.is_read and batch and most is not None and len(batch) >= most:
+        # The number 0 tells that there is no more, and saves the driver a request.
+        cursor.look_ahead()
+    if cursor.is_read or is_single:
+        cursor.let_go()
+    else:
+        request.deployment.cursors.open(cursor)
+    return {"cursor": {"firstBatch": batch, "id": cursor.id, "ns": cursor.namespace}}
+
+
+def is_quick(body: dict[str, Any], deployment: Deployment) -> bool:
+    number = body.get("getMore")
+    cursor = deployment.cursors.find(number) if isinstance(number, int) else None
+    return cursor is None or cursor.is_tailing
+
+
+@command("getMore", fields="collection batchSize term lastKnownCommittedOpTime", quick=is_quick)
+def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
+    number = request.value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise MongoError(14, "BSON field 'getMore.getMore' is the wrong type, expected type 'long'")
+    collection = request.body.get("collection")
+    if not isinstance(collection, str):
+        raise MongoError(14, "BSON field 'getMore.collection' is the wrong type, expected type 'string'")
+    cursors = request.deployment.cursors
+    found = cursors.find(number)
+    namespace = f"{request.database}.{collection}"
+    if found is not None and found.namespace != namespace:
+        raise MongoError(
+            13,
+            f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {found.namespace}",
+        )
+    cursor = cursors.take(number, session_key(request))
+    try:
+        fail_after_checkout(request, cursor)
+    except MongoError:
+        cursors.give_back(cursor, is_over=True)
+        raise
+    if isinstance(cursor, Events):
+        return continued_stream(request, cursor)
+    assert isinstance(cursor, Results)
+    return continued_results(request, cursor)
+
+
+def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any]:
+    is_over = True
+    try:
+        most = request.number("batchSize") or None
+        batch = cursor.batch(most)
+        if not cursor.is_read and most is not None and len(batch) >= most:
+            cursor.look_ahead()
+        is_over = cursor.is_read
+        return {
+            "cursor": {"nextBatch": batch, "id": Int64(0) if is_over else cursor.id, "ns": cursor.namespace}
+        }
+    finally:
+        request.deployment.cursors.give_back(cursor, is_over=is_over)
+
+
+def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
+    """The fail point of change streams, whose errors get the label that a server adds."""
+    ordered = request.deployment.fail_points.struck(
+        "failGetMoreAfterCursorCheckout", None, request.client.app_name
+    )
+    if ordered is None:
+        return
+    code = int(ordered.get("errorCode", 1))
+    labels = ["ResumableChangeStreamError"] if cursor.is_tailing and code in RESUMABLE else []
+    raise MongoError(code, "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint", labels=labels)
+
+
+class AwaitedEvents(AwaitedReply):
+    """A getMore of a change stream: told as soon as there are events, or when its time is over."""
+
+    def __init__(self, request: CommandRequest, cursor: Events, seconds: float, most: int | None) -> None:
+        super().__init__(seconds)
+        self._cursor = cursor
+        self._cursors = request.deployment.cursors
+        self._most = most
+        self._is_done = False
+        cursor.on_killed = request.client.wake
+        cursor.on_ready(request.client.wake)
+
+    def ready(self) -> dict[str, Any] | None:
+        is_over = True
+        try:
+            if self._cursor.is_killed:
+                raise MongoError(237, "operation was interrupted because the cursor was killed")
+            reply = self._cursor.next_batch(self._most)
+            if reply is None:
+                is_over = False
+                if not self.is_over:
+                    return None
+                reply = self._cursor.quiet_batch()
+            is_over = self._cursor.is_closed
+            self._end(is_over=is_over)
+            return reply
+        except BaseException:
+            self._end(is_over=True)
+            raise
+
+    def cancel(self) -> None:
+        self._end(is_over=False)
+
+    def _end(self, *, is_over: bool) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self._cursor.on_ready(None)
+            self._cursors.give_back(self._cursor, is_over=is_over)
+
+
+def continued_stream(request: CommandRequest, cursor: Events) -> dict[str, Any] | AwaitedReply:
+    """The next batch, at once if there are events."""
+    most_ms = request.number("maxTimeMS")
+    seconds = AWAIT_S if most_ms is None else most_ms / 1000
+    waiting = AwaitedEvents(request, cursor, seconds, request.number("batchSize") or None)
+    reply = waiting.ready()
+    return waiting if reply is None else reply
+
+
+@command("killCursors", fields="cursors", quick=always)
+def kill_cursors(request: CommandRequest) -> dict[str, Any]:
+    numbers = request.get("cursors", list)
+    if numbers is None:
+        raise MongoError(40414, "BSON field 'killCursors.cursors' is missing but a required field")
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise MongoError(14, "BSON field 'killCursors.cursors' has an element of the wrong type")
+    return request.deployment.cursors.kill(numbers, request.namespace)

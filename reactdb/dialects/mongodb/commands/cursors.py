@@ -1,0 +1,254 @@
+"""Cursors: results that are read batch by batch, each with a number by which any socket can ask for more.
+
+    Results     documents of a `find` or an `aggregate`, from an iterator
+    Events      events of a change stream, which may have to be waited for
+
+A cursor is used by one command at a time. It ends when it was read, killed, or not used for IDLE_S.
+
+Rule of this file: batches and numbers. Where documents come from is others'.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any, Final
+
+from bson import Int64
+from bson.raw_bson import RawBSONDocument
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.values import encode
+
+__all__ = ["FIRST_BATCH", "Cursors", "Events", "OpenCursor", "Results"]
+
+FIRST_BATCH: Final = 101
+"""Documents of a first batch for which nobody named a number."""
+
+MOST_EVENTS: Final = 1_000
+"""Events of one batch of a change stream. They are read on the loop, so all other clients wait for them."""
+
+MOST_BATCH_BYTES: Final = 16 * 1024 * 1024
+IDLE_S: Final = 600.0
+
+
+class OpenCursor:
+    """What all cursors have. Subclasses write `batch` and `let_go`.
+
+    Attributes:
+        namespace: Database and collection, with a dot between.
+        session: The session that it was opened in, as the bytes of its id; None for none. Only that one may go on with it.
+        is_tailing: Whether more may come later, so that a command may wait for it.
+        on_killed: Called when it is killed while a command waits for it.
+        timeout_s: How long it may be left alone.
+    """
+
+    is_tailing = False
+
+    def __init__(self, namespace: str, session: bytes | None = None, *, timeout_s: float = IDLE_S) -> None:
+        self.id = Int64(0)
+        self.namespace = namespace
+        self.session = session
+        self.timeout_s = timeout_s
+        self.used_at = time.monotonic()
+        self.is_busy = False
+        self.is_killed = False
+        self.on_killed: Callable[[], None] | None = None
+
+    def let_go(self) -> None:
+        """Give back what it holds. Called once."""
+
+
+class Results(OpenCursor):
+    """A cursor over an iterator of documents."""
+
+    def __init__(
+        self,
+        namespace: str,
+        documents: Iterator[dict[str, Any]],
+        session: bytes | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(namespace, session, **options)
+        self._documents = documents
+        self._kept: RawBSONDocument | None = None
+        self.is_read = False
+
+    def batch(self, most: int | None) -> list[RawBSONDocument]:
+        """The next documents, at most so many and no more than fit into a reply; `is_read` after the last."""
+        found: list[RawBSONDocument] = []
+        left = MOST_BATCH_BYTES
+        while most is None or len(found) < most:
+            document = self._kept
+            if document is None:
+                following = next(self._documents, None)
+                if following is None:
+                    self.is_read = True
+                    break
+                document = RawBSONDocument(encode(following))
+            left -= len(document.raw)
+            if left < 0 and found:
+                self._kept = document
+                return found
+            self._kept = None
+            found.append(document)
+        return found
+
+    def look_ahead(self) -> None:
+        """Find out whether the last document has been read."""
+        if self._kept is None and not self.is_read:
+            following = next(self._documents, None)
+            if following is None:
+                self.is_read = True
+            else:
+                self._kept = RawBSONDocument(encode(following))
+
+    def let_go(self) -> None:
+        close = getattr(self._documents, "close", None)
+        if close is not None:
+            close()
+
+
+class Events(OpenCursor):
+    """A cursor over a change stream.
+
+    Attributes:
+        is_closed: It was invalidated: its last events have been told.
+    """
+
+    is_tailing = True
+
+    def __init__(self, namespace: str, stream: Any, session: bytes | None = None) -> None:
+        super().__init__(namespace, session)
+        self._stream = stream
+        self._token: dict[str, Any] | None = None
+        self.is_closed = False
+
+    def on_ready(self, call: Callable[[], None] | None) -> None:
+        """Whom to call when there may be something. Any thread calls it."""
+        self._stream.on_ready(call)
+
+    def first_batch(self, most: int | None) -> dict[str, Any]:
+        """The answer of the command that opens it. Of a batch of 0, nothing is read."""
+        found = self._read(FIRST_BATCH if most is None else most)
+        return self._told("firstBatch", found)
+
+    def next_batch(self, most: int | None) -> dict[str, Any] | None:
+        """The answer of a getMore, if there is anything to tell."""
+        found = self._read(MOST_EVENTS if most is None else min(most, MOST_EVENTS))
+        return self._told("nextBatch", found) if found or self.is_closed else None
+
+    def quiet_batch(self) -> dict[str, Any]:
+        """The answer of a getMore that has waited in vain: how far the stream has looked."""
+        return self._told("nextBatch", [])
+
+    def _read(self, most: int) -> list[Any]:
+        events: list[Any]
+        events, self._token, self.is_closed = self._stream.batch(most, MOST_BATCH_BYTES)
+        return events
+
+    def _told(self, field: str, events: list[Any]) -> dict[str, Any]:
+        number = Int64(0) if self.is_closed else self.id
+        return {
+            "cursor": {field: events, "id": number, "ns": self.namespace, "postBatchResumeToken": self._token}
+        }
+
+    def let_go(self) -> None:
+        self._stream.close()
+
+
+class Cursors:
+    """The open cursors by number. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: dict[int, OpenCursor] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, cursor: OpenCursor) -> Int64:
+        """Give the cursor a number."""
+        self._sweep()
+        with self._lock:
+            while not cursor.id or int(cursor.id) in self._open:
+                cursor.id = Int64(secrets.randbits(62) + 1)
+            self._open[int(cursor.id)] = cursor
+        return cursor.id
+
+    def find(self, number: int) -> OpenCursor | None:
+        return self._open.get(int(number))
+
+    def take(self, number: int, session: bytes | None) -> OpenCursor:
+        """The cursor for one command; `give_back` it.
+
+        Raises:
+            MongoError: There is none of this number, or it is in use, or another session's.
+        """
+        with self._lock:
+            cursor = self._open.get(int(number))
+            if cursor is None:
+                raise MongoError(43, f"cursor id {number} not found")
+            if cursor.session != session:
+                raise MongoError(
+                    13 if session is None or cursor.session is None else 50738,
+                    f"Cannot run getMore on cursor {number}, which was not created in the same session.",
+                )
+            if cursor.is_busy:
+                raise MongoError(143, f"cursor id {number} is already in use")
+            cursor.is_busy = True
+            return cursor
+
+    def give_back(self, cursor: OpenCursor, *, is_over: bool = False) -> None:
+        with self._lock:
+            cursor.is_busy = False
+            cursor.on_killed = None
+            cursor.used_at = time.monotonic()
+            if is_over or cursor.is_killed:
+                self._open.pop(int(cursor.id), None)
+                is_over = True
+        if is_over:
+            cursor.let_go()
+
+    def kill(self, numbers: list[Any], namespace: str | None = None) -> dict[str, list[Any]]:
+        """End cursors. Gives what became of each number, as `killCursors` tells it."""
+        told: dict[str, list[Any]] = {
+            "cursorsKilled": [],
+            "cursorsNotFound": [],
+            "cursorsAlive": [],
+            "cursorsUnknown": [],
+        }
+        for number in numbers:
+            with self._lock:
+                cursor = self._open.get(int(number))
+                if cursor is None or (namespace is not None and cursor.namespace != namespace):
+                    told["cursorsNotFound"].append(number)
+                    continue
+                del self._open[int(number)]
+                cursor.is_killed = True
+                is_busy, tell = cursor.is_busy, cursor.on_killed
+            told["cursorsKilled"].append(number)
+            if not is_busy:
+                cursor.let_go()
+            elif tell is not None:
+                tell()
+        return told
+
+    def end_session(self, session: bytes) -> None:
+        self.kill([number for number, cursor in list(self._open.items()) if cursor.session == session])
+
+    def close(self) -> None:
+        self.kill(list(self._open))
+
+    def _sweep(self) -> None:
+        """End cursors that nobody has used for long. Asked when one is opened, so that they cannot add up."""
+        now = time.monotonic()
+        self.kill(
+            [
+                number
+                for number, cursor in list(self._open.items())
+                if not cursor.is_busy and now - cursor.used_at > cursor.timeout_s
+            ]
+        )

@@ -1,0 +1,112 @@
+"""Deployment: what all clients of one server share, and Client: one socket of one of them.
+
+The deployment has the database, cursors, sessions, fail points, and how it presents itself.
+It looks like a replica set with one member, because drivers allow `watch()` and sessions on nothing less.
+
+Rule of this file: it holds things. What is done with them is in the commands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+from threading import Lock
+from typing import Any, Final
+
+from bson import ObjectId, Timestamp
+
+from reactdb.database import Database
+from reactdb.dialects.mongodb.commands.cursors import Cursors
+from reactdb.dialects.mongodb.commands.failing import FailPoints
+from reactdb.dialects.mongodb.namespaces import Namespaces
+
+__all__ = ["Client", "Deployment"]
+
+SET_NAME: Final = "rs0"
+VERSION: Final = (8, 2, 4, 0)
+WIRE_VERSION: Final = 27
+"""That version's own."""
+
+
+class Deployment:
+    """
+    Attributes:
+        database: What is served.
+        spaces: Its databases and collections, as MongoDB knows them.
+        exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
+        for_testing: Whether fail points may be set.
+        address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
+    """
+
+    def __init__(
+        self, database: Database, exchange: Callable[[], Any] | None = None, *, for_testing: bool = False
+    ) -> None:
+        self.database = database
+        self.exchange = exchange
+        self.for_testing = for_testing
+        self.address = "127.0.0.1:27017"
+        self.started_at = time.time()
+        self.election_id = ObjectId()
+        self.spaces = Namespaces(database.session)
+        self.cursors = Cursors()
+        self.fail_points = FailPoints()
+        self.clients: set[Client] = set()
+        self.counts: dict[str, int] = {}
+        self._numbers = count(1)
+        self._lock = Lock()
+        # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
+        self.is_memory = database.path == ":memory:"
+        self.writes_quickly = self.is_memory or database.session.durability == "soft"
+
+    def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
+        """A socket that has been opened."""
+        with self._lock:
+            client = Client(self, next(self._numbers), address, wake)
+        self.clients.add(client)
+        return client
+
+    def count(self, name: str) -> None:
+        """Count a command, for `serverStatus`."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def operation_time(self) -> Timestamp:
+        """The moment of the newest commit, which every answer tells."""
+        return Timestamp(int(time.time()), 1)
+
+    def end_session(self, key: bytes) -> None:
+        """End a session: its transaction and its cursors."""
+        self.cursors.end_session(key)
+
+    def end_all_sessions(self) -> None:
+        self.cursors.close()
+
+    def close(self) -> None:
+        """Let go of all cursors."""
+        self.cursors.close()
+
+
+class Client:
+    """One socket of a driver.
+
+    Attributes:
+        number: It tells sockets apart; `connectionId` in `hello`.
+        wake: Tells the server that a AwaitedReply may have its answer. Any thread may call it.
+        app_name: What the driver says of its program in its first `hello`.
+        user: Who has proven a password; "" if nobody has.
+        exchange: A proof that is under way.
+    """
+
+    def __init__(
+        self, deployment: Deployment, number: int, address: tuple[str, int], wake: Callable[[], None]
+    ) -> None:
+        self.deployment = deployment
+        self.number = number
+        self.address = address
+        self.wake = wake
+        self.app_name = ""
+        self.user = ""
+        self.exchange: Any = None
+
+    def close(self) -> None:
+        self.deployment.clients.discard(self)

@@ -1,0 +1,221 @@
+"""Commands by which a driver gets to know the server: what it is, and that it is there.
+
+Rule of this file: nothing here reads or writes a document.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from bson import Int64
+
+from reactdb.dialects.mongodb.commands.authenticating import speculative
+from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, WIRE_VERSION
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
+from reactdb.dialects.mongodb.errors import MongoError
+
+VERSION_TEXT = ".".join(map(str, VERSION[:3]))
+
+
+def greeting(request: CommandRequest) -> dict[str, Any]:
+    body, client, deployment = request.body, request.client, request.deployment
+    told = body.get("client")
+    if isinstance(told, dict) and isinstance(told.get("application"), dict):
+        client.app_name = str(told["application"].get("name", ""))
+    now = datetime.now(UTC)
+    moment = deployment.operation_time()
+    reply: dict[str, Any] = {
+        "helloOk": True,
+        "maxBsonObjectSize": 16 * 1024 * 1024,
+        "maxMessageSizeBytes": 48_000_000,
+        "maxWriteBatchSize": 100_000,
+        "localTime": now,
+        "logicalSessionTimeoutMinutes": 30,
+        "connectionId": client.number,
+        "minWireVersion": 0,
+        "maxWireVersion": WIRE_VERSION,
+        "readOnly": False,
+        # Without `topologyVersion` a driver asks again every ten seconds, and needs no stream of answers.
+        "setName": SET_NAME,
+        "hosts": [deployment.address],
+        "setVersion": 1,
+        "secondary": False,
+        "primary": deployment.address,
+        "me": deployment.address,
+        "electionId": deployment.election_id,
+        "lastWrite": {"opTime": {"ts": moment, "t": Int64(1)}, "lastWriteDate": now},
+    }
+    if deployment.exchange is not None:
+        asked = body.get("saslSupportedMechs")
+        if isinstance(asked, str):
+            reply["saslSupportedMechs"] = ["SCRAM-SHA-256"]
+        begun = speculative(request)
+        if begun is not None:
+            reply["speculativeAuthenticate"] = begun
+    return reply
+
+
+@command("hello", is_open=True, quick=always)
+def hello(request: CommandRequest) -> dict[str, Any]:
+    return {"isWritablePrimary": True, **greeting(request)}
+
+
+@command("isMaster", is_open=True, quick=always)
+def is_master(request: CommandRequest) -> dict[str, Any]:
+    return {"ismaster": True, **greeting(request)}
+
+
+@command("ping", is_open=True, quick=always)
+def ping(request: CommandRequest) -> dict[str, Any]:
+    return {}
+
+
+@command("buildInfo", is_open=True, quick=always)
+def build_info(request: CommandRequest) -> dict[str, Any]:
+    return {
+        "version": VERSION_TEXT,
+        "versionArray": list(VERSION),
+        "gitVersion": "reactdb",
+        "modules": ["reactdb"],
+        "javascriptEngine": "none",
+        "bits": 64,
+        "debug": False,
+        "maxBsonObjectSize": 16 * 1024 * 1024,
+        "storageEngines": ["reactdb"],
+    }
+
+
+PARAMETERS: dict[str, Any] = {
+    "featureCompatibilityVersion": {"version": ".".join(map(str, VERSION[:2]))},
+    "enableTestCommands": False,
+    "requireApiVersion": False,
+    "authenticationMechanisms": ["SCRAM-SHA-256"],
+    "transactionLifetimeLimitSeconds": 60,
+    "logicalSessionTimeoutMinutes": 30,
+}
+
+
+@command("getParameter", quick=always)
+def get_parameter(request: CommandRequest) -> dict[str, Any]:
+    known = {**PARAMETERS, "enableTestCommands": request.deployment.for_testing}
+    if request.value == "*" or (isinstance(request.value, dict) and request.value.get("allParameters")):
+        return known
+    found = {name: known[name] for name in request.body if name in known}
+    if not found:
+        raise MongoError(72, "no option found to get")
+    return found
+
+
+@command("setParameter", quick=always)
+def set_parameter(request: CommandRequest) -> dict[str, Any]:
+    raise MongoError(72, "no parameter of this server can be set")
+
+
+@command("serverStatus", quick=always)
+def server_status(request: CommandRequest) -> dict[str, Any]:
+    deployment = request.deployment
+    up_s = time.time() - deployment.started_at
+    return {
+        "host": deployment.address,
+        "version": VERSION_TEXT,
+        "process": "reactdb",
+        "pid": Int64(os.getpid()),
+        "uptime": up_s,
+        "uptimeMillis": Int64(up_s * 1000),
+        "localTime": datetime.now(UTC),
+        "connections": {"current": len(deployment.clients), "active": len(deployment.clients)},
+        "metrics": {"cursor": {"open": {"total": Int64(len(deployment.cursors))}}},
+        "opcounters": {name: Int64(number) for name, number in sorted(deployment.counts.items())},
+        "repl": {
+            "setName": SET_NAME,
+            "isWritablePrimary": True,
+            "hosts": [deployment.address],
+            "me": deployment.address,
+        },
+        "storageEngine": {"name": "reactdb", "persistent": not deployment.is_memory},
+        "mem": {"bits": 64},
+    }
+
+
+@command("connectionStatus", is_open=True, quick=always)
+def connection_status(request: CommandRequest) -> dict[str, Any]:
+    user = request.client.user
+    users = [{"user": user, "db": "admin"}] if user else []
+    roles = [{"role": "root", "db": "admin"}] if user else []
+    return {"authInfo": {"authenticatedUsers": users, "authenticatedUserRoles": roles}}
+
+
+@command("whatsmyuri", is_open=True, quick=always)
+def whats_my_uri(request: CommandRequest) -> dict[str, Any]:
+    host, port = request.client.address
+    return {"you": f"{host}:{port}"}
+
+
+@command("replSetGetStatus", quick=always)
+def set_status(request: CommandRequest) -> dict[str, Any]:
+    deployment = request.deployment
+    moment = deployment.operation_time()
+    member = {
+        "_id": 0,
+        "name": deployment.address,
+        "health": 1.0,
+        "state": 1,
+        "stateStr": "PRIMARY",
+        "uptime": int(time.time() - deployment.started_at),
+        "optime": {"ts": moment, "t": Int64(1)},
+        "self": True,
+    }
+    return {
+        "set": SET_NAME,
+        "date": datetime.now(UTC),
+        "myState": 1,
+        "term": Int64(1),
+        "optimes": {"lastCommittedOpTime": {"ts": moment, "t": Int64(1)}},
+        "members": [member],
+    }
+
+
+@command("replSetGetConfig", quick=always)
+def set_config(request: CommandRequest) -> dict[str, Any]:
+    member = {"_id": 0, "host": request.deployment.address, "votes": 1, "priority": 1.0}
+    return {"config": {"_id": SET_NAME, "version": 1, "term": Int64(1), "members": [member], "settings": {}}}
+
+
+@command("getCmdLineOpts", quick=always)
+def command_line(request: CommandRequest) -> dict[str, Any]:
+    parameters = {"enableTestCommands": 1} if request.deployment.for_testing else {}
+    return {
+        "argv": ["reactdb", "serve", "--mongodb"],
+        "parsed": {"setParameter": parameters, "replication": {"replSet": SET_NAME}},
+    }
+
+
+@command("hostInfo", quick=always)
+def host_info(request: CommandRequest) -> dict[str, Any]:
+    return {"system": {"currentTime": datetime.now(UTC), "hostname": request.deployment.address}, "os": {}}
+
+
+@command("listCommands", quick=always)
+def list_commands(request: CommandRequest) -> dict[str, Any]:
+    names = sorted({entry.name for entry in COMMANDS.values()})
+    return {"commands": {name: {"help": ""} for name in names}}
+
+
+@command("getLog", quick=always)
+def get_log(request: CommandRequest) -> dict[str, Any]:
+    return {"totalLinesWritten": 0, "log": []}
+
+
+@command("configureFailPoint", quick=always)
+def configure_fail_point(request: CommandRequest) -> dict[str, Any]:
+    if not request.deployment.for_testing:
+        raise MongoError(59, "no such command: 'configureFailPoint'")
+    name = request.get("configureFailPoint", str)
+    entered = request.deployment.fail_points.set(
+        name, request.body.get("mode"), request.get("data", dict, {})
+    )
+    return {"count": entered}

@@ -1,0 +1,179 @@
+"""CommandRequest: one command of one client; AwaitedReply: an answer that comes later.
+
+Rule of this file: what a command finds when it is called. It knows no command.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
+from reactdb.dialects.mongodb.errors import MongoError
+
+__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "type_name"]
+
+
+class HangUp(Exception):
+    """The connection is to be closed without an answer, because a fail point says so."""
+
+
+@dataclass(slots=True)
+class CommandRequest:
+    """One command.
+
+    Attributes:
+        name: As the table of commands spells it.
+        body: The whole command, in the order in which it came.
+        client: Who asks.
+        labels: Labels that its answer gets besides.
+        write_concern_error: What a fail point orders to be said of the write concern.
+    """
+
+    name: str
+    body: dict[str, Any]
+    client: Client
+    labels: list[str] = field(default_factory=list)
+    write_concern_error: dict[str, Any] | None = None
+
+    @property
+    def deployment(self) -> Deployment:
+        return self.client.deployment
+
+    @property
+    def database(self) -> str:
+        found: str = self.body["$db"]
+        return found
+
+    @property
+    def value(self) -> Any:
+        """What stands beside the command's name."""
+        return next(iter(self.body.values()))
+
+    @property
+    def collection(self) -> str:
+        """The name of the collection that the command is about.
+
+        Raises:
+            MongoError.
+        """
+        name = self.value
+        if not isinstance(name, str):
+            raise MongoError(73, f"collection name has invalid type {type_name(name)}")
+        if not name or name.startswith(".") or "\0" in name:
+            raise MongoError(73, f"Invalid namespace specified '{self.database}.{name}'")
+        return name
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}.{self.collection}"
+
+    def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """A field of the command; `default` if it is not there or null.
+
+        Raises:
+            MongoError: It is of another type.
+        """
+        found = self.body.get(name)
+        if found is None:
+            return default
+        is_right = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
+        if not is_right and not (kind is bool and isinstance(found, int | float)):
+            raise MongoError(
+                14,
+                f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected {expected(kind)}",
+            )
+        return found
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """A whole number that is not negative.
+
+        Raises:
+            MongoError.
+        """
+        found = self.get(name, (int, float), default)
+        if found is not None and (found < 0 or found != int(found)):
+            raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
+        return None if found is None else int(found)
+
+
+class AwaitedReply:
+    """A command whose answer comes later, without a thread: `poll` it after `client.wake`, or after `wait_s` seconds.
+
+    Subclasses write `ready`: the answer, or None as long as there is none; and `cancel`, for a client that has gone.
+    """
+
+    request: CommandRequest
+    """Set by who carries commands out."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    @property
+    def wait_s(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until
+
+    def ready(self) -> dict[str, Any] | None:
+        raise NotImplementedError
+
+    def at_last(self) -> dict[str, Any] | None:
+        """The answer now, as if the time were over."""
+        self._until = time.monotonic()
+        return self.ready()
+
+    def cancel(self) -> None:
+        """The client has gone."""
+
+
+class Delayed(AwaitedReply):
+    """A command that begins later."""
+
+    def __init__(self, seconds: float, work: Callable[[], dict[str, Any] | AwaitedReply]) -> None:
+        super().__init__(seconds)
+        self._work = work
+
+    def ready(self) -> dict[str, Any] | None:
+        if not self.is_over:
+            return None
+        reply = self._work()
+        # A getMore is not made to wait a second time.
+        return reply.at_last() if isinstance(reply, AwaitedReply) else reply
+
+
+NAMES = {
+    "NoneType": "null",
+    "str": "string",
+    "dict": "object",
+    "list": "array",
+    "bool": "bool",
+    "int": "int",
+    "Int64": "long",
+    "float": "double",
+    "bytes": "binData",
+    "Binary": "binData",
+    "ObjectId": "objectId",
+    "datetime": "date",
+    "Timestamp": "timestamp",
+    "Regex": "regex",
+    "Decimal128": "decimal",
+    "MinKey": "minKey",
+    "MaxKey": "maxKey",
+    "Code": "javascript",
+}
+
+
+def type_name(value: object) -> str:
+    """BSON's name of a value's type."""
+    return NAMES.get(type(value).__name__, type(value).__name__)
+
+
+def expected(kind: type | tuple[type, ...]) -> str:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    names = [f"'{NAMES.get(one.__name__, one.__name__)}'" for one in kinds]
+    return f"type {names[0]}" if len(names) == 1 else f"types [{', '.join(names)}]"

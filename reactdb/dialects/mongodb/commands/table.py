@@ -1,0 +1,111 @@
+"""The table of commands: the name of each, in any case of its letters, and the function that carries it out.
+
+    @command("ping", quick=ALWAYS)
+    def ping(request): return {}
+
+A function is given a CommandRequest and gives the fields of the answer without `ok`, or a AwaitedReply, or raises MongoError.
+
+Rule of this file: a table. The functions are in the files beside, by what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
+
+if TYPE_CHECKING:
+    from reactdb.dialects.mongodb.commands.deployment import Deployment
+
+__all__ = ["COMMANDS", "Command", "command", "find_command"]
+
+Work = Callable[[CommandRequest], "dict[str, Any] | AwaitedReply"]
+Quick = Callable[["dict[str, Any]", "Deployment"], bool]
+
+
+def never(body: dict[str, Any], deployment: Deployment) -> bool:
+    return False
+
+
+def always(body: dict[str, Any], deployment: Deployment) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One line of the table.
+
+    Attributes:
+        name: As MongoDB spells it first.
+        work: What it does.
+        fields: The fields that it knows, where any other one is an error; None where others are ignored.
+        is_write: It changes something, so it takes the write queue's turn.
+        is_open: Also for a client that has not proven who it is.
+        quick: Whether a command takes less than a millisecond, as far as can be told from it.
+    """
+
+    name: str
+    work: Work
+    fields: frozenset[str] | None
+    is_write: bool
+    is_open: bool
+    quick: Quick
+
+
+COMMANDS: Final[dict[str, Command]] = {}
+"""Name in small letters -> command."""
+
+COMMON_FIELDS: Final = frozenset(
+    (
+        "$db",
+        "$readPreference",
+        "$clusterTime",
+        "$configTime",
+        "$topologyTime",
+        "$audit",
+        "$client",
+        "lsid",
+        "txnNumber",
+        "autocommit",
+        "startTransaction",
+        "coordinator",
+        "stmtId",
+        "stmtIds",
+        "readConcern",
+        "writeConcern",
+        "maxTimeMS",
+        "maxTimeMSOpOnly",
+        "comment",
+        "apiVersion",
+        "apiStrict",
+        "apiDeprecationErrors",
+        "serialization_context",
+        "help",
+    )
+)
+"""What every command may have beside its own fields."""
+
+
+def command(
+    *names: str,
+    fields: str | None = None,
+    is_write: bool = False,
+    is_open: bool = False,
+    quick: Quick = never,
+) -> Callable[[Work], Work]:
+    """Put a function into the table, under its names. `fields`: the fields that it knows, with spaces between."""
+
+    def put(work: Work) -> Work:
+        known = None if fields is None else COMMON_FIELDS.union(names, fields.split())
+        for name in names:
+            COMMANDS[name.lower()] = Command(names[0], work, known, is_write, is_open, quick)
+        return work
+
+    return put
+
+
+def find_command(body: dict[str, Any]) -> Command | None:
+    """The command that a request asks for: its first field says so."""
+    return COMMANDS.get(next(iter(body), "").lower())

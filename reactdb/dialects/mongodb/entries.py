@@ -1,0 +1,213 @@
+"""Entries: how a document of a collection is stored, and what an update says of itself in the log.
+
+    key, body = body_of(table, document)                        BSON document -> what a table holds
+    document = document_of(table, body)                         and back
+    update(transaction, table, key, stored, document, ...)      one entry of the log
+
+A table whose primary key has another name than `_id` shows it as `_id`. Where such a document has a field `_id`, too, that is
+shown under the name of the primary key: the two names change places, in both directions.
+
+What an operator of an update has touched cannot be worked out later. So it is the entry's metadata: the paths, while the values
+at them are in the new document anyway. A table that has a write hook, such as one that CouchDB's dialect serves, has the hook's
+metadata; there, and where the writer was another one, the difference of both documents stands for it.
+
+Rule of this file: every write of a document by this dialect goes through it, inside a write transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from bson.regex import Regex
+
+from reactdb.change import DELETE, REPLACE, UPDATE
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ids import IdValue
+from reactdb.dialects.mongodb.values import native_value, to_bson, to_native, value_to_bson
+from reactdb.errors import InvalidDocument, InvalidKey
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+from reactdb.writing import Stored
+
+Description = dict[str, Any]
+"""`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
+
+# A msgpack map begins so: what CouchDB's hook derives is a list.
+_MAP_BYTES: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Documents
+
+
+def id_of(value: Any) -> Any:
+    """The primary key that an `_id` is stored as.
+
+    Raises:
+        MongoError: 53, no `_id` can be this; 2, BSON has no such value.
+    """
+    if type(value) is str or type(value) is int:
+        return value
+    if isinstance(value, (list, tuple)):
+        raise MongoError(53, "The '_id' value cannot be of type array")
+    if isinstance(value, Regex):
+        raise MongoError(53, "The '_id' value cannot be of type regex")
+    native = native_value(value)
+    if native is None or isinstance(native, dict):
+        return IdValue(native)
+    try:
+        collation.primary_key_bytes(native)
+    except InvalidKey:
+        return IdValue(native)
+    return native
+
+
+def key_of(value: Any) -> bytes:
+    """The key bytes of an `_id`. Numbers that are equal are one key, whatever their types.
+
+    Raises:
+        MongoError: As `id_of`; 17280, it is too long.
+    """
+    return key_bytes(id_of(value))
+
+
+def key_bytes(native: Any) -> bytes:
+    """The same of a primary key as it is stored."""
+    try:
+        return collation.primary_key_bytes(native)
+    except InvalidKey as error:
+        raise MongoError(17280, str(error)) from None
+
+
+def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The key and the encoded native document of a BSON document, which has an `_id`.
+
+    Raises:
+        MongoError: As `key_of`; 2, the document cannot be stored.
+    """
+    native = to_native(document)
+    value = document["_id"]
+    id = value if type(value) is str or type(value) is int else id_of(value)
+    if table.primary_key != "_id":
+        native = _swapped(native, table.primary_key)
+        native[table.primary_key] = id
+    elif id is not value:
+        native = {**native, "_id": id}
+    try:
+        return key_bytes(id), codec.encode(native)
+    except InvalidDocument as error:
+        raise MongoError(2, str(error)) from None
+
+
+def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
+    """The BSON document of an encoded native one, `_id` first."""
+    return shown(table, codec.decode(body))
+
+
+def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
+    """The BSON document of a native one. It may share what is inside."""
+    name = table.primary_key
+    if name != "_id":
+        native = _swapped(native, name)
+    id = native["_id"]
+    found = to_bson(native)
+    if type(id) is IdValue:
+        found = {**found, "_id": value_to_bson(id.value)}
+    return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
+
+
+def _swapped(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The document with the names `_id` and `name` in each other's place."""
+    names = {name: "_id", "_id": name}
+    return {names.get(field, field): value for field, value in document.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def insert(transaction: WriteTransaction, table: TableInfo, key: bytes, body: bytes) -> None:
+    """Add a document.
+
+    Raises:
+        KeyTaken: There is one with this `_id`, and nothing was written.
+    """
+    transaction.insert(table, key, body)
+
+
+def update(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    key: bytes,
+    stored: Stored,
+    document: Mapping[str, Any],
+    description: Description | None = None,
+) -> bool:
+    """Put a document in the place of the one that is stored, which has the same `_id`.
+
+    Args:
+        stored: What `transaction.head` gave.
+        document: The new BSON document.
+        description: What an operator or a pipeline has touched; None for a replacement.
+
+    Returns:
+        Whether anything has changed, the order of fields included. Otherwise there is no entry.
+
+    Raises:
+        MongoError: 66, the `_id` is another one; as `body_of`.
+    """
+    new_key, body = body_of(table, document)
+    if new_key != key:
+        raise MongoError(
+            66, "After applying the update, the (immutable) field '_id' was found to have been altered"
+        )
+    if body == stored[1]:
+        return False
+    if description is None:
+        return transaction.write(table, key, REPLACE, stored, body)
+    return transaction.write(table, key, UPDATE, stored, body, meta=meta_of(description))
+
+
+def delete(transaction: WriteTransaction, table: TableInfo, key: bytes, stored: Stored) -> None:
+    """Remove the document that is stored."""
+    transaction.write(table, key, DELETE, stored, None)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What an update says of itself
+
+
+def meta_of(description: Description) -> bytes:
+    """A description as the metadata of an entry."""
+    said = {
+        "updated": list(description["updatedFields"]),
+        "removed": list(description["removedFields"]),
+        "truncated": [[cut["field"], cut["newSize"]] for cut in description["truncatedArrays"]],
+        "paths": {path: list(parts) for path, parts in description.get("disambiguatedPaths", {}).items()},
+    }
+    return codec.encode({name: value for name, value in said.items() if value})
+
+
+def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Description | None:
+    """The description that an entry's metadata says, with the values of the new BSON document; None where it says none."""
+    if not meta or meta[0] not in _MAP_BYTES:
+        return None
+    said = codec.decode(meta)
+    paths: dict[str, Sequence[str | int]] = said.get("paths", {})
+    return {
+        "updatedFields": {
+            path: _value_at(document, paths.get(path) or path.split(".")) for path in said.get("updated", ())
+        },
+        "removedFields": list(said.get("removed", ())),
+        "truncatedArrays": [{"field": field, "newSize": size} for field, size in said.get("truncated", ())],
+        "disambiguatedPaths": {path: list(parts) for path, parts in paths.items()},
+    }
+
+
+def _value_at(document: Mapping[str, Any], parts: Iterable[str | int]) -> Any:
+    found: Any = document
+    for part in parts:
+        found = found[int(part)] if isinstance(found, list) else found[part]
+    return found

@@ -1,0 +1,137 @@
+"""MongoDBConversation: what one socket of a driver sends and gets: messages, one after the other.
+
+A command that touches little is carried out at once, on the loop; others in a thread. A `getMore` that waits for events of a
+change stream takes neither: it is put aside (`AwaitedReply`), and asked again when the stream has called `wake` or its time is
+over.
+
+Rule of this file: what bytes are, and where a command is carried out. What it means is in the dialect's `commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from reactdb.budget import Budget, MemoryFull, Stopped, current
+from reactdb.dialects.mongodb.commands import AwaitedReply, Deployment, HangUp, carry_out, is_quick, poll
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.servers.connection import Conversation, LastAnswer
+from reactdb.servers.limits import Limits
+from reactdb.servers.mongodb.messages import BrokenMessage, Message, length_of, read_message
+from reactdb.servers.workers import Workers
+
+MOST_QUICK_BYTES: Final = 32 * 1024
+
+
+class MongoDBConversation(Conversation):
+    """See the head of this file. A request is a Message, or the bytes of a long one."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        limits: Limits,
+        workers: Workers,
+        wake: Callable[[], None],
+        address: tuple[str, int],
+    ) -> None:
+        self._workers = workers
+        self._buffer = bytearray()
+        self._numbers = count(1)
+        self._waiting: tuple[AwaitedReply, Message] | None = None
+        self._budget = Budget(
+            limits.query_s or None, crowd=workers.crowd, most_bytes=limits.query_bytes or None
+        )
+        self._deployment = deployment
+        self._client = deployment.client(address, wake)
+        # Until a driver has said hello.
+        self.is_admitted = False
+
+    @property
+    def buffered_bytes(self) -> int:
+        return len(self._buffer)
+
+    @property
+    def is_answering(self) -> bool:  # type: ignore[override]
+        return self._waiting is not None
+
+    @property
+    def wait_s(self) -> float | None:
+        return None if self._waiting is None else self._waiting[0].wait_s
+
+    def receive(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next_request(self) -> Any:
+        try:
+            length = length_of(self._buffer)
+        except BrokenMessage as error:
+            raise LastAnswer(b"", str(error)) from error
+        if length is None or len(self._buffer) < length:
+            return None
+        data = bytes(memoryview(self._buffer)[:length])
+        del self._buffer[:length]
+        return data if length > MOST_QUICK_BYTES else read_or_end(data)
+
+    def is_quick(self, request: Any) -> bool:
+        return isinstance(request, Message) and is_quick(
+            request.body, self._deployment, bool(self._workers.jobs)
+        )
+
+    def answer(self, request: Any) -> bytes:
+        message = request if isinstance(request, Message) else read_or_end(request)
+        self.is_admitted = True
+        return self._told(message, self._within_budget(carry_out, message.body, self._client))
+
+    def poll(self) -> bytes:
+        if self._waiting is None:
+            return b""
+        waiting, message = self._waiting
+        reply = self._within_budget(poll, waiting)
+        if reply is None:
+            return b""
+        self._waiting = None
+        return self._told(message, reply)
+
+    def cancel(self) -> None:
+        self._budget.cancel()
+
+    def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting[0].cancel()
+            self._waiting = None
+        self._client.close()
+
+    def _told(self, message: Message, reply: dict[str, Any] | AwaitedReply) -> bytes:
+        if isinstance(reply, AwaitedReply):
+            self._waiting = (reply, message)
+            return b""
+        if message.is_silent:
+            return b""
+        return message.answer(reply, next(self._numbers))
+
+    def _within_budget(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        budget = self._budget
+        outer = current.set(budget)
+        budget.begin()
+        try:
+            return function(*arguments)
+        except HangUp:
+            raise LastAnswer(b"", "a fail point closes the connection") from None
+        except MemoryFull:
+            return MongoError(146, "The command was stopped, because it filled too much memory.").reply()
+        except Stopped:
+            return MongoError(
+                50, "operation exceeded time limit: the command took longer than this server allows"
+            ).reply()
+        finally:
+            budget.end()
+            current.reset(outer)
+
+
+def read_or_end(data: bytes) -> Message:
+    """Raises: LastAnswer: The bytes are no message."""
+    try:
+        return read_message(data)
+    except BrokenMessage as error:
+        raise LastAnswer(b"", str(error)) from error

@@ -1,0 +1,191 @@
+"""Messages of MongoDB's wire protocol: OP_MSG in both directions, and of the older protocol what a driver begins with.
+
+    header      length, request id, id of the request that is answered, opcode: four int32
+    OP_MSG      flags, then sections: one body (kind 0) and sequences of documents (kind 1), perhaps a CRC-32C at the end
+    OP_QUERY    flags, collection, numbers to skip and to return, a document; only of `hello`, answered by OP_REPLY
+
+Rule of this file: bytes in, documents out, and back. What is no message raises BrokenMessage: nothing can be answered to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.values import decode, encode
+
+__all__ = ["HEADER", "MOST_BYTES", "BrokenMessage", "Message", "length_of", "read_message"]
+
+HEADER: Final = struct.Struct("<iiii")
+FLAGS: Final = struct.Struct("<I")
+QUERY_NUMBERS: Final = struct.Struct("<ii")
+REPLY_HEAD: Final = struct.Struct("<iqii")
+LENGTH: Final = struct.Struct("<i")
+
+OP_REPLY: Final = 1
+OP_QUERY: Final = 2004
+OP_MSG: Final = 2013
+
+HAS_CHECKSUM: Final = 1
+MORE_TO_COME: Final = 2
+REQUIRED_FLAGS: Final = 0xFFFF
+AWAIT_CAPABLE: Final = 8
+
+MOST_BYTES: Final = 48_000_000 + 16 * 1024
+"""Of one message: what `hello` allows, and room for what a driver adds around it."""
+
+
+class BrokenMessage(Exception):
+    """The bytes are no message of this protocol; the text says why. The connection can only be closed."""
+
+
+@dataclass(slots=True)
+class Message:
+    """A request as it came.
+
+    Attributes:
+        body: The command; sequences of documents are in it as lists.
+        is_silent: The client waits for no answer.
+        is_old: It came as OP_QUERY and is answered by OP_REPLY.
+    """
+
+    request_id: int
+    body: dict[str, Any]
+    is_silent: bool = False
+    is_old: bool = False
+
+    def answer(self, document: dict[str, Any], own_id: int) -> bytes:
+        """The bytes that carry the answer. `own_id`: a number for it."""
+        data = encode(document)
+        if self.is_old:
+            head = REPLY_HEAD.pack(AWAIT_CAPABLE, 0, 0, 1)
+            length = HEADER.size + len(head) + len(data)
+            return b"".join((HEADER.pack(length, own_id, self.request_id, OP_REPLY), head, data))
+        length = HEADER.size + FLAGS.size + 1 + len(data)
+        return b"".join((HEADER.pack(length, own_id, self.request_id, OP_MSG), b"\0\0\0\0\0", data))
+
+
+def length_of(buffer: bytes | bytearray) -> int | None:
+    """The length of the message at the beginning of the buffer; None if too little of it has come.
+
+    Raises:
+        BrokenMessage.
+    """
+    if len(buffer) < HEADER.size:
+        return None
+    length: int
+    length, _, _, opcode = HEADER.unpack_from(buffer)
+    if opcode not in (OP_MSG, OP_QUERY):
+        raise BrokenMessage(f"opcode {opcode} is not spoken here")
+    if not HEADER.size + FLAGS.size < length <= MOST_BYTES:
+        raise BrokenMessage(f"a message of {length} bytes")
+    return length
+
+
+def read_message(data: bytes) -> Message:
+    """The message that these bytes are.
+
+    Raises:
+        BrokenMessage.
+    """
+    _, request_id, _, opcode = HEADER.unpack_from(data)
+    try:
+        if opcode == OP_QUERY:
+            return read_query(data, request_id)
+        return read_sections(data, request_id)
+    except (MongoError, struct.error, ValueError, IndexError, RecursionError) as error:
+        raise BrokenMessage(str(error)) from error
+
+
+def read_sections(data: bytes, request_id: int) -> Message:
+    (flags,) = FLAGS.unpack_from(data, HEADER.size)
+    if flags & REQUIRED_FLAGS & ~(HAS_CHECKSUM | MORE_TO_COME):
+        raise BrokenMessage(f"unknown flags {flags:#x}")
+    end = len(data)
+    if flags & HAS_CHECKSUM:
+        end -= FLAGS.size
+        if crc32c(data[:end]) != FLAGS.unpack_from(data, end)[0]:
+            raise BrokenMessage("the checksum does not match")
+    body: dict[str, Any] | None = None
+    sequences: dict[str, list[dict[str, Any]]] = {}
+    at = HEADER.size + FLAGS.size
+    while at < end:
+        kind = data[at]
+        at += 1
+        (length,) = LENGTH.unpack_from(data, at)
+        section = data[at : at + length]
+        if length < 5 or at + length > end:
+            raise BrokenMessage("a section ends behind its message")
+        at += length
+        if kind == 0:
+            if body is not None:
+                raise BrokenMessage("two bodies")
+            body = decode(section)
+        elif kind == 1:
+            name, _, documents = section[LENGTH.size :].partition(b"\0")
+            if name.decode() in sequences:
+                raise BrokenMessage("two sequences of one name")
+            sequences[name.decode()] = decoded_all(documents)
+        else:
+            raise BrokenMessage(f"a section of kind {kind}")
+    if body is None:
+        raise BrokenMessage("no body")
+    if sequences:
+        if not body.keys().isdisjoint(sequences):
+            raise BrokenMessage("a sequence has the name of a field")
+        body.update(sequences)
+    return Message(request_id, body, is_silent=bool(flags & MORE_TO_COME))
+
+
+def decoded_all(data: bytes) -> list[dict[str, Any]]:
+    documents = []
+    at = 0
+    while at < len(data):
+        (length,) = LENGTH.unpack_from(data, at)
+        if length < 5 or at + length > len(data):
+            raise BrokenMessage("a document ends behind its sequence")
+        documents.append(decode(data[at : at + length]))
+        at += length
+    return documents
+
+
+def read_query(data: bytes, request_id: int) -> Message:
+    end_of_name = data.index(b"\0", HEADER.size + FLAGS.size)
+    collection = data[HEADER.size + FLAGS.size : end_of_name].decode()
+    at = end_of_name + 1 + QUERY_NUMBERS.size
+    (length,) = LENGTH.unpack_from(data, at)
+    body = decode(data[at : at + length])
+    # An older driver may wrap the command to say from which server it reads.
+    inner = body.get("$query", body.get("query"))
+    if isinstance(inner, dict):
+        body = inner
+    database, _, name = collection.partition(".")
+    if name != "$cmd":
+        raise BrokenMessage("OP_QUERY is only spoken for commands")
+    body.setdefault("$db", database)
+    return Message(request_id, body, is_old=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# CRC-32C, which no driver that we know asks for
+
+
+def crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC_TABLE: Final = crc_table()
+
+
+def crc32c(data: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = CRC_TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF

@@ -1,0 +1,99 @@
+"""MongoDBServer: a port, or a Unix socket, for MongoDB's drivers, in front of one database.
+
+Rule of this file: it puts together. Bytes are in `conversation`, connections and limits in `reactdb.servers`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from reactdb.database import Database
+from reactdb.dialects.mongodb.commands import Deployment
+from reactdb.servers.limits import Limits
+from reactdb.servers.mongodb.conversation import MongoDBConversation
+from reactdb.servers.scram import Scram
+from reactdb.servers.server import Server, in_thread
+from reactdb.servers.users import Credentials
+from reactdb.servers.workers import Workers
+
+DEFAULT_PORT: Final = 27017
+
+
+class MongoDBServer(Server):
+    """A server for one database. `async with MongoDBServer(db) as server: ...`, or `start` and `close`.
+
+    Attributes:
+        uri: What a driver connects to.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        path: str | None = None,
+        credentials: Credentials | None = None,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
+        workers: Workers | None = None,
+        for_testing: bool = False,
+    ) -> None:
+        """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` everybody who
+        connects is let in; `for_testing` allows fail points; `tls`, `workers`: see Server."""
+        super().__init__(host, port, path=path, limits=limits, tls=tls, workers=workers)
+        exchange = None if credentials is None else lambda: Scram(credentials)
+        self.deployment = Deployment(database, exchange, for_testing=for_testing)
+
+    @property
+    def uri(self) -> str:
+        if self.path is not None:
+            return f"mongodb://{self.path.replace('/', '%2F')}/?directConnection=true"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"mongodb://{host}:{self.port}/"
+
+    async def start(self) -> None:
+        await super().start()
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.deployment.address = self.path or f"{host}:{self.port}"
+
+    async def close(self) -> None:
+        await super().close()
+        self.deployment.close()
+
+    def converse(self, wake: Callable[[], None], client: tuple[str, int]) -> MongoDBConversation:
+        return MongoDBConversation(self.deployment, self.limits, self.workers, wake, client)
+
+    def refusal(self, sentence: str) -> bytes:
+        # Nothing can be answered before a request has come: an answer names the request.
+        return b""
+
+
+@contextmanager
+def serve_in_thread(
+    database: Database,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    path: str | None = None,
+    credentials: Credentials | None = None,
+    limits: Limits | None = None,
+    tls: ssl.SSLContext | None = None,
+    for_testing: bool = False,
+) -> Iterator[MongoDBServer]:
+    """Run a server on its own event loop in its own thread until the block ends."""
+    server = MongoDBServer(
+        database,
+        host=host,
+        port=port,
+        path=path,
+        credentials=credentials,
+        limits=limits,
+        tls=tls,
+        for_testing=for_testing,
+    )
+    with in_thread(server):
+        yield server
