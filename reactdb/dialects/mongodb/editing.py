@@ -1,6 +1,6 @@
 """Editing one document by paths: what an update's operators are carried out on.
 
-    edit = Edit(document)
+    edit = Editing(document)
     edit.change(("a", "b"), modifier, moment)
     edit.document, edit.description()
 
@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.operators import KEPT, Modifier, Moment
 from reactdb.dialects.mongodb.ordering import MISSING, identical
 from reactdb.dialects.mongodb.paths import is_index
 
-__all__ = ["MAX_PADDING", "Edit"]
+__all__ = ["MAX_PADDING", "Editing"]
 
 MAX_PADDING: Final = 1_500_000
 """The most nulls that an array is filled up with, where an element beyond its end is set."""
@@ -30,7 +30,7 @@ _Parts = tuple[str | int, ...]
 _Container = dict[str, Any] | list[Any]
 
 
-class Edit:
+class Editing:
     """A document that is being changed.
 
     Attributes:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.diff import Description, difference
-from reactdb.dialects.mongodb.editing import Edit
+from reactdb.dialects.mongodb.editing import Editing
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment, modifier_of
@@ -133,7 +133,7 @@ class Update:
 
 
 def _demanded(query: Filter, *, only_id: bool) -> dict[str, Any]:
-    edit = Edit({})
+    edit = Editing({})
     seen: list[tuple[str, ...]] = []
     for path, value in query.equalities:
         parts = split(path)
@@ -229,7 +229,7 @@ class _Operators:
         self._now = context.variables.get("NOW")
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
-        edit = Edit(document)
+        edit = Editing(document)
         moment = Moment(self._now)
         for parts, change in self._concrete(document, matched_filter):
             if change.modifier is None:
