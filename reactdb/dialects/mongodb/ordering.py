@@ -1,8 +1,8 @@
 """The order and the equality of BSON values: MongoDB's, which are not those of reactdb's keys.
 
 Values of different types are ordered by type: MinKey, missing, null, numbers, texts, documents, arrays, binary, ObjectIds,
-booleans, dates, timestamps, regular expressions, code, code with scope, MaxKey. Numbers of all types are one line, with NaN at its
-lower end. Documents and arrays are compared field by field in their own order: type, name, value.
+booleans, dates, timestamps, regular expressions, code, code with scope, MaxKey. Numbers of all types are one line, with NaN at
+its lower end. Documents and arrays are compared field by field in their own order: type, name, value.
 
 `sort_key` makes tuples that Python compares and hashes: two values are equal in this order where their keys are equal. With a
 collation, `text` makes the keys of texts; names of fields are never collated.

@@ -1,0 +1,475 @@
+"""Filters: queries of MongoDB, compiled once into a function of a document.
+
+    Filter({"age": {"$gte": 18}, "tags": "new"}).matches(document)
+
+A field's condition is tested on what its path leads to (`paths.ends`), and on the elements of arrays that are there: one that
+matches is enough. What negates (`$ne`, `$nin`, `$not`, `$nor`) negates that whole answer.
+
+Beside the answer, a filter knows the index of the array element that it matched (the `$` of updates and projections), and the
+values that it demands to be equal (for the document of an upsert).
+
+Rule of this file: what an operator says of one value is in `conditions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from bson.regex import Regex
+
+from reactdb.dialects.mongodb import conditions
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey
+from reactdb.dialects.mongodb.paths import ends, is_index, split
+
+__all__ = ["Filter"]
+
+Document = Mapping[str, Any]
+Matches = Callable[[Any], bool]
+_MAX_DEPTH: Final = 100
+
+
+class Test(NamedTuple):
+    """A condition on one path.
+
+    Attributes:
+        holds: Whether it holds, of all that the path leads to.
+        of_element: Whether one element of an array is what makes it hold; None if that is never so.
+    """
+
+    holds: Callable[[Sequence[Any]], bool]
+    of_element: Matches | None = None
+
+
+class Located(NamedTuple):
+    """A condition that may say which element of an array has matched."""
+
+    parts: tuple[str, ...]
+    of_element: Matches
+
+
+class Compiled(NamedTuple):
+    """A filter, or a part of one.
+
+    Attributes:
+        matches: The function of a document.
+        located: What knows the index of an element, and alternatives of that.
+    """
+
+    matches: Matches
+    located: list[Located | list[Compiled]]
+
+
+class Filter:
+    """A query.
+
+    Attributes:
+        matches: Whether a BSON document matches.
+        equalities: Paths and values that a matching document has to have, in the order of the query; not from under `$or` and
+            `$not`. A path may be there twice.
+        is_everything: Every document matches.
+    """
+
+    def __init__(
+        self,
+        spec: Document | None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        collation: Any = None,
+    ) -> None:
+        """
+        Args:
+            spec: The query. None is one that everything matches.
+            variables: The command's `let`, for `$expr`.
+            collation: A collation's document, the key of a text as a function, or None.
+
+        Raises:
+            MongoError: 2 and others for what is no query.
+        """
+        if spec is None:
+            spec = {}
+        if not isinstance(spec, Mapping):
+            raise MongoError(14, "a query has to be a document")
+        self.spec = spec
+        self.is_everything = not spec
+        compiler = _Compiler(variables or {}, collation)
+        self._compiled = compiler.document(spec, 0)
+        self.matches: Matches = self._compiled.matches
+        self.equalities: list[tuple[str, Any]] = list(_equalities(spec))
+
+    def position(self, document: Document, path: str | None = None) -> int | None:
+        """The index of the array element that makes the document match, or None.
+
+        Args:
+            path: Where the array is. Where several arrays have been matched, its index is given, if it is one of them.
+        """
+        found: int | None = None
+        for parts, index in _positions(document, self._compiled):
+            if path is not None and parts == split(path):
+                return index
+            found = index if found is None else found
+        return found
+
+
+def _positions(document: Document, compiled: Compiled) -> Iterator[tuple[tuple[str, ...], int]]:
+    for one in compiled.located:
+        if isinstance(one, Located):
+            place = _position(document, one)
+            if place is not None:
+                yield place
+        else:
+            for alternative in one:
+                if alternative.matches(document):
+                    yield from _positions(document, alternative)
+                    break
+
+
+def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], int] | None:
+    """Where the first array on the path is, and the first of its elements with which the condition holds."""
+    value: Any = document
+    parts = condition.parts
+    for number, part in enumerate((*parts, "")):
+        if type(value) is list:
+            if number < len(parts) and is_index(part) and int(part) < len(value):
+                value = value[int(part)]
+                continue
+            rest = parts[number:]
+            for index, element in enumerate(value):
+                if (
+                    condition.of_element(element)
+                    if not rest
+                    else type(element) is dict and _element_in(element, rest, condition.of_element)
+                ):
+                    return parts[:number], index
+            return None
+        if number == len(parts) or not isinstance(value, Mapping):
+            return None
+        value = value.get(part, MISSING)
+    return None
+
+
+def _element_in(element: Document, rest: Sequence[str], of_element: Matches) -> bool:
+    return any(
+        of_element(end) or (type(end) is list and any(map(of_element, end))) for end in ends(element, rest)
+    )
+
+
+def _equalities(spec: Document) -> Iterator[tuple[str, Any]]:
+    for name, operand in spec.items():
+        if name == "$and":
+            for part in operand:
+                yield from _equalities(part)
+        elif name == "$or" and len(operand) == 1:
+            yield from _equalities(operand[0])
+        elif name.startswith("$") or type(operand) is Regex:
+            continue
+        elif not is_operators(operand):
+            yield name, operand
+        else:
+            if "$eq" in operand:
+                yield name, operand["$eq"]
+            for several in ("$in", "$all"):
+                values = operand.get(several)
+                only = values[0] if type(values) is list and len(values) == 1 else MISSING
+                if only is not MISSING and type(only) is not Regex and not is_operators(only):
+                    yield name, only
+
+
+def is_operators(operand: Any) -> bool:
+    """Whether a field's operand is a document of operators, and not a value. A reference (`$ref`, `$id`) is a value."""
+    if not isinstance(operand, Mapping) or not operand:
+        return False
+    first = next(iter(operand))
+    return first.startswith("$") and first not in ("$ref", "$id", "$db")
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Tests
+
+
+def _over(one: Matches, *, expands: bool) -> Test:
+    """A condition that holds if one value has it, of those that the path leads to and, if it `expands`, of their elements."""
+    if not expands:
+        return Test(lambda found: any(map(one, found)))
+
+    def holds(found: Sequence[Any]) -> bool:
+        for value in found:
+            if type(value) is list:
+                if one(value) or any(map(one, value)):
+                    return True
+            elif one(value):
+                return True
+        return False
+
+    return Test(holds, one)
+
+
+def _negated(test: Test) -> Test:
+    holds = test.holds
+    return Test(lambda found: not holds(found))
+
+
+def _at(path: str, test: Test) -> Compiled:
+    """A condition on a path, as one on documents."""
+    parts = split(path)
+    holds = test.holds
+    located: list[Located | list[Compiled]] = (
+        [] if test.of_element is None else [Located(parts, test.of_element)]
+    )
+    if len(parts) == 1:
+        return Compiled(lambda document: holds((document.get(path, MISSING),)), located)
+    return Compiled(lambda document: holds(ends(document, parts)), located)
+
+
+def _all_of(parts: list[Compiled]) -> Compiled:
+    if len(parts) == 1:
+        return parts[0]
+    located = [one for part in parts for one in part.located]
+    functions = [part.matches for part in parts]
+    if len(functions) == 2:
+        first, second = functions
+        return Compiled(lambda document: first(document) and second(document), located)
+    return Compiled(lambda document: all(matches(document) for matches in functions), located)
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Compiling
+
+
+class _Compiler:
+    def __init__(self, variables: Mapping[str, Any], collation: Any) -> None:
+        self._variables = variables
+        self._text: TextKey | None = collation if callable(collation) else text_key(collation)
+
+    def document(self, spec: Document, depth: int) -> Compiled:
+        if depth > _MAX_DEPTH:
+            raise MongoError(15, f"a query is nested more than {_MAX_DEPTH} levels deep")
+        parts: list[Compiled] = []
+        for name, operand in spec.items():
+            if not name.startswith("$"):
+                parts += [_at(name, test) for test in self.field(name, operand, depth)]
+                continue
+            work = _TOP_LEVEL.get(name)
+            if work is None:
+                raise MongoError(
+                    2,
+                    f"unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, "
+                    "consider using $getField or $setField.",
+                )
+            made = work(self, name, operand, depth)
+            if made is not None:
+                parts.append(made)
+        if not parts:
+            return Compiled(lambda document: True, [])
+        return _all_of(parts)
+
+    def field(self, path: str, operand: Any, depth: int, *, expands: bool = True) -> list[Test]:
+        """The conditions on one field, all of which have to hold."""
+        if type(operand) is Regex:
+            return [_over(conditions.matches_pattern(operand), expands=expands)]
+        if not is_operators(operand):
+            return [_over(conditions.equals(operand, self._text), expands=expands)]
+        tests: list[Test] = []
+        for name, value in operand.items():
+            if name == "$options":
+                if "$regex" not in operand:
+                    raise MongoError(2, "$options needs a $regex")
+                continue
+            work = _OF_FIELD.get(name)
+            if work is None:
+                raise MongoError(2, f"unknown operator: {name}")
+            if name == "$regex":
+                value = (value, operand.get("$options"))
+            tests.append(work(self, name, path, value, depth + 1, expands))
+        return tests
+
+    # Operators of a field: (name, path, operand, depth, expands) -> Test
+
+    def _compare(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if type(operand) is Regex:
+            raise MongoError(2, f"Can't have RegEx as arg to predicate over field '{path}'.")
+        return _over(conditions.comparison(name, operand, self._text), expands=expands)
+
+    def _eq(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        return _over(conditions.equals(operand, self._text), expands=expands)
+
+    def _ne(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if type(operand) is Regex:
+            raise MongoError(2, "Can't have regex as arg to $ne.")
+        return _negated(self._eq(name, path, operand, depth, expands))
+
+    def _in(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if type(operand) is not list:
+            raise MongoError(2, f"{name} needs an array")
+        if any(is_operators(one) for one in operand):
+            raise MongoError(2, f"cannot nest $ under {name}")
+        return _over(conditions.among(operand, self._text), expands=expands)
+
+    def _nin(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        return _negated(self._in(name, path, operand, depth, expands))
+
+    def _not(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if type(operand) is not Regex:
+            if not isinstance(operand, Mapping):
+                raise MongoError(2, "$not needs a regex or a document")
+            if not operand:
+                raise MongoError(2, "$not cannot be empty")
+            if not is_operators(operand):
+                raise MongoError(2, f"unknown operator: {next(iter(operand))}")
+        tests = [test.holds for test in self.field(path, operand, depth, expands=expands)]
+        return Test(lambda found: not all(holds(found) for holds in tests))
+
+    def _exists(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        test = Test(lambda found: any(value is not MISSING for value in found))
+        return test if _is_true(operand) else _negated(test)
+
+    def _type(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        return _over(conditions.has_type(operand), expands=expands)
+
+    def _mod(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        return _over(conditions.has_remainder(operand), expands=expands)
+
+    def _bits(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        return _over(conditions.bits(name, operand), expands=expands)
+
+    def _regex(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        pattern, options = operand
+        if options is not None and type(options) is not str:
+            raise MongoError(2, "$options has to be a string")
+        return _over(conditions.matches_pattern(pattern, options), expands=expands)
+
+    def _size(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        size = conditions.whole(operand)
+        if size is None:
+            raise MongoError(9, f"Failed to parse $size. Expected an integer in: $size: {operand!r:.60}")
+        if size < 0:
+            raise MongoError(9, f"Failed to parse $size. Expected a non-negative number in: $size: {size}")
+        return _over(lambda value: type(value) is list and len(value) == size, expands=False)
+
+    def _all(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if type(operand) is not list:
+            raise MongoError(2, "$all needs an array")
+        if not operand:
+            return Test(lambda found: False)
+        tests: list[Test] = []
+        for one in operand:
+            if is_operators(one):
+                if list(one) != ["$elemMatch"]:
+                    raise MongoError(2, "no $ expressions in $all")
+                tests += self.field(path, one, depth, expands=expands)
+            elif type(one) is Regex:
+                tests += self.field(path, one, depth, expands=expands)
+            else:
+                tests.append(self._eq(name, path, one, depth, expands))
+        functions = [test.holds for test in tests]
+        return Test(lambda found: all(holds(found) for holds in functions), tests[0].of_element)
+
+    def _elem_match(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if not isinstance(operand, Mapping):
+            raise MongoError(2, "$elemMatch needs an Object")
+        if is_operators(operand) and next(iter(operand)) not in _TOP_LEVEL:
+            tests = [test.holds for test in self.field(path, operand, depth, expands=False)]
+
+            def of_element(element: Any) -> bool:
+                found = (element,)
+                return all(holds(found) for holds in tests)
+
+        else:
+            matches = self.document(operand, depth).matches
+
+            def of_element(element: Any) -> bool:
+                if type(element) is list:
+                    element = {str(index): inner for index, inner in enumerate(element)}
+                return type(element) is dict and matches(element)
+
+        def holds_of(found: Sequence[Any]) -> bool:
+            return any(type(value) is list and any(map(of_element, value)) for value in found)
+
+        return Test(holds_of, of_element)
+
+    # Operators of the whole document: (name, operand, depth) -> Compiled, or None where they say nothing
+
+    def _branches(self, name: str, operand: Any, depth: int) -> list[Compiled]:
+        if type(operand) is not list:
+            raise MongoError(2, f"{name} argument must be an array")
+        if not operand:
+            raise MongoError(2, f"{name} argument must be a non-empty array")
+        for part in operand:
+            if not isinstance(part, Mapping):
+                raise MongoError(2, f"{name} argument's entries must be objects")
+        return [self.document(part, depth + 1) for part in operand]
+
+    def _and(self, name: str, operand: Any, depth: int) -> Compiled:
+        return _all_of(self._branches(name, operand, depth))
+
+    def _or(self, name: str, operand: Any, depth: int) -> Compiled:
+        branches = self._branches(name, operand, depth)
+        functions = [branch.matches for branch in branches]
+        return Compiled(lambda document: any(matches(document) for matches in functions), [branches])
+
+    def _nor(self, name: str, operand: Any, depth: int) -> Compiled:
+        functions = [branch.matches for branch in self._branches(name, operand, depth)]
+        return Compiled(lambda document: not any(matches(document) for matches in functions), [])
+
+    def _comment(self, name: str, operand: Any, depth: int) -> None:
+        return None
+
+    def _constantly(self, name: str, operand: Any, depth: int) -> Compiled:
+        if conditions.whole(operand) != 1:
+            raise MongoError(9, f"{name} must be an integer value of 1")
+        answer = name == "$alwaysTrue"
+        return Compiled(lambda document: answer, [])
+
+    def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
+        # Only a filter that has an expression needs all of their operators.
+        expressions = import_module("reactdb.dialects.mongodb.expressions")
+        evaluate = expressions.compile_expression(operand, self._variables, text=self._text)
+        is_true, variables = expressions.is_true, dict(self._variables)
+        return Compiled(lambda document: is_true(evaluate(document, variables)), [])
+
+    def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
+        raise MongoError(115, f"{name} is not supported here")
+
+
+def _is_true(value: Any) -> bool:
+    """Whether an operand of `$exists` asks for a field that is there."""
+    return bool(value) if type(value) in NUMBERS or type(value) is bool else value is not None
+
+
+_OF_FIELD: Final[dict[str, Callable[[_Compiler, str, str, Any, int, bool], Test]]] = {
+    "$eq": _Compiler._eq,
+    "$ne": _Compiler._ne,
+    "$gt": _Compiler._compare,
+    "$gte": _Compiler._compare,
+    "$lt": _Compiler._compare,
+    "$lte": _Compiler._compare,
+    "$in": _Compiler._in,
+    "$nin": _Compiler._nin,
+    "$not": _Compiler._not,
+    "$exists": _Compiler._exists,
+    "$type": _Compiler._type,
+    "$mod": _Compiler._mod,
+    "$regex": _Compiler._regex,
+    "$size": _Compiler._size,
+    "$all": _Compiler._all,
+    "$elemMatch": _Compiler._elem_match,
+    "$bitsAllSet": _Compiler._bits,
+    "$bitsAllClear": _Compiler._bits,
+    "$bitsAnySet": _Compiler._bits,
+    "$bitsAnyClear": _Compiler._bits,
+}
+_TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None]]] = {
+    "$and": _Compiler._and,
+    "$or": _Compiler._or,
+    "$nor": _Compiler._nor,
+    "$expr": _Compiler._expr,
+    "$comment": _Compiler._comment,
+    "$alwaysTrue": _Compiler._constantly,
+    "$alwaysFalse": _Compiler._constantly,
+    "$where": _Compiler._not_here,
+    "$text": _Compiler._not_here,
+    "$jsonSchema": _Compiler._not_here,
+}

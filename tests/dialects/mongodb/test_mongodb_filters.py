@@ -1,0 +1,254 @@
+"""Filters: which documents a query matches, and what is no query."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("bson", reason="PyMongo is not installed")
+
+from bson.binary import Binary
+from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+from bson.objectid import ObjectId
+from bson.regex import Regex
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from tests.dialects.mongodb.naive import naive_matches
+from tests.support.scaling import examples
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("query", "matching", "others"),
+    [
+        ({}, [{}, {"a": 1}], []),
+        ({"a": 1}, [{"a": 1}, {"a": Int64(1)}, {"a": 1.0}, {"a": [2, 1]}], [{}, {"a": True}, {"a": [[1]]}]),
+        ({"a": Decimal128("1.0")}, [{"a": 1}], [{"a": 2}]),
+        ({"a": None}, [{}, {"a": None}, {"a": [None]}], [{"a": 0}, {"a": []}]),
+        ({"a.b": None}, [{}, {"a": 5}, {"a": {}}, {"a": [{}]}], [{"a": [4]}, {"a": []}, {"a": [{"b": 1}]}]),
+        ({"a": [1, 2]}, [{"a": [1, 2]}, {"a": [[1, 2]]}], [{"a": [2, 1]}, {"a": [1, 2, 3]}]),
+        ({"a": {"x": 1, "y": 2}}, [{"a": {"x": 1.0, "y": 2}}], [{"a": {"y": 2, "x": 1}}, {"a": {"x": 1}}]),
+        ({"a": {}}, [{"a": {}}], [{}, {"a": {"b": 1}}]),
+        ({"a": {"$ref": "x", "$id": 1}}, [{"a": {"$ref": "x", "$id": 1}}], [{}]),
+        ({"a.0": 5}, [{"a": [5]}, {"a": [[5]]}, {"a": {"0": 5}}, {"a": [{"0": 5}]}], [{"a": [4, 5]}]),
+        ({"a.b": 1}, [{"a": [{"b": 1}]}, {"a": {"b": [1]}}], [{"a": [[{"b": 1}]]}]),
+        (
+            {"a": {"$gt": 1}},
+            [{"a": 2}, {"a": [0, 5]}, {"a": Decimal128("1.5")}],
+            [{"a": "x"}, {"a": NAN}, {}],
+        ),
+        ({"a": {"$lte": None}}, [{}, {"a": None}], [{"a": 0}]),
+        ({"a": {"$lt": None}}, [], [{}, {"a": None}]),
+        ({"a": {"$gte": NAN}}, [{"a": NAN}, {"a": Decimal128("NaN")}], [{"a": 1}, {}]),
+        ({"a": {"$lt": "b"}}, [{"a": "a"}, {"a": ["z", "a"]}], [{"a": 1}, {"a": "c"}]),
+        ({"a": {"$gt": [1]}}, [{"a": [1, 2]}, {"a": [2]}, {"a": [[2]]}], [{"a": 5}, {"a": [0, 9]}]),
+        ({"a": {"$gt": MinKey()}}, [{"a": 1}, {"a": "x"}], [{"a": MinKey()}, {}]),
+        ({"a": {"$lt": MaxKey()}}, [{"a": 1}, {"a": None}], [{"a": MaxKey()}]),
+        (
+            {"a": {"$gt": datetime(2026, 1, 1)}},
+            [{"a": DatetimeMS(2**60)}, {"a": datetime(2027, 1, 1)}],
+            [{"a": 5}],
+        ),
+        ({"a": {"$gt": True}}, [], [{"a": True}, {"a": 5}]),
+        ({"a": {"$gte": 1, "$lt": 3}}, [{"a": 1}, {"a": [0, 9]}], [{"a": 3}]),
+        ({"a": {"$ne": 1}}, [{}, {"a": 2}, {"a": [2]}], [{"a": 1}, {"a": [1, 2]}]),
+        (
+            {"a": {"$in": [1, None, Regex("^x")]}},
+            [{}, {"a": 1.0}, {"a": "xy"}, {"a": ["xy"]}],
+            [{"a": 2}, {"a": "y"}],
+        ),
+        ({"a": {"$in": ["x", "y"]}}, [{"a": "x"}, {"a": [1, "y"]}], [{"a": "z"}, {}]),
+        ({"a": {"$in": [[1]]}}, [{"a": [1]}, {"a": [[1]]}], [{"a": 1}]),
+        ({"a": {"$in": []}}, [], [{}, {"a": []}]),
+        ({"a": {"$nin": [1, None]}}, [{"a": 2}], [{}, {"a": [1]}]),
+        ({"$or": [{"a": 1}, {"b": 1}]}, [{"a": 1}, {"b": 1}], [{"a": 2}]),
+        ({"$nor": [{"a": 1}, {"b": 1}]}, [{"a": 2}, {}], [{"b": 1}]),
+        ({"$and": [{"a": 1}, {"b": 1}, {"c": 1}]}, [{"a": 1, "b": 1, "c": 1}], [{"a": 1, "b": 1}]),
+        ({"a": {"$not": {"$gt": 5}}}, [{}, {"a": 5}, {"a": "x"}], [{"a": 6}, {"a": [1, 6]}]),
+        ({"a": {"$not": Regex("^x")}}, [{}, {"a": "y"}], [{"a": "x"}]),
+        ({"a": {"$exists": True}}, [{"a": None}, {"a": []}], [{}]),
+        ({"a.b": {"$exists": False}}, [{}, {"a": []}, {"a": [1]}, {"a": 1}], [{"a": [{"b": None}, {}]}]),
+        ({"a": {"$exists": 0}}, [{}], [{"a": 1}]),
+        ({"a": {"$type": "number"}}, [{"a": 1}, {"a": 1.5}, {"a": ["x", 1]}], [{"a": "x"}, {}]),
+        ({"a": {"$type": "array"}}, [{"a": []}, {"a": [[]]}], [{"a": 1}]),
+        ({"a": {"$type": ["int", 2]}}, [{"a": 1}, {"a": "x"}], [{"a": Int64(1)}, {"a": 1.0}]),
+        ({"a": {"$type": -1}}, [{"a": MinKey()}], [{"a": 1}]),
+        ({"a": {"$mod": [4, 0]}}, [{"a": 8}, {"a": 8.9}, {"a": [1, 4]}], [{"a": 1}, {"a": NAN}, {"a": "8"}]),
+        ({"a": {"$mod": [4, -1]}}, [{"a": -5}], [{"a": 3}]),
+        ({"a": {"$regex": "B", "$options": "i"}}, [{"a": "abc"}, {"a": ["B"]}], [{"a": 1}]),
+        ({"a": Regex("b")}, [{"a": "abc"}, {"a": Regex("b")}], [{"a": Regex("b", "i")}]),
+        ({"a": {"$eq": Regex("b")}}, [{"a": Regex("b")}], [{"a": "abc"}]),
+        ({"a": {"$size": 2}}, [{"a": [1, 2]}], [{"a": [1]}, {"a": [[1, 2]]}, {}]),
+        ({"a": {"$all": [1, 2]}}, [{"a": [2, 3, 1]}], [{"a": 1}, {"a": [1]}]),
+        ({"a": {"$all": [1]}}, [{"a": 1}], []),
+        ({"a": {"$all": [[1, 2]]}}, [{"a": [1, 2]}, {"a": [[1, 2]]}], [{"a": [2, 1]}]),
+        ({"a": {"$all": []}}, [], [{}, {"a": []}]),
+        (
+            {"a": {"$all": [{"$elemMatch": {"x": 1}}, {"$elemMatch": {"x": 2}}]}},
+            [{"a": [{"x": 1}, {"x": 2}]}],
+            [{"a": [{"x": 1}]}],
+        ),
+        (
+            {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+            [{"a": [0, 2]}],
+            [{"a": [0, 9]}, {"a": 2}, {"a": [[2]]}],
+        ),
+        ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, [{"a": [{"x": 1, "y": 2}]}], [{"a": [{"x": 1}, {"y": 2}]}]),
+        ({"a": {"$elemMatch": {"$or": [{"x": 1}, {"y": 1}]}}}, [{"a": [{"y": 1}]}], [{"a": [{"z": 1}]}]),
+        ({"a": {"$elemMatch": {"$nin": [1]}}}, [{"a": [1, 2]}], [{"a": [1]}]),
+        ({"a": {"$bitsAllSet": 5}}, [{"a": 7}, {"a": 5.0}, {"a": -1}], [{"a": 4}, {"a": 5.5}, {"a": "x"}]),
+        ({"a": {"$bitsAllClear": [1]}}, [{"a": 5}], [{"a": 2}]),
+        ({"a": {"$bitsAnySet": Binary(b"\x03", 0)}}, [{"a": b"\x02"}], [{"a": b"\x04"}]),
+        ({"a": {"$bitsAnyClear": [70]}}, [{"a": 1}, {"a": b"\xff"}], [{"a": -1}]),
+        ({"$comment": "x", "a": 1}, [{"a": 1}], [{"a": 2}]),
+    ],
+)
+def test_a_query_matches_these_and_not_those(
+    query: dict[str, Any], matching: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> None:
+    matches = Filter(query).matches
+    for document in matching:
+        assert matches(document), document
+    for document in others:
+        assert not matches(document), document
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"$foo": 1}, 2),
+        ({"a": {"$foo": 1}}, 2),
+        ({"a": {"$gt": 1, "b": 2}}, 2),
+        ({"$and": []}, 2),
+        ({"$or": {"a": 1}}, 2),
+        ({"$nor": [1]}, 2),
+        ({"a": {"$in": 1}}, 2),
+        ({"a": {"$in": [{"$gt": 1}]}}, 2),
+        ({"a": {"$all": 1}}, 2),
+        ({"a": {"$all": [{"$gt": 1}]}}, 2),
+        ({"a": {"$not": 1}}, 2),
+        ({"a": {"$not": {}}}, 2),
+        ({"a": {"$not": {"b": 1}}}, 2),
+        ({"a": {"$ne": Regex("x")}}, 2),
+        ({"a": {"$gt": Regex("x")}}, 2),
+        ({"a": {"$mod": [1]}}, 2),
+        ({"a": {"$mod": [0, 1]}}, 2),
+        ({"a": {"$mod": 5}}, 2),
+        ({"a": {"$size": -1}}, 9),
+        ({"a": {"$size": "x"}}, 9),
+        ({"a": {"$type": "foo"}}, 2),
+        ({"a": {"$type": 99}}, 2),
+        ({"a": {"$type": []}}, 9),
+        ({"a": {"$options": "i"}}, 2),
+        ({"a": {"$regex": "("}}, 51091),
+        ({"a": {"$regex": "a", "$options": "q"}}, 51108),
+        ({"a": {"$regex": Regex("a", "i"), "$options": "s"}}, 51075),
+        ({"a": {"$regex": 5}}, 2),
+        ({"a": {"$elemMatch": 1}}, 2),
+        ({"a": {"$bitsAllSet": "x"}}, 2),
+        ({"a": {"$bitsAllSet": -1}}, 9),
+        ({"$where": "1"}, 115),
+    ],
+)
+def test_what_is_no_query_is_refused_with_its_code(query: dict[str, Any], code: int) -> None:
+    with pytest.raises(MongoError) as caught:
+        Filter(query)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "path", "expected"),
+    [
+        ({"a": 2}, {"a": [1, 2, 2]}, None, 1),
+        ({"a": {"$gt": 1, "$lt": 9}}, {"a": [1, 2]}, None, 1),
+        ({"a.b": 2}, {"a": [{"b": 1}, {"b": 2}]}, None, 1),
+        ({"a": {"$elemMatch": {"b": 2}}}, {"a": [{"b": 1}, {"b": 2}]}, None, 1),
+        ({"x.a": 2}, {"x": {"a": [1, 2]}}, None, 1),
+        ({"a": 1, "b": 2}, {"a": [1], "b": [0, 2]}, "b", 1),
+        ({"$or": [{"a": 5}, {"b": 2}]}, {"a": [1], "b": [0, 2]}, None, 1),
+        ({"a": {"$in": [2, 3]}}, {"a": [0, 3]}, None, 1),
+        ({"a": {"$ne": 2}}, {"a": [1]}, None, None),
+        ({"a": 1}, {"a": 1}, None, None),
+    ],
+)
+def test_a_filter_knows_which_element_has_matched(
+    query: dict[str, Any], document: dict[str, Any], path: str | None, expected: int | None
+) -> None:
+    assert Filter(query).position(document, path) == expected
+
+
+def test_a_filter_knows_what_a_matching_document_has_to_have() -> None:
+    query = {
+        "a": 1,
+        "b": {"$eq": {"x": 1}},
+        "$and": [{"c": {"$in": [3]}}, {"d": {"$gt": 1}}],
+        "$or": [{"e": 5}],
+        "f": Regex("x"),
+        "g": {"$in": [1, 2]},
+        "$nor": [{"h": 1}],
+    }
+    assert Filter(query).equalities == [("a", 1), ("b", {"x": 1}), ("c", 3), ("e", 5)]
+
+
+def test_a_collation_decides_about_texts() -> None:
+    assert Filter({"a": "X"}, collation=str.casefold).matches({"a": "x"})
+    assert Filter({"a": {"$in": ["X"]}}, collation=str.casefold).matches({"a": ["x"]})
+    assert Filter({"a": {"$gt": "A"}}, collation=str.casefold).matches({"a": "b"})
+    assert not Filter({"a": "X"}).matches({"a": "x"})
+
+
+_NAMES = st.sampled_from(["a", "b", "0", "1"])
+_SCALARS = st.sampled_from([None, 0, 1, 2, Int64(1), 1.0, 1.5, "x", "y", True, NAN, ObjectId(b"a" * 12)])
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=2),
+    max_leaves=5,
+)
+_DOCUMENTS = st.dictionaries(_NAMES, _VALUES, max_size=3)
+_PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(".".join)
+
+
+def _conditions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    compared = st.sampled_from(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
+    return st.one_of(
+        _VALUES,
+        st.dictionaries(compared, _VALUES, min_size=1, max_size=2),
+        st.dictionaries(st.sampled_from(["$in", "$nin", "$all"]), st.lists(_VALUES, max_size=2), min_size=1),
+        st.builds(lambda yes: {"$exists": yes}, st.booleans()),
+        st.builds(lambda size: {"$size": size}, st.integers(0, 2)),
+        st.builds(lambda query: {"$elemMatch": query}, inner),
+        st.builds(lambda low, high: {"$elemMatch": {"$gte": low, "$not": {"$gt": high}}}, _SCALARS, _SCALARS),
+        st.builds(lambda value: {"$not": {"$lte": value}}, _SCALARS),
+    )
+
+
+_QUERIES = st.recursive(
+    st.dictionaries(_PATHS, _VALUES, min_size=1, max_size=2),
+    lambda inner: (
+        st.dictionaries(_PATHS, _conditions(inner), min_size=1, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["$and", "$or", "$nor"]), st.lists(inner, min_size=1, max_size=3), min_size=1
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(_QUERIES, st.lists(_DOCUMENTS, min_size=1, max_size=4))
+def test_a_filter_agrees_with_a_naive_evaluation(
+    query: dict[str, Any], documents: list[dict[str, Any]]
+) -> None:
+    matches = Filter(query).matches
+    for document in documents:
+        assert matches(document) == naive_matches(query, document), document
