@@ -1,7 +1,7 @@
 """Accumulators: what `$group` and its kin make of the documents of one group.
 
-An accumulator has two parts. `of_document` gives the value that a document adds; `begin` makes what such values are added to. Both
-know nothing of groups, so `$bucket` and `$setWindowFields` use them as they are.
+An accumulator has two parts. `of_document` gives the value that a document adds; `begin` makes what such values are added to.
+Both know nothing of groups, so `$bucket` and `$setWindowFields` use them as they are.
 
 Rule of this file: totals of numbers are in `totals`.
 """
@@ -19,10 +19,10 @@ from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key, type_n
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.totals import TOTALS, RunningTotal, quantiles
 
-__all__ = ["ACCUMULATORS", "Accumulator", "compile_accumulator"]
+__all__ = ["ACCUMULATORS", "GroupAccumulator", "compile_accumulator"]
 
 
-class Accumulator(NamedTuple):
+class GroupAccumulator(NamedTuple):
     """One accumulator, compiled.
 
     Attributes:
@@ -34,12 +34,12 @@ class Accumulator(NamedTuple):
     begin: Callable[[Any], RunningTotal]
 
 
-Compiler = Callable[[Any, Scope], Accumulator]
+Compiler = Callable[[Any, Scope], GroupAccumulator]
 ACCUMULATORS: Final[dict[str, Compiler]] = {}
 """What compiles an accumulator's argument, by its name."""
 
 
-def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> Accumulator:
+def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> GroupAccumulator:
     """The accumulator that `{$sum: "$a"}` is.
 
     Raises:
@@ -67,9 +67,9 @@ def _one_argument(name: str, spec: Any, scope: Scope) -> Evaluate:
 
 
 def _simple(name: str, begin: Callable[[TextKey | None], RunningTotal]) -> None:
-    def compiler(spec: Any, scope: Scope) -> Accumulator:
+    def compiler(spec: Any, scope: Scope) -> GroupAccumulator:
         text = scope.text
-        return Accumulator(_one_argument(name, spec, scope), lambda _key: begin(text))
+        return GroupAccumulator(_one_argument(name, spec, scope), lambda _key: begin(text))
 
     ACCUMULATORS[name] = compiler
 
@@ -145,7 +145,9 @@ class _Merged:
         if value is None or value is MISSING:
             return
         if not isinstance(value, dict):
-            raise MongoError(40400, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}")
+            raise MongoError(
+                40400, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}"
+            )
         self._value.update(value)
 
     def result(self) -> Any:
@@ -162,7 +164,9 @@ class _Concatenated:
         if value is MISSING:
             return
         if not isinstance(value, list):
-            raise MongoError(14, f"$concatArrays requires array inputs, but input is of type {type_name(value)}")
+            raise MongoError(
+                14, f"$concatArrays requires array inputs, but input is of type {type_name(value)}"
+            )
         self._values += value
 
     def result(self) -> Any:
@@ -190,7 +194,7 @@ _simple("$concatArrays", _Concatenated)
 _simple("$setUnion", _United)
 
 
-def _count(spec: Any, scope: Scope) -> Accumulator:
+def _count(spec: Any, scope: Scope) -> GroupAccumulator:
     if spec != {}:
         raise MongoError(14, "$count takes no arguments: write {$count: {}}")
     return ACCUMULATORS["$sum"](1, scope)
@@ -262,7 +266,7 @@ def _number_of_values(name: str, evaluate: Evaluate, key: Any) -> int:
 def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
     """Registers $firstN, $lastN, $minN, $maxN."""
 
-    def compiler(spec: Any, scope: Scope) -> Accumulator:
+    def compiler(spec: Any, scope: Scope) -> GroupAccumulator:
         if not isinstance(spec, Mapping):
             raise MongoError(5787801, f"{name} takes an object with 'n' and 'input'")
         for given in spec:
@@ -277,7 +281,9 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
         def of_document(document: Any, variables: dict[str, Any]) -> Any:
             value = source(document, variables)
             if sorts:
-                return MISSING if value is None or value is MISSING else (_turned(sort_key(value, text)), value)
+                return (
+                    MISSING if value is None or value is MISSING else (_turned(sort_key(value, text)), value)
+                )
             return None, None if value is MISSING else value
 
         def _turned(key: Any) -> Any:
@@ -286,7 +292,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
         def begin(key: Any) -> RunningTotal:
             return _Several(_number_of_values(name, count, key), sorts=sorts, from_end=from_end and not sorts)
 
-        return Accumulator(of_document, begin)
+        return GroupAccumulator(of_document, begin)
 
     ACCUMULATORS[name] = compiler
 
@@ -312,7 +318,7 @@ _of_values("$maxN", sorts=True, from_end=True)
 def _of_order(name: str, *, from_end: bool, is_alone: bool) -> None:
     """Registers $top, $bottom, $topN, $bottomN."""
 
-    def compiler(spec: Any, scope: Scope) -> Accumulator:
+    def compiler(spec: Any, scope: Scope) -> GroupAccumulator:
         if not isinstance(spec, Mapping):
             raise MongoError(5788001, f"{name} takes an object of named arguments")
         needed = {"output": 5788004, "sortBy": 5788005} | ({} if is_alone else {"n": 5788003})
@@ -334,7 +340,7 @@ def _of_order(name: str, *, from_end: bool, is_alone: bool) -> None:
             most = _number_of_values(name, count, key)
             return _Several(most, sorts=True, from_end=from_end, is_alone=is_alone)
 
-        return Accumulator(of_document, begin)
+        return GroupAccumulator(of_document, begin)
 
     ACCUMULATORS[name] = compiler
 
@@ -366,7 +372,7 @@ class _Quantiles:
 
 
 def _quantile(name: str, *, is_alone: bool) -> None:
-    def compiler(spec: Any, scope: Scope) -> Accumulator:
+    def compiler(spec: Any, scope: Scope) -> GroupAccumulator:
         needed = {"input", "method"} | (set() if is_alone else {"p"})
         if not isinstance(spec, Mapping):
             raise MongoError(7429703, f"{name} takes an object of named arguments")
@@ -379,7 +385,7 @@ def _quantile(name: str, *, is_alone: bool) -> None:
         wanted = [0.5] if is_alone else constant_of(compiled(spec["p"], scope))
         compute = quantiles(wanted, spec["method"])
         source = compiled(spec["input"], scope)
-        return Accumulator(source, lambda _key: _Quantiles(compute, is_alone=is_alone))
+        return GroupAccumulator(source, lambda _key: _Quantiles(compute, is_alone=is_alone))
 
     ACCUMULATORS[name] = compiler
 

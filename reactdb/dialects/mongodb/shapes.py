@@ -1,7 +1,7 @@
 """Shapes of documents: which fields are kept, left out or computed, as `$project`, `$addFields` and `$unset` say it.
 
-A shape is a tree of fields. It goes through arrays: what it says of `a.b` it does in each document of the array `a`. Fields that are
-kept stay in the order of the document; those that are computed follow in the order of the shape, if they were not there.
+A shape is a tree of fields. It goes through arrays: what it says of `a.b` it does in each document of the array `a`. Fields that
+are kept stay in the order of the document; those that are computed follow in the order of the shape, if they were not there.
 
 Rule of this file: a document is never changed. What a shape does not touch is shared with the result.
 """
@@ -16,7 +16,7 @@ from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import compiled
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, sort_key
 
-__all__ = ["Reshape", "Shape", "additions", "exclusion", "field_path", "projection"]
+__all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
 
 Reshape = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 """A function of a document and of the variables' values."""
@@ -25,7 +25,7 @@ _ZERO = sort_key(0)
 MAX_DEPTH = 200
 
 
-class Shape:
+class FieldTree:
     """A node of the tree: what is said of the fields of a document.
 
     `kept` and `left_out` are names. `computed` has an expression for a name, `inner` another node.
@@ -37,10 +37,10 @@ class Shape:
         self.kept: set[str] = set()
         self.left_out: set[str] = set()
         self.computed: dict[str, Evaluate] = {}
-        self.inner: dict[str, Shape] = {}
+        self.inner: dict[str, FieldTree] = {}
         self.has_computed = False
 
-    def place(self, parts: tuple[str, ...], codes: tuple[int, int]) -> tuple[Shape, str]:
+    def place(self, parts: tuple[str, ...], codes: tuple[int, int]) -> tuple[FieldTree, str]:
         """The node and the name that a path leads to.
 
         Raises:
@@ -51,7 +51,7 @@ class Shape:
         for name in above:
             if node.says(name):
                 raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: '{name}' is there, too")
-            node = node.inner.setdefault(name, Shape())
+            node = node.inner.setdefault(name, FieldTree())
         if node.says(last):
             raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: it is there twice")
         if last in node.inner:
@@ -113,7 +113,9 @@ class Shape:
             return [self.excluded(element) for element in value]
         return value
 
-    def computing(self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def computing(
+        self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
+    ) -> dict[str, Any]:
         """`target` with the fields that are computed from `root`. It is changed: who calls has made it."""
         for name, evaluate in self.computed.items():
             value = evaluate(root, variables)
@@ -171,11 +173,11 @@ def _is_operator(value: Any) -> bool:
     return isinstance(value, Mapping) and any(name.startswith("$") for name in value)
 
 
-class _Reader:
+class _ProjectionReader:
     """Reads a projection into a shape, and finds out whether it keeps or leaves out."""
 
     def __init__(self, scope: Scope) -> None:
-        self.shape = Shape()
+        self.shape = FieldTree()
         self.scope = scope
         self.first_kept: str | None = None
         self.first_left_out: str | None = None
@@ -229,12 +231,12 @@ def projection(spec: Mapping[str, Any], scope: Scope) -> Reshape:
     """What `$project` does.
 
     Raises:
-        MongoError: It is empty (51272), keeps some and leaves out others (31253, 31254), says two things of a field (31249, 31250),
-            or an expression in it is none.
+        MongoError: It is empty (51272), keeps some and leaves out others (31253, 31254), says two things of a field (31249,
+            31250), or an expression in it is none.
     """
     if not spec:
         raise MongoError(51272, "a projection has at least one field")
-    reader = _Reader(scope)
+    reader = _ProjectionReader(scope)
     reader.read(spec, ())
     shape = reader.shape
     shape.finish()
@@ -255,13 +257,13 @@ def additions(spec: Mapping[str, Any], scope: Scope) -> Reshape:
     Raises:
         MongoError: It says two things of a field (40176), or an expression in it is none.
     """
-    shape = Shape()
+    shape = FieldTree()
     _read_additions(spec, (), shape, scope)
     shape.finish()
     return lambda document, variables: shape.computing(dict(document), document, variables)
 
 
-def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: Shape, scope: Scope) -> None:
+def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: FieldTree, scope: Scope) -> None:
     for path, value in spec.items():
         if prefix and "." in path:
             raise MongoError(40183, f"an object of new fields has no dots in its names: '{path}'")
@@ -279,7 +281,7 @@ def exclusion(paths: list[str]) -> Reshape:
     Raises:
         MongoError: Two of them say something of one field (31249, 31250).
     """
-    shape = Shape()
+    shape = FieldTree()
     for path in paths:
         node, name = shape.place(field_path(path), (31249, 31250))
         node.left_out.add(name)

@@ -1,38 +1,20 @@
 """Aggregation pipelines: `Pipeline`, and a file for each group of stages.
 
-    pipeline                 stages one after the other, and which may stand where
-    stage                    what a stage is and stands on, and the register of stages
-    selecting                $match, $sort, $limit, $skip, $sample, $redact, $unwind
-    shaping                  $project, $addFields, $set, $unset, $replaceRoot, $replaceWith
-    grouping, rounding       $group, $sortByCount, $count, $bucket, $bucketAuto
-    joining                  $lookup, $graphLookup, $unionWith, $facet
-    filling                  $fill, $densify
-    windows                  $setWindowFields
-    writing                  $out, $merge
-    sources                  $documents, $collStats, $indexStats
+pipeline                 stages one after the other, and which may stand where
+stage                    what a stage is and stands on, and the register of stages
+selecting                $match, $sort, $limit, $skip, $sample, $redact, $unwind
+shaping                  $project, $addFields, $set, $unset, $replaceRoot, $replaceWith
+grouping, rounding       $group, $sortByCount, $count, $bucket, $bucketAuto
+joining                  $lookup, $graphLookup, $unionWith, $facet
+filling                  $fill, $densify
+windows                  $setWindowFields
+writing                  $out, $merge
+sources                  $documents, $collStats, $indexStats
 """
 
 from __future__ import annotations
 
-from reactdb.dialects.mongodb.stages import (
-    filling as _filling,
-)
-from reactdb.dialects.mongodb.stages import (
-    grouping as _grouping,
-)
-from reactdb.dialects.mongodb.stages import (
-    joining as _joining,
-)
-from reactdb.dialects.mongodb.stages import (
-    shaping as _shaping,
-)
-from reactdb.dialects.mongodb.stages import (
-    writing as _writing,
-)
 from reactdb.dialects.mongodb.stages.pipeline import KNOWN_STAGES, UPDATE_STAGES, Pipeline, stage_name
 from reactdb.dialects.mongodb.stages.stage import Collections, Merging, Setting
 
 __all__ = ["KNOWN_STAGES", "UPDATE_STAGES", "Collections", "Merging", "Pipeline", "Setting", "stage_name"]
-
-# Importing a group registers its stages.
-_GROUPS = (_filling, _grouping, _joining, _shaping, _writing)

@@ -13,7 +13,7 @@ from reactdb.dialects.mongodb.paths import split, value_at
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.stages.selecting import with_value
-from reactdb.dialects.mongodb.stages.stage import Document, Held, Setting, Stage, each, stage
+from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, each, stage
 from reactdb.dialects.mongodb.times import is_date
 from reactdb.dialects.mongodb.values import ms_of_date
 
@@ -81,7 +81,7 @@ def _fill(spec: Any, setting: Setting) -> Stage:
     order = Order(spec["sortBy"], setting.text) if "sortBy" in spec else None
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
-        held = [of_one(document) for document in Held("$fill", setting).counting(documents)]
+        held = [of_one(document) for document in MemoryBound("$fill", setting).counting(documents)]
         if order is not None:
             held = order.sorted(held)
         members: dict[Any, list[int]] = {}
@@ -165,7 +165,7 @@ def _densify(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         parts: dict[Any, list[Document]] = {}
         others: list[Document] = []
-        for document in Held("$densify", setting).counting(documents):
+        for document in MemoryBound("$densify", setting).counting(documents):
             if value_at(document, path) in (None, MISSING):
                 others.append(document)
             else:
@@ -200,7 +200,9 @@ def _steps(spec: Any) -> Next:
             return added(value, step)
 
         return further
-    move = compile_expression({"$dateAdd": {"startDate": "$start", "unit": {"$literal": unit}, "amount": {"$literal": step}}})
+    move = compile_expression(
+        {"$dateAdd": {"startDate": "$start", "unit": {"$literal": unit}, "amount": {"$literal": step}}}
+    )
 
     def later(value: Any) -> Any:
         if not is_date(value):
@@ -245,5 +247,3 @@ def _dense(
             yield with_value(base, path, place)
         place = further(place)
     yield from part[following:]
-
-

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
-from reactdb.dialects.mongodb.accumulators import Accumulator, compile_accumulator
+from reactdb.dialects.mongodb.accumulators import GroupAccumulator, compile_accumulator
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.compiling import constant_of
 from reactdb.dialects.mongodb.numeric import integer, is_number, whole
 from reactdb.dialects.mongodb.ordering import MISSING, bracket, sort_key, type_name
 from reactdb.dialects.mongodb.stages.rounding import SERIES, Rounding
-from reactdb.dialects.mongodb.stages.stage import Document, Held, Setting, Stage, stage
+from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, stage
 
 __all__: list[str] = []
 
@@ -34,7 +35,7 @@ class _Group:
 
     __slots__ = ("_adders", "_totals", "id")
 
-    def __init__(self, group_id: Any, fields: list[tuple[str, Accumulator]]) -> None:
+    def __init__(self, group_id: Any, fields: list[tuple[str, GroupAccumulator]]) -> None:
         self.id = group_id
         self._totals = [(name, accumulator.begin(group_id)) for name, accumulator in fields]
         self._adders = [
@@ -67,11 +68,14 @@ def _group(spec: Any, setting: Setting) -> Stage:
 
 
 def _grouped(
-    documents: Iterable[Document], group_id: Evaluate, fields: list[tuple[str, Accumulator]], setting: Setting
+    documents: Iterable[Document],
+    group_id: Evaluate,
+    fields: list[tuple[str, GroupAccumulator]],
+    setting: Setting,
 ) -> Iterator[Document]:
     groups: dict[Any, _Group] = {}
     variables, text = setting.variables, setting.text
-    held = Held("$group", setting)
+    held = MemoryBound("$group", setting)
     for document in documents:
         value = group_id(document, variables)
         # A text is its own key, and so is an int: no other key is equal to one. Any other value has the key of its order.
@@ -127,7 +131,9 @@ def _count(spec: Any, _setting: Setting) -> Stage:
 # --- Buckets ---
 
 
-def _buckets_output(spec: Mapping[str, Any], setting: Setting, code_object: int) -> list[tuple[str, Accumulator]]:
+def _buckets_output(
+    spec: Mapping[str, Any], setting: Setting, code_object: int
+) -> list[tuple[str, GroupAccumulator]]:
     output = spec.get("output", {"count": {"$sum": 1}})
     if not isinstance(output, Mapping):
         raise MongoError(code_object, "the output of buckets is an object of accumulators")
@@ -141,7 +147,9 @@ def _buckets_output(spec: Mapping[str, Any], setting: Setting, code_object: int)
     ]
 
 
-def _checked(name: str, spec: Any, codes: tuple[int, int, int], needed: tuple[str, ...], more: tuple[str, ...]) -> None:
+def _checked(
+    name: str, spec: Any, codes: tuple[int, int, int], needed: tuple[str, ...], more: tuple[str, ...]
+) -> None:
     code_object, code_unknown, code_missing = codes
     if not isinstance(spec, Mapping):
         raise MongoError(code_object, f"{name} takes an object, not {type_name(spec)}")
@@ -171,7 +179,9 @@ def _bucket(spec: Any, setting: Setting) -> Stage:
         if default is MISSING:
             raise MongoError(40195, "$bucket takes a constant as default")
         if keys[0] <= sort_key(default, setting.text) < keys[-1]:
-            raise MongoError(40199, "$bucket takes a default below its first boundary, or from its last one on")
+            raise MongoError(
+                40199, "$bucket takes a default below its first boundary, or from its last one on"
+            )
     fields = _buckets_output(spec, setting, 40196)
 
     def place(document: Any, variables: dict[str, Any]) -> Any:
@@ -198,7 +208,7 @@ def _boundaries(spec: Any, setting: Setting) -> list[Any]:
         raise MongoError(40191, "$bucket takes constants as boundaries")
     if len(boundaries) < 2:
         raise MongoError(40192, "$bucket takes at least two boundaries")
-    for left, right in zip(boundaries, boundaries[1:], strict=False):
+    for left, right in pairwise(boundaries):
         if bracket(left) != bracket(right):
             raise MongoError(40193, "$bucket takes boundaries of one type")
         if sort_key(left, setting.text) >= sort_key(right, setting.text):
@@ -224,7 +234,9 @@ def _bucket_auto(spec: Any, setting: Setting) -> Stage:
         raise MongoError(40257, f"$bucketAuto knows no granularity '{series}'")
     rounding = SERIES[series] if series is not None else None
     fields = _buckets_output(spec, setting, 40244)
-    return Stage("$bucketAuto", lambda documents: _auto(documents, group_by, count, rounding, fields, setting))
+    return Stage(
+        "$bucketAuto", lambda documents: _auto(documents, group_by, count, rounding, fields, setting)
+    )
 
 
 def _auto(
@@ -232,13 +244,13 @@ def _auto(
     group_by: Evaluate,
     count: int,
     rounding: Rounding | None,
-    fields: list[tuple[str, Accumulator]],
+    fields: list[tuple[str, GroupAccumulator]],
     setting: Setting,
 ) -> Iterator[Document]:
     variables = setting.variables
     key: Callable[[Any], Any] = lambda value: sort_key(value, setting.text)  # noqa: E731
     entries: list[tuple[Any, Document]] = []
-    for document in Held("$bucketAuto", setting).counting(documents):
+    for document in MemoryBound("$bucketAuto", setting).counting(documents):
         value = group_by(document, variables)
         if rounding is not None:
             _check_number(value)

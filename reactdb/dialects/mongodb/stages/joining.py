@@ -1,7 +1,7 @@
 """Stages that read other collections or run pipelines within: `$lookup`, `$graphLookup`, `$unionWith`, `$facet`.
 
-A join by two fields reads the other collection once, into a table by the values of its field. A join with a pipeline runs that for
-each document, with the values of its variables.
+A join by two fields reads the other collection once, into a table by the values of its field. A join with a pipeline runs that
+for each document, with the values of its variables.
 """
 
 from __future__ import annotations
@@ -19,13 +19,20 @@ from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import candidates, ends, split
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.stages.selecting import with_value
-from reactdb.dialects.mongodb.stages.stage import Document, Held, Setting, Stage, stage
+from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, stage
 
 __all__ = ["MAX_NESTED_PIPELINES"]
 
 MAX_NESTED_PIPELINES: Final = 20
 _NOT_WITHIN: Final = frozenset({"$out", "$merge", "$changeStream", "$changeStreamSplitLargeEvent"})
-_NOT_IN_FACETS: Final = _NOT_WITHIN | {"$facet", "$geoNear", "$collStats", "$indexStats", "$documents", "$planCacheStats"}
+_NOT_IN_FACETS: Final = _NOT_WITHIN | {
+    "$facet",
+    "$geoNear",
+    "$collStats",
+    "$indexStats",
+    "$documents",
+    "$planCacheStats",
+}
 
 
 def _namespace(name: str, value: Any, setting: Setting, code: int = 9) -> str:
@@ -90,7 +97,9 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
         find = join.finder() if by_fields else lambda _document: setting.collections.documents(namespace)
         for document in documents:
             if let:
-                inner.variables.update({name: value(document, setting.variables) for name, value in let.items()})
+                inner.variables.update(
+                    {name: value(document, setting.variables) for name, value in let.items()}
+                )
             found: Iterable[Document] = find(document) if has_source else ()
             yield with_value(document, target, list(_through(stages, iter(found)) if stages else found))
 
@@ -120,9 +129,7 @@ class _Join:
             nonlocal table
             if table is None:
                 table = self._table()
-            found = {
-                number: other for key in self._wanted(document) for number, other in table.get(key, ())
-            }
+            found = {number: other for key in self._wanted(document) for number, other in table.get(key, ())}
             return [found[number] for number in sorted(found)]
 
         return find
@@ -135,12 +142,16 @@ class _Join:
         found = ends(document, self._local)
         for value in found if found else [None]:
             # An array asks for each of its elements.
-            wanted |= {self._key(element) for element in value} if isinstance(value, list) else {self._key(value)}
+            wanted |= (
+                {self._key(element) for element in value} if isinstance(value, list) else {self._key(value)}
+            )
         return wanted
 
     def _table(self) -> dict[Any, list[tuple[int, Document]]]:
         table: dict[Any, list[tuple[int, Document]]] = {}
-        documents = Held("$lookup", self._setting).counting(self._setting.collections.documents(self._namespace))
+        documents = MemoryBound("$lookup", self._setting).counting(
+            self._setting.collections.documents(self._namespace)
+        )
         for number, document in enumerate(documents):
             found = candidates(document, self._foreign)
             for key in {self._key(value) for value in (found or [MISSING])}:
@@ -175,9 +186,11 @@ def _graph_lookup(spec: Any, setting: Setting) -> Stage:
     for name in ("connectFromField", "connectToField", "as", "depthField"):
         if name in spec and not isinstance(spec[name], str):
             raise MongoError(40103, f"$graphLookup takes a text as {name}, not {type_name(spec[name])}")
-    most = whole(spec["maxDepth"]) if is_number(spec.get("maxDepth", 0)) else None
+    most = whole(spec["maxDepth"]) if is_number(spec.get("maxDepth")) else None
     if "maxDepth" in spec and (most is None or most < 0):
-        raise MongoError(40100 if most is None else 40101, "$graphLookup takes a whole number of at least 0 as maxDepth")
+        raise MongoError(
+            40100 if most is None else 40101, "$graphLookup takes a whole number of at least 0 as maxDepth"
+        )
     restriction = spec.get("restrictSearchWithMatch", {})
     if not isinstance(restriction, Mapping):
         raise MongoError(40185, "$graphLookup takes a filter as restrictSearchWithMatch")
@@ -189,7 +202,7 @@ def _graph_lookup(spec: Any, setting: Setting) -> Stage:
     depth_path = field_path(spec["depthField"]) if "depthField" in spec else None
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
-        held = Held("$graphLookup", setting).counting(setting.collections.documents(namespace))
+        held = MemoryBound("$graphLookup", setting).counting(setting.collections.documents(namespace))
         table: dict[Any, list[tuple[int, Document]]] = {}
         for number, other in enumerate(filter(matches, held)):
             for value in candidates(other, split(spec["connectToField"])):
@@ -247,7 +260,9 @@ def _reached(
 def _union_with(spec: Any, setting: Setting) -> Stage:
     options = {"coll": spec} if isinstance(spec, str) else spec
     if not isinstance(options, Mapping):
-        raise MongoError(9, f"the $unionWith specification must be an object or string, but found {type_name(spec)}")
+        raise MongoError(
+            9, f"the $unionWith specification must be an object or string, but found {type_name(spec)}"
+        )
     for name in options:
         if name not in {"coll", "pipeline"}:
             raise MongoError(40415, f"$unionWith has no option '{name}'")
@@ -283,7 +298,7 @@ def _facet(spec: Any, setting: Setting) -> Stage:
         facets[name] = _nested("$facet", stages, setting.within(), _NOT_IN_FACETS, 40600)
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
-        held = list(Held("$facet", setting).counting(documents))
+        held = list(MemoryBound("$facet", setting).counting(documents))
         yield {name: list(_through(stages, iter(held))) for name, stages in facets.items()}
 
     return Stage("$facet", run)

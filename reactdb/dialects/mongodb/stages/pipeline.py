@@ -16,11 +16,19 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.stages import filling as _filling
+from reactdb.dialects.mongodb.stages import grouping as _grouping
+from reactdb.dialects.mongodb.stages import joining as _joining
+from reactdb.dialects.mongodb.stages import shaping as _shaping
+from reactdb.dialects.mongodb.stages import writing as _writing
 from reactdb.dialects.mongodb.stages.selecting import sort_of
 from reactdb.dialects.mongodb.stages.sources import FIRST_STAGES
 from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage
 
 __all__ = ["KNOWN_STAGES", "MAX_STAGES", "UPDATE_STAGES", "Pipeline", "stage_name"]
+
+# Importing a group registers its stages.
+_GROUPS: Final = (_filling, _grouping, _joining, _shaping, _writing)
 
 MAX_STAGES: Final = 1_000
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -83,7 +91,7 @@ class Pipeline:
         self._of_one = [stage.of_one for stage in self.stages if stage.of_one is not None]
 
     def run(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """What comes out of the pipeline for these documents. Nothing is read before it is asked for, except by stages that wait."""
+        """What comes out of the pipeline for these documents. They are read as what comes out is asked for."""
         passing = iter(documents)
         for stage in self.stages:
             passing = stage.run(passing)

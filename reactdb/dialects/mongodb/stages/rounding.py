@@ -47,20 +47,8 @@ def _renard(count: int, digits: int) -> Rounding:
     return Rounding(tuple(round(10 ** (place / count), digits) for place in range(count)))
 
 
-_E24: Final = (1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0) + (
-    3.3,
-    3.6,
-    3.9,
-    4.3,
-    4.7,
-    5.1,
-    5.6,
-    6.2,
-    6.8,
-    7.5,
-    8.2,
-    9.1,
-)
+_E12: Final = (1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2)
+_E24: Final = tuple(sorted((*_E12, 1.1, 1.3, 1.6, 2.0, 2.4, 3.0, 3.6, 4.3, 5.1, 6.2, 7.5, 9.1)))
 _R5: Final = (1.0, 1.6, 2.5, 4.0, 6.3)
 _R10: Final = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 _R20: Final = tuple(sorted((*_R10, 1.12, 1.4, 1.8, 2.24, 2.8, 3.55, 4.5, 5.6, 7.1, 9.0)))
@@ -73,7 +61,7 @@ SERIES: Final[Mapping[str, Rounding]] = {
     "R80": _renard(80, 2),
     "1-2-5": Rounding((1.0, 2.0, 5.0)),
     "E6": Rounding(_E24[::4]),
-    "E12": Rounding(_E24[::2]),
+    "E12": Rounding(_E12),
     "E24": Rounding(_E24),
     "E48": _renard(48, 2),
     "E96": _renard(96, 2),

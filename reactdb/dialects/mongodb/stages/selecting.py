@@ -1,4 +1,7 @@
-"""Stages that choose among documents and put them in order: `$match`, `$sort`, `$limit`, `$skip`, `$sample`, `$redact`, `$unwind`."""
+"""Stages that choose among documents and put them in order.
+
+`$match`, `$sort`, `$limit`, `$skip`, `$sample`, `$redact`, `$unwind`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, wh
 from reactdb.dialects.mongodb.ordering import MISSING, type_name
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
-from reactdb.dialects.mongodb.stages.stage import Document, Held, Setting, Stage, each, stage
+from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, each, stage
 
 __all__ = ["sort_of", "with_value"]
 
@@ -44,7 +47,7 @@ def sort_of(order: Order, setting: Setting, most: int | None = None) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         if most is not None and most * 4_096 < setting.max_memory_bytes:
             return iter(order.first(documents, most))
-        return iter(order.sorted(Held("$sort", setting).counting(documents)))
+        return iter(order.sorted(MemoryBound("$sort", setting).counting(documents)))
 
     return Stage("$sort", run)
 
@@ -90,7 +93,7 @@ def _sample(spec: Any, setting: Setting) -> Stage:
         raise MongoError(28747, "$sample's size must be above 0")
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
-        held = Held("$sample", setting)
+        held = MemoryBound("$sample", setting)
         chosen: list[Document] = []
         for number, document in enumerate(documents):
             # A reservoir: each document stays with the same chance, however many there are.
@@ -180,7 +183,9 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
         for name, value in spec.items():
             if name == "path":
                 if not isinstance(value, str):
-                    raise MongoError(28808, f"expected a string as the path for $unwind stage, got {type_name(value)}")
+                    raise MongoError(
+                        28808, f"expected a string as the path for $unwind stage, got {type_name(value)}"
+                    )
                 path = value
             elif name == "preserveNullAndEmptyArrays":
                 if not isinstance(value, bool):

@@ -48,7 +48,9 @@ def _unset(spec: Any, setting: Setting) -> Stage:
         raise MongoError(31119, "$unset specification must be a string or an array with at least one field")
     for path in spec:
         if not isinstance(path, str):
-            raise MongoError(31120, "$unset specification must be a string or an array containing only string values")
+            raise MongoError(
+                31120, "$unset specification must be a string or an array containing only string values"
+            )
     return _reshaping("$unset", exclusion(list(spec)), setting)
 
 
@@ -59,7 +61,9 @@ def _replaces(name: str, spec: Any, setting: Setting) -> Stage:
         value = evaluate(document, variables)
         if not isinstance(value, dict):
             found = "nothing" if value is MISSING else type_name(value)
-            raise MongoError(40228, f"'newRoot' expression must evaluate to an object, but resulting value was: {found}")
+            raise MongoError(
+                40228, f"'newRoot' expression must evaluate to an object, but resulting value was: {found}"
+            )
         return value
 
     return each(name, of_one)
@@ -68,7 +72,9 @@ def _replaces(name: str, spec: Any, setting: Setting) -> Stage:
 @stage("$replaceRoot")
 def _replace_root(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
-        raise MongoError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(spec)}")
+        raise MongoError(
+            40229, f"expected an object as specification for $replaceRoot stage, got {type_name(spec)}"
+        )
     for name in spec:
         if name != "newRoot":
             raise MongoError(40415, f"$replaceRoot has no option '{name}'")

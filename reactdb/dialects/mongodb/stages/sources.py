@@ -12,7 +12,15 @@ from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Sta
 __all__ = ["FIRST_STAGES"]
 
 FIRST_STAGES: Final = frozenset(
-    {"$documents", "$collStats", "$indexStats", "$planCacheStats", "$currentOp", "$listSessions", "$listLocalSessions"}
+    {
+        "$documents",
+        "$collStats",
+        "$indexStats",
+        "$planCacheStats",
+        "$currentOp",
+        "$listSessions",
+        "$listLocalSessions",
+    }
 )
 """Stages that stand only at the beginning of a pipeline."""
 
@@ -27,7 +35,10 @@ def _documents(spec: Any, setting: Setting) -> Stage:
             raise MongoError(5858203, f"$documents takes an array, not {type_name(made)}")
         for document in made:
             if not isinstance(document, dict):
-                raise MongoError(40228, f"$documents takes an array of objects; one of its elements is {type_name(document)}")
+                raise MongoError(
+                    40228,
+                    f"$documents takes an array of objects; one of its elements is {type_name(document)}",
+                )
         return iter(made)
 
     return Stage("$documents", run)

@@ -1,7 +1,7 @@
 """What a stage of a pipeline is, what it stands on, and the register of stages.
 
-A stage is a function of an iterator of documents. One that works on each document alone says so (`of_one`), and may then be used on
-a single document, without an iterator: change streams and updates do.
+A stage is a function of an iterator of documents. One that works on each document alone says so (`of_one`), and may then be used
+on a single document, without an iterator: change streams and updates do.
 
 Rule of this file: it knows no stage. A stage never changes a document that it was given.
 """
@@ -24,7 +24,7 @@ __all__ = [
     "STAGES",
     "Collections",
     "Document",
-    "Held",
+    "MemoryBound",
     "Merging",
     "OfOne",
     "Setting",
@@ -157,7 +157,7 @@ class Setting:
         )
 
 
-class Held:
+class MemoryBound:
     """Counts the bytes that a stage holds, by weighing one document of 32."""
 
     def __init__(self, name: str, setting: Setting) -> None:
@@ -176,7 +176,8 @@ class Held:
             self._bytes += 32 * _weight(document)
             if self._bytes > self._most:
                 raise MongoError(
-                    292, f"{self._name} would hold more than {self._most >> 20} MB: select or shorten documents before it"
+                    292,
+                    f"{self._name} would hold more than {self._most >> 20} MB: select or shorten documents before it",
                 )
         self._count += 1
 

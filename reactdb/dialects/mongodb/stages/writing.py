@@ -27,7 +27,10 @@ def _out(spec: Any, setting: Setting) -> Stage:
                 raise MongoError(40414, f"$out needs the option '{name}'")
         database, collection = spec["db"], spec["coll"]
     if not isinstance(database, str) or not isinstance(collection, str):
-        raise MongoError(16990 if not isinstance(spec, Mapping) else 14, f"$out only supports a string or object argument, not {type_name(spec)}")
+        raise MongoError(
+            16990 if not isinstance(spec, Mapping) else 14,
+            f"$out only supports a string or object argument, not {type_name(spec)}",
+        )
     _check_name("$out", database, collection, 31321, 17385)
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
@@ -40,7 +43,7 @@ def _out(spec: Any, setting: Setting) -> Stage:
 def _check_name(name: str, database: str, collection: str, code_database: int, code_collection: int) -> None:
     if not collection or "$" in collection or "\0" in collection:
         raise MongoError(73, f"{name} cannot write to a collection with the name '{collection}'")
-    if not database or any(letter in database for letter in "/\\. \"$\0"):
+    if not database or any(letter in database for letter in '/\\. "$\0'):
         raise MongoError(73, f"{name} cannot write to a database with the name '{database}'")
     if database in _RESERVED:
         raise MongoError(code_database, f"{name} cannot write to the database '{database}'")
@@ -48,11 +51,24 @@ def _check_name(name: str, database: str, collection: str, code_database: int, c
         raise MongoError(code_collection, f"{name} cannot write to the collection '{collection}'")
 
 
-_MERGE: Final = ("into", "on", "let", "whenMatched", "whenNotMatched", "targetCollectionVersion", "allowMergeOnNullishValues")
+_MERGE: Final = (
+    "into",
+    "on",
+    "let",
+    "whenMatched",
+    "whenNotMatched",
+    "targetCollectionVersion",
+    "allowMergeOnNullishValues",
+)
 _MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _NOT_MATCHED: Final = ("insert", "discard", "fail")
 # The pairs that have a meaning: the others are refused by their code.
-_REFUSED: Final = {("keepExisting", "discard"), ("keepExisting", "fail"), ("fail", "discard"), ("fail", "fail")}
+_REFUSED: Final = {
+    ("keepExisting", "discard"),
+    ("keepExisting", "fail"),
+    ("fail", "discard"),
+    ("fail", "fail"),
+}
 
 
 @stage("$merge")
@@ -74,7 +90,10 @@ def _merge(spec: Any, setting: Setting) -> Stage:
         _variables(spec, setting),
     )
     if isinstance(merging.when_matched, str) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
-        raise MongoError(51181, f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not")
+        raise MongoError(
+            51181,
+            f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
+        )
     if isinstance(merging.when_matched, list):
         # It is read now, so that what is wrong with it is said before anything is written.
         setting.nested(merging.when_matched, setting.within((*merging.variables, "new")))
