@@ -6,7 +6,7 @@ Rule of this file: it tests elements, and follows no path.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
@@ -38,22 +38,20 @@ class ArrayFilters:
                 raise MongoError(9, f"Found multiple array filters with the same top-level field name {name}")
             self._filters[name] = Filter(spec, variables=variables, collation=collation)
 
-    def check_used(self, names: set[str]) -> None:
+    def check(self, names: Sequence[str]) -> None:
         """
+        Args:
+            names: Those that the paths of an update name.
+
         Raises:
-            MongoError: 9, there is a filter that no path names.
+            MongoError: 2, there is no filter of such a name; 9, there is a filter that no path names.
         """
+        for name in names:
+            if name not in self._filters:
+                raise MongoError(2, f"No array filter found for identifier '{name}'")
         for name in self._filters:
             if name not in names:
                 raise MongoError(9, f"The array filter for identifier '{name}' was not used in the update")
-
-    def check_known(self, name: str, path: str) -> None:
-        """
-        Raises:
-            MongoError: 2, there is no filter of that name.
-        """
-        if name not in self._filters:
-            raise MongoError(2, f"No array filter found for identifier '{name}' in path '{path}'")
 
     def matches(self, name: str, element: Any) -> bool:
         """Whether an element is one of those that `$[name]` means."""

@@ -51,16 +51,13 @@ class Editing:
 
     def description(self) -> Description:
         """What has been touched."""
-        updated = {}
-        for path in self._updated:
-            if not any(path[:length] in self._updated for length in range(1, len(path))):
-                updated[path] = self._value(path)
-        removed = [
-            path
-            for path in self._removed
-            if not any(path[:length] in self._updated for length in range(1, len(path)))
-        ]
+        updated = {path: self._value(path) for path in self._updated if not self._is_within(path)}
+        removed = [path for path in self._removed if not self._is_within(path)]
         return described(updated, removed)
+
+    def _is_within(self, path: _Parts) -> bool:
+        """Whether what is above the path is told whole."""
+        return len(path) > 1 and any(path[:length] in self._updated for length in range(1, len(path)))
 
     def _value(self, path: _Parts) -> Any:
         value: Any = self.document

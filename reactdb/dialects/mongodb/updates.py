@@ -202,15 +202,14 @@ class _Operators:
     def __init__(self, spec: Document, filters: ArrayFilters, context: Context) -> None:
         self._filters = filters
         changes = [change for name, fields in spec.items() for change in _changes(name, fields, context)]
-        named = {part[2:-1] for change in changes for part in change.parts if part.startswith("$[")} - {""}
-        for change in changes:
-            for part in change.parts:
-                if part.startswith("$[") and part != "$[]":
-                    filters.check_known(part[2:-1], ".".join(change.parts))
-        filters.check_used(named)
-        _check_apart([change.parts for change in changes] + [c.source for c in changes if c.source])
-        self._changes = sorted(changes, key=lambda change: [_part_order(part) for part in change.parts])
-        self._is_dynamic = any(part.startswith("$") for change in changes for part in change.parts)
+        if len(changes) > 1:
+            _check_apart([change.parts for change in changes] + [c.source for c in changes if c.source])
+            changes.sort(key=lambda change: [_part_order(part) for part in change.parts])
+        self._changes = changes
+        dynamic = [part for change in changes for part in change.parts if part[0] == "$"]
+        self._is_dynamic = bool(dynamic)
+        named = [part[2:-1] for part in dynamic if part.startswith("$[") and part != "$[]"]
+        filters.check(named)
         self._now = context.variables.get("NOW")
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
