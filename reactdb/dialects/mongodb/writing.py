@@ -73,7 +73,7 @@ class UpdateStatement:
         """
         self.filter = Filter(q, variables=variables, collation=collation)
         self.selection = FilterSelection(q, self.filter, has_collation=collation is not None)
-        from reactdb.dialects.mongodb.updates import Update  # type: ignore[import-not-found]
+        from reactdb.dialects.mongodb.updates import Update
 
         self.change = Update(u, array_filters, collation, variables=variables)
         self.is_multi = bool(multi)
@@ -150,7 +150,7 @@ class Modify:
             self.filter, self.selection = self.statement.filter, self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
-        from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
+        from reactdb.dialects.mongodb.projection import Projection
 
         self.projection = Projection(fields, variables=variables) if fields else None
 
