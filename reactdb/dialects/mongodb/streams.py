@@ -144,8 +144,8 @@ class LogStream:
         self._changes: deque[Change] = deque()
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None
-        # The token that is looked for, on the way to the first event; and before which nothing is told.
-        self._sought = options.after if options.after is not None and options.after.is_event else None
+        # The token that is looked for, on the way to the first event.
+        self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
         self._end_listening: Callable[[], None] | None = None
         self._listens_to: list[int] | None = None
@@ -175,7 +175,15 @@ class LogStream:
             return position, mark(at.time, at.inc, points.origin_at(self._engine, snapshot, position))
         assert after is not None
         points.check_origin(self._engine, snapshot, after)
-        return points.position_before(snapshot, (after.seconds, after.increment)), after
+        if not after.is_event:
+            return points.position_before(snapshot, (after.seconds, after.increment)), after
+        position, is_sought = points.position_of_event(snapshot, after)
+        if is_sought:
+            self._sought = after
+        elif after.fragment or (after.may_end and self.scope.ends(after.uuid)):
+            # Its other fragments, or its invalidate event, were compacted away with it.
+            raise points.history_lost()
+        return position, after
 
     # -----------------------------------------------------------------------------------------------------------
     # Batches
