@@ -19,7 +19,9 @@ from bson import ObjectId, Timestamp
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.failing import FailPoints
+from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.transactions import Transactions
 
 __all__ = ["Client", "Deployment"]
 
@@ -49,6 +51,7 @@ class Deployment:
         self.started_at = time.time()
         self.election_id = ObjectId()
         self.spaces = Namespaces(database.session)
+        self.sessions = SessionStates(Transactions(self.spaces))
         self.cursors = Cursors()
         self.fail_points = FailPoints()
         self.clients: set[Client] = set()
@@ -76,13 +79,16 @@ class Deployment:
 
     def end_session(self, key: bytes) -> None:
         """End a session: its transaction and its cursors."""
+        self.sessions.end(key)
         self.cursors.end_session(key)
 
     def end_all_sessions(self) -> None:
+        self.sessions.end_all()
         self.cursors.close()
 
     def close(self) -> None:
-        """Let go of all cursors."""
+        """Let go of all cursors and transactions."""
+        self.sessions.end_all()
         self.cursors.close()
 
 
