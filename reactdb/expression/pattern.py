@@ -104,14 +104,14 @@ class PythonPattern:
     """A pattern of Python's `re`, used for texts that are short enough for the number of ways in which it may match."""
 
     def __init__(self, text: str) -> None:
-        from reactdb.expression.pattern_reader import PatternError, TooLarge, read
+        from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
 
         try:
             source, ways = read(text)
             self._compiled = re.compile(source)
         except TooLarge as error:
             raise ResourceLimit(f"The regexp is too large: {error}.") from None
-        except PatternError as error:
+        except UnreadablePattern as error:
             raise _refusal(text, str(error)) from None
         except (re.error, OverflowError, RecursionError) as error:
             raise QueryError(f"Error in regexp `{text}`: {error}") from None

@@ -50,7 +50,7 @@ _GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
 _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 
 
-class PatternError(Exception):
+class UnreadablePattern(Exception):
     """What is wrong with the pattern, in RE2's words: `reason: portion`."""
 
 
@@ -107,7 +107,7 @@ def read(text: str) -> tuple[str, Ways | None]:
     """The pattern translated for `re`, and in how many ways it may match from one position; None if no bound is known.
 
     Raises:
-        PatternError: It is not a pattern.
+        UnreadablePattern: It is not a pattern.
         TooLarge: It is too large.
     """
     part = _Reader(text).whole()
@@ -126,7 +126,7 @@ class _Reader:
     def whole(self) -> Subpattern:
         part = self._alternatives()
         if self._at < len(self._text):
-            raise PatternError(f"unexpected ): {self._text}")
+            raise UnreadablePattern(f"unexpected ): {self._text}")
         return part
 
     # -----------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class _Reader:
         end = self._at
         if self._repetition() is not None:
             operators = self._text[start : self._at].removeprefix(self._text[start : end - len(spelled)])
-            raise PatternError(f"bad repetition operator: {operators}")
+            raise UnreadablePattern(f"bad repetition operator: {operators}")
         return repeated(part, low, high, spelled)
 
     def _repetition(self) -> tuple[int, int | None, str] | None:
@@ -193,7 +193,7 @@ class _Reader:
         character = self._text[self._at]
         start = self._at
         if self._repetition() is not None:
-            raise PatternError(f"no argument for repetition operator: {self._text[start : self._at]}")
+            raise UnreadablePattern(f"no argument for repetition operator: {self._text[start : self._at]}")
         self._at += 1
         if character == "(":
             return self._group(start)
@@ -218,19 +218,19 @@ class _Reader:
             if name is not None:
                 self._at = name.end()
             elif flags is None:
-                raise PatternError(f"invalid perl operator: {self._text[start : start + 3]}")
+                raise UnreadablePattern(f"invalid perl operator: {self._text[start : start + 3]}")
             else:
                 self._at = flags.end()
                 added, removed = flags[1], flags[2] or ""
                 if "U" in added + removed:
-                    raise PatternError(f"the flag U needs google-re2: {self._text[start : self._at]}")
+                    raise UnreadablePattern(f"the flag U needs google-re2: {self._text[start : self._at]}")
                 self._flags = (self._flags | set(added)) - set(removed)
                 if flags[3] == ")":
                     return None
                 opening = "(?:"
         inner = self._alternatives()
         if not self._next_is(")"):
-            raise PatternError(f"missing ): {self._text}")
+            raise UnreadablePattern(f"missing ): {self._text}")
         self._at += 1
         self._flags = before
         inner.source = f"{opening}{inner.source})"
@@ -278,10 +278,10 @@ class _Reader:
                 self._at = found.end()
                 return int(found[0], 8)
         elif character in "pP":
-            raise PatternError(f"Unicode's classes need google-re2: {self._text[start : self._at]}")
+            raise UnreadablePattern(f"Unicode's classes need google-re2: {self._text[start : self._at]}")
         elif not character.isalnum() and character.isascii() and character != "_":
             return ord(character)
-        raise PatternError(f"invalid escape sequence: {self._text[start : self._at]}")
+        raise UnreadablePattern(f"invalid escape sequence: {self._text[start : self._at]}")
 
     def _set(self, start: int) -> Subpattern:
         is_negated = self._next_is("^")
@@ -290,12 +290,12 @@ class _Reader:
         is_first = True
         while is_first or not self._next_is("]"):
             if self._at >= len(self._text):
-                raise PatternError(f"missing ]: {self._text[start:]}")
+                raise UnreadablePattern(f"missing ]: {self._text[start:]}")
             is_first = False
             posix = re.compile(r"\[:(\^?)(\w+):\]").match(self._text, self._at)
             if posix is not None:
                 if posix[2] not in _POSIX:
-                    raise PatternError(f"invalid character class range: {posix[0]}")
+                    raise UnreadablePattern(f"invalid character class range: {posix[0]}")
                 self._at = posix.end()
                 ranges += outside(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
                 continue
@@ -312,7 +312,7 @@ class _Reader:
                 self._at += 1
                 high = self._member()
             if isinstance(high, tuple) or high < low:
-                raise PatternError(f"invalid character class range: {self._text[begin : self._at]}")
+                raise UnreadablePattern(f"invalid character class range: {self._text[begin : self._at]}")
             ranges.append((low, high))
         self._at += 1
         merged = _merged(ranges)
@@ -335,8 +335,8 @@ class _Reader:
     def _next(self, start: int) -> str:
         if self._at >= len(self._text):
             if self._text[start] == "\\":
-                raise PatternError("trailing \\")
-            raise PatternError(f"missing ]: {self._text[start:]}")
+                raise UnreadablePattern("trailing \\")
+            raise UnreadablePattern(f"missing ]: {self._text[start:]}")
         self._at += 1
         return self._text[self._at - 1]
 

@@ -236,7 +236,7 @@ SHARED_NAMES: dict[str, list[str]] = {
     "Filter": ["dialects/mongodb/filters.py", "query.py"],
     "Function": ["dialects/rethinkdb/functions.py", "expression/tree.py"],
     "Node": ["expression/tree.py", "feeds/dispatch.py"],
-    "PatternError": ["dialects/mongodb/patterns.py", "expression/pattern_reader.py"],
+    "UnreadablePattern": ["dialects/mongodb/patterns.py", "expression/pattern_reader.py"],
     "Row": ["expression/tree.py", "store/snapshot.py"],
     "Session": ["dialects/rethinkdb/session.py", "session.py"],
 }

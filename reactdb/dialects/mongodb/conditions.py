@@ -32,7 +32,7 @@ from reactdb.dialects.mongodb.ordering import (
     sort_key,
     type_code,
 )
-from reactdb.dialects.mongodb.patterns import PatternError, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
 
 __all__ = [
     "Test",
@@ -184,7 +184,7 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
             raise MongoError(51108, f"invalid flag in regex options: {letter}")
     try:
         search = compiled_pattern(source, letters).search
-    except PatternError as error:
+    except UnreadablePattern as error:
         raise MongoError(51091, f"Regular expression is invalid: {error}") from None
     ordered = "".join(sorted(letters))
 

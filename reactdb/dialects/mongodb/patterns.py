@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["PatternError", "compiled_pattern", "option_letters"]
+__all__ = ["UnreadablePattern", "compiled_pattern", "option_letters"]
 
 _FLAGS: Final = {
     "i": re.IGNORECASE,
@@ -27,7 +27,7 @@ _SPELLED: Final = re.compile(r"\\(.)|\(\?<(?![=!])|(?<!\\)\$(?=\Z|\))", re.DOTAL
 _ESCAPES: Final = {"z": r"\Z", "Z": r"(?=\n?\Z)", "h": r"[ \t]", "R": r"(?:\r\n|\n|\r)", "Q": ""}
 
 
-class PatternError(ValueError):
+class UnreadablePattern(ValueError):
     """A pattern or an option letter that cannot be read."""
 
 
@@ -41,18 +41,18 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
     """The pattern, ready to search with.
 
     Raises:
-        PatternError: `re` cannot read it, or there is no such option.
+        UnreadablePattern: `re` cannot read it, or there is no such option.
     """
     flags = re.NOFLAG
     for letter in options:
         if letter not in _FLAGS:
-            raise PatternError(f"there is no option '{letter}'")
+            raise UnreadablePattern(f"there is no option '{letter}'")
         flags |= _FLAGS[letter]
     # PCRE's classes, such as \w, know ASCII only, unless the option u says otherwise; letters in either case know all.
     try:
         return re.compile(_SPELLED.sub(_respelled, pattern), flags)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(str(error)) from None
+        raise UnreadablePattern(str(error)) from None
 
 
 def _respelled(found: re.Match[str]) -> str:

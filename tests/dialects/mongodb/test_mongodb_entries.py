@@ -58,7 +58,7 @@ def read(db, table, id):
         {"a": None, "b": [1, {"c": 2}]},
         Decimal128("1.10"),
         Decimal128("NaN"),
-        ObjectId(),
+        ObjectId("65a0b1c2d3e4f5a6b7c8d9e0"),
         MinKey(),
         MaxKey(),
         Timestamp(1, 2),

@@ -1,0 +1,62 @@
+"""Aggregation expressions: `compile_expression`, and a file for each group of operators.
+
+compiling                how an expression becomes a function, and the register of operators
+logic                    comparisons, truth, choices
+arithmetic               numbers
+arrays                   arrays, sets, and variables: $map, $filter, $reduce, $let
+strings, writing         texts
+dates                    dates and timestamps
+objects                  objects and their fields
+types                    types, conversions, sizes
+summaries                sums, means and the like of arguments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from reactdb.dialects.mongodb.expressions import (
+    arithmetic as _arithmetic,
+)
+from reactdb.dialects.mongodb.expressions import (
+    arrays as _arrays,
+)
+from reactdb.dialects.mongodb.expressions import (
+    dates as _dates,
+)
+from reactdb.dialects.mongodb.expressions import (
+    objects as _objects,
+)
+from reactdb.dialects.mongodb.expressions import (
+    strings as _strings,
+)
+from reactdb.dialects.mongodb.expressions import (
+    summaries as _summaries,
+)
+from reactdb.dialects.mongodb.expressions import (
+    types as _types,
+)
+from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, Evaluate, Scope, compiled
+from reactdb.dialects.mongodb.expressions.logic import is_true
+from reactdb.dialects.mongodb.ordering import TextKey
+
+__all__ = ["OPERATORS", "Evaluate", "Scope", "compile_expression", "is_true"]
+
+# Importing a group registers its operators.
+_GROUPS = (_arithmetic, _arrays, _dates, _objects, _strings, _summaries, _types)
+
+
+def compile_expression(spec: Any, variables: Iterable[str] = (), *, text: TextKey | None = None) -> Evaluate:
+    """The function `(document, variables) -> value` that an expression is. What is not there is `ordering.MISSING`.
+
+    Args:
+        spec: The expression.
+        variables: The names of the user's variables that it may use, as `$$name`. Their values are given with each call, in a
+            dict by name, beside `NOW` where the time should be the same for all calls.
+        text: The collation, if there is one.
+
+    Raises:
+        MongoError: It is no expression: 168 for an unknown operator, 17276 for an undefined variable, and others.
+    """
+    return compiled(spec, Scope(frozenset(variables), text))

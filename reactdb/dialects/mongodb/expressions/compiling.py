@@ -1,0 +1,400 @@
+"""How an aggregation expression becomes a function: `compile_expression`, and the register of operators.
+
+An expression is compiled once, into closures `(document, variables) -> value`. `document` is what field paths begin at
+(`$$CURRENT`); `variables` has the values of variables by name, and `ROOT` where that is another document. What is not there is
+`MISSING`.
+
+An operator is a function in the file of its group, registered with its name by one of three decorators:
+
+    function   the values of its arguments are evaluated, and it works with those
+    named      its argument is an object of named arguments, each an expression
+    syntax     it reads its argument itself
+
+Rule of this file: it knows no operator. An expression never changes a value that it was given, and shares parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, compare, sort_key
+from reactdb.dialects.mongodb.paths import value_at
+
+__all__ = [
+    "OPERATORS",
+    "Evaluate",
+    "Scope",
+    "argument",
+    "arguments",
+    "compiled",
+    "constant",
+    "constant_of",
+    "function",
+    "is_nullish",
+    "named",
+    "named_parts",
+    "syntax",
+    "variable_name",
+]
+
+Variables = dict[str, Any]
+Evaluate = Callable[[Any, Variables], Any]
+Compiler = Callable[[Any, "Scope"], Evaluate]
+
+OPERATORS: Final[dict[str, Compiler]] = {}
+"""What compiles an operator's argument, by the operator's name."""
+
+_SYSTEM: Final = frozenset(
+    {
+        "ROOT",
+        "CURRENT",
+        "REMOVE",
+        "NOW",
+        "CLUSTER_TIME",
+        "DESCEND",
+        "PRUNE",
+        "KEEP",
+        "USER_ROLES",
+        "SEARCH_META",
+    }
+)
+_SENTINELS: Final = {"DESCEND": "descend", "PRUNE": "prune", "KEEP": "keep"}
+MAX_DEPTH: Final = 200
+"""How deeply expressions may be nested."""
+MAX_PATH_PARTS: Final = 200
+
+
+@dataclass(slots=True, frozen=True)
+class Scope:
+    """What an expression can name, and how it compares.
+
+    `names` are the user's variables that are defined here. `text` is the collation: the key of texts, or None.
+    """
+
+    names: frozenset[str] = frozenset()
+    text: TextKey | None = None
+    depth: int = 0
+
+    def compare(self) -> Callable[[Any, Any], int]:
+        """What compares two values here."""
+        text = self.text
+        return compare if text is None else lambda left, right: compare(left, right, text)
+
+    def identity(self) -> Callable[[Any], Any]:
+        """What makes keys that are equal where two values are equal here."""
+        text = self.text
+        return sort_key if text is None else lambda value: sort_key(value, text)
+
+    def with_names(self, names: Iterable[str]) -> Scope:
+        return replace(self, names=self.names.union(names))
+
+
+def is_nullish(value: Any) -> bool:
+    """Whether a value is null or is not there."""
+    return value is None or value is MISSING
+
+
+def constant(value: Any) -> Evaluate:
+    """An expression that is always the same value."""
+
+    def evaluate(_document: Any, _variables: Variables) -> Any:
+        return value
+
+    evaluate.constant = value  # type: ignore[attr-defined]
+    return evaluate
+
+
+def constant_of(evaluate: Evaluate) -> Any:
+    """The value that an expression always has, or MISSING where that depends on the document."""
+    return getattr(evaluate, "constant", MISSING)
+
+
+def compiled(spec: Any, scope: Scope) -> Evaluate:
+    """The function that an expression is.
+
+    Raises:
+        MongoError: It is not one: 168 for an unknown operator, 17276 for an undefined variable, and others.
+    """
+    kind = type(spec)
+    if kind is str:
+        return _string(spec, scope)
+    if isinstance(spec, Mapping):
+        return _mapping(spec, scope)
+    if isinstance(spec, list | tuple):
+        return _array([compiled(part, scope) for part in spec])
+    return constant(spec)
+
+
+def _string(text: str, scope: Scope) -> Evaluate:
+    if not text.startswith("$"):
+        return constant(text)
+    if text.startswith("$$"):
+        return _variable(text[2:], scope)
+    return _field(_path_parts(text[1:]))
+
+
+def _path_parts(path: str) -> tuple[str, ...]:
+    if not path:
+        raise MongoError(
+            16872, "'$' alone is not a field path: write '$name', or {$literal: '$'} for the text"
+        )
+    if path.endswith("."):
+        raise MongoError(40353, f"a field path must not end with a dot: '${path}'")
+    parts = tuple(path.split("."))
+    if len(parts) > MAX_PATH_PARTS:
+        raise MongoError(5984700, f"a field path has at most {MAX_PATH_PARTS} names")
+    for part in parts:
+        if not part:
+            raise MongoError(15998, f"a field path has no empty names: '${path}'")
+        if part.startswith("$") and part not in {"$id", "$ref", "$db"}:
+            raise MongoError(16410, f"a name in a field path must not begin with '$': '${path}'")
+        if "\0" in part:
+            raise MongoError(16411, "a name in a field path must not contain a null character")
+    return parts
+
+
+def _field(parts: tuple[str, ...]) -> Evaluate:
+    if len(parts) == 1:
+        (name,) = parts
+
+        def evaluate_name(document: Any, _variables: Variables) -> Any:
+            return document.get(name, MISSING) if isinstance(document, dict) else MISSING
+
+        return evaluate_name
+
+    def evaluate_path(document: Any, _variables: Variables) -> Any:
+        return value_at(document, parts)
+
+    return evaluate_path
+
+
+def variable_name(name: Any, *, may_be_current: bool = False) -> str:
+    """A name that an operator gives to a variable, checked: it begins with a small letter."""
+    if not isinstance(name, str) or not name:
+        raise MongoError(16867, "a variable needs a name")
+    if name == "CURRENT" and may_be_current:
+        return name
+    first = name[0]
+    if not ("a" <= first <= "z" or ord(first) >= 128):
+        raise MongoError(9, f"a variable's name begins with a small letter: '{name}'")
+    for letter in name[1:]:
+        if not (letter.isascii() and letter.isalnum()) and letter != "_" and ord(letter) < 128:
+            raise MongoError(9, f"a variable's name has letters, digits and _ only: '{name}'")
+    return name
+
+
+def _variable(text: str, scope: Scope) -> Evaluate:
+    name, dot, rest = text.partition(".")
+    if not name:
+        raise MongoError(16867, "'$$' needs the name of a variable")
+    if name not in _SYSTEM and name not in scope.names:
+        variable_name(name)
+        raise MongoError(17276, f"Use of undefined variable: {name}")
+    parts = _path_parts(rest) if dot else ()
+    read = _read_variable(name)
+    if not parts:
+        return read
+
+    def evaluate(document: Any, variables: Variables) -> Any:
+        return value_at(read(document, variables), parts)
+
+    return evaluate
+
+
+def _read_variable(name: str) -> Evaluate:
+    if name == "CURRENT":
+        return lambda document, _variables: document
+    if name == "ROOT":
+        return lambda document, variables: variables.get("ROOT", document)
+    if name in {"REMOVE", "SEARCH_META"}:
+        return constant(MISSING)
+    if name == "NOW":
+        return lambda _document, variables: variables["NOW"] if "NOW" in variables else _now()
+    if name in _SENTINELS:
+        return constant(_SENTINELS[name])
+    if name == "USER_ROLES":
+        return lambda _document, variables: variables.get("USER_ROLES", [])
+    if name == "CLUSTER_TIME":
+        return _cluster_time
+    return lambda _document, variables: variables.get(name, MISSING)
+
+
+def _now() -> datetime:
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def _cluster_time(_document: Any, variables: Variables) -> Any:
+    if "CLUSTER_TIME" not in variables:
+        raise MongoError(10071200, "there is no cluster time here")
+    return variables["CLUSTER_TIME"]
+
+
+def _mapping(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
+    if scope.depth > MAX_DEPTH:
+        raise MongoError(15, f"expressions are nested at most {MAX_DEPTH} deep")
+    scope = replace(scope, depth=scope.depth + 1)
+    for name in spec:
+        if name.startswith("$"):
+            if len(spec) != 1:
+                raise MongoError(
+                    15983,
+                    f"an expression has one operator and nothing beside it; there are {len(spec)} fields",
+                )
+            return _operator(name, spec[name], scope)
+    return _object(spec, scope)
+
+
+def _operator(name: str, spec: Any, scope: Scope) -> Evaluate:
+    compiler = OPERATORS.get(name)
+    if compiler is None:
+        raise MongoError(168, f"Unrecognized expression '{name}'")
+    return compiler(spec, scope)
+
+
+def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
+    for name in spec:
+        if "." in name:
+            raise MongoError(16412, f"a field of an object expression has no dot in its name: '{name}'")
+        if "\0" in name:
+            raise MongoError(16411, "a field's name must not contain a null character")
+    members = [(name, compiled(value, scope)) for name, value in spec.items()]
+    constants = [(name, constant_of(evaluate)) for name, evaluate in members]
+    if all(value is not MISSING for _, value in constants):
+        return constant(dict(constants))
+
+    def evaluate(document: Any, variables: Variables) -> Any:
+        result = {}
+        for name, member in members:
+            value = member(document, variables)
+            if value is not MISSING:
+                result[name] = value
+        return result
+
+    return evaluate
+
+
+def _array(parts: list[Evaluate]) -> Evaluate:
+    constants = [constant_of(part) for part in parts]
+    if all(value is not MISSING for value in constants):
+        return constant(constants)
+
+    def evaluate(document: Any, variables: Variables) -> Any:
+        return [None if (value := part(document, variables)) is MISSING else value for part in parts]
+
+    return evaluate
+
+
+# --- The arguments of operators ---
+
+
+def arguments(name: str, spec: Any, scope: Scope, least: int = 0, most: int | None = None) -> list[Evaluate]:
+    """An operator's arguments by place: an array of them, or one that is not in an array.
+
+    Raises:
+        MongoError: There are too few or too many: 16020 where the number is fixed, else 28667.
+    """
+    specs = list(spec) if isinstance(spec, list | tuple) else [spec]
+    count = len(specs)
+    if least == most and count != least:
+        raise MongoError(16020, f"Expression {name} takes exactly {least} arguments. {count} were passed in.")
+    if count < least or (most is not None and count > most):
+        bounds = f"at least {least}" if most is None else f"at least {least} arguments, and at most {most}"
+        raise MongoError(28667, f"Expression {name} takes {bounds} arguments; {count} were passed in.")
+    return [compiled(part, scope) for part in specs]
+
+
+def argument(name: str, spec: Any, scope: Scope) -> Evaluate:
+    """The one argument of an operator."""
+    return arguments(name, spec, scope, 1, 1)[0]
+
+
+def applied(work: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
+    """An expression that calls `work` with the values of others."""
+    if len(parts) == 1:
+        (only,) = parts
+        return lambda document, variables: work(only(document, variables))
+    if len(parts) == 2:
+        left, right = parts
+        return lambda document, variables: work(left(document, variables), right(document, variables))
+    return lambda document, variables: work(*[part(document, variables) for part in parts])
+
+
+def function(
+    name: str, least: int, most: int | None = -1
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function of its arguments' values: `least` of them, or up to `most` (None: any number)."""
+
+    def register(work: Callable[..., Any]) -> Callable[..., Any]:
+        upto = least if most == -1 else most
+
+        def compiler(spec: Any, scope: Scope) -> Evaluate:
+            return applied(work, arguments(name, spec, scope, least, upto))
+
+        OPERATORS[name] = compiler
+        return work
+
+    return register
+
+
+def syntax(name: str) -> Callable[[Compiler], Compiler]:
+    """Registers what compiles an operator's argument itself."""
+
+    def register(compiler: Compiler) -> Compiler:
+        OPERATORS[name] = compiler
+        return compiler
+
+    return register
+
+
+@dataclass(slots=True, frozen=True)
+class NamedArguments:
+    """The named arguments of an operator, and the codes of what can be wrong with them.
+
+    `missing` has the code for each argument that must be there. `code_not_object` is the code for an argument that is no object,
+    `code_unknown` for a name that is not known.
+    """
+
+    code_not_object: int
+    code_unknown: int
+    missing: Mapping[str, int]
+    optional: tuple[str, ...] = ()
+
+
+def named_parts(name: str, spec: Any, names: NamedArguments) -> Mapping[str, Any]:
+    """An operator's argument as an object of named arguments, checked."""
+    if not isinstance(spec, Mapping):
+        raise MongoError(names.code_not_object, f"{name} takes an object of named arguments")
+    for given in spec:
+        if given not in names.missing and given not in names.optional:
+            raise MongoError(names.code_unknown, f"{name} knows no argument '{given}'")
+    for needed, code in names.missing.items():
+        if needed not in spec:
+            raise MongoError(code, f"{name} needs the argument '{needed}'")
+    return spec
+
+
+def named(name: str, names: NamedArguments) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function of named arguments' values, which it is given by name; those that were left out are not given."""
+
+    def register(work: Callable[..., Any]) -> Callable[..., Any]:
+        def compiler(spec: Any, scope: Scope) -> Evaluate:
+            parts = named_parts(name, spec, names)
+            members = [(_python_name(key), compiled(value, scope)) for key, value in parts.items()]
+            return lambda document, variables: work(
+                **{key: member(document, variables) for key, member in members}
+            )
+
+        OPERATORS[name] = compiler
+        return work
+
+    return register
+
+
+def _python_name(name: str) -> str:
+    # `in` and the like cannot be the names of parameters.
+    return f"{name}_" if name in {"in", "input", "if"} else name

@@ -1,0 +1,352 @@
+"""Operators on texts: joining, cutting, searching, trimming, replacing, regular expressions.
+
+`CP` counts characters, `Bytes` counts bytes of UTF-8.
+
+Rule of this file: where a text is asked for, a number or a date is written as one only by the operators that MongoDB lets do so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from bson.regex import Regex
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions.compiling import (
+    Evaluate,
+    NamedArguments,
+    Scope,
+    compiled,
+    function,
+    is_nullish,
+    named_parts,
+    syntax,
+)
+from reactdb.dialects.mongodb.expressions.dates import date_text
+from reactdb.dialects.mongodb.expressions.writing import number_text
+from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
+from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.times import has_time, is_date
+
+__all__: list[str] = []
+
+Variables = dict[str, Any]
+
+
+def _coerced(value: Any) -> str:
+    """A value as a text: null is empty; numbers, dates and timestamps are written."""
+    if isinstance(value, str):
+        return value
+    if is_nullish(value):
+        return ""
+    if is_number(value):
+        return number_text(value)
+    if is_date(value) or (has_time(value) and type_name(value) == "timestamp"):
+        return date_text(value)
+    raise MongoError(16007, f"can't convert from BSON type {type_name(value)} to String")
+
+
+@function("$concat", 0, None)
+def concat(*texts: Any) -> Any:
+    """The texts, one after the other."""
+    for text in texts:
+        if is_nullish(text):
+            return None
+        if not isinstance(text, str):
+            raise MongoError(16702, f"$concat only supports strings, not {type_name(text)}")
+    return "".join(texts)
+
+
+# Only ASCII letters have two cases here.
+_LOWER: Final = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+_UPPER: Final = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}
+
+
+@function("$toLower", 1)
+def lower(text: Any) -> str:
+    """The text in small letters."""
+    return _coerced(text).translate(_LOWER)
+
+
+@function("$toUpper", 1)
+def upper(text: Any) -> str:
+    """The text in capital letters."""
+    return _coerced(text).translate(_UPPER)
+
+
+@function("$strcasecmp", 2)
+def compare_without_case(left: Any, right: Any) -> int:
+    """-1, 0 or 1: the order of two texts whose case does not count."""
+    one, other = _coerced(left).translate(_UPPER), _coerced(right).translate(_UPPER)
+    return (one > other) - (one < other)
+
+
+@function("$strLenCP", 1)
+def length(text: Any) -> int:
+    """Its characters."""
+    if not isinstance(text, str):
+        raise MongoError(34471, f"$strLenCP requires a string argument, found: {type_name(text)}")
+    return len(text)
+
+
+@function("$strLenBytes", 1)
+def length_in_bytes(text: Any) -> int:
+    """Its bytes of UTF-8."""
+    if not isinstance(text, str):
+        raise MongoError(34473, f"$strLenBytes requires a string argument, found: {type_name(text)}")
+    return len(text.encode())
+
+
+def _substring_of_bytes(name: str) -> None:
+    @function(name, 3)
+    def work(text: Any, start: Any, count: Any) -> str:
+        encoded = _coerced(text).encode()
+        if not is_number(start):
+            raise MongoError(16034, f"{name} takes a number as start, not {type_name(start)}")
+        if not is_number(count):
+            raise MongoError(16035, f"{name} takes a number as length, not {type_name(count)}")
+        first, many = _cut(start), _cut(count)
+        if first < 0:
+            raise MongoError(50752, f"{name} takes a start of at least 0, not {first}")
+        if first < len(encoded) and encoded[first] & 0xC0 == 0x80:
+            raise MongoError(28656, f"{name} begins in the middle of a character")
+        end = len(encoded) if many < 0 else first + many
+        if end < len(encoded) and encoded[end] & 0xC0 == 0x80:
+            raise MongoError(28657, f"{name} ends in the middle of a character")
+        return encoded[first:end].decode()
+
+
+def _cut(number: Any) -> int:
+    if isinstance(number, int):
+        return int(number)
+    value = float(number.to_decimal()) if hasattr(number, "to_decimal") else number
+    if value != value:
+        return 0
+    return int(min(max(value, INT32_MIN * 2.0**31), INT32_MAX * 2.0**31))
+
+
+_substring_of_bytes("$substr")
+_substring_of_bytes("$substrBytes")
+
+
+@function("$substrCP", 3)
+def substring(text: Any, start: Any, count: Any) -> str:
+    """So many characters from a position."""
+    subject = _coerced(text)
+    first = _whole_number(start, 34450, 34451)
+    many = _whole_number(count, 34452, 34453)
+    if first < 0:
+        raise MongoError(34455, "$substrCP takes a start of at least 0")
+    if many < 0:
+        raise MongoError(34454, "$substrCP takes a length of at least 0")
+    return subject[first : first + many]
+
+
+def _whole_number(value: Any, code_type: int, code_whole: int) -> int:
+    if not is_number(value):
+        raise MongoError(code_type, f"$substrCP takes numbers, not {type_name(value)}")
+    number = whole(value)
+    if number is None or not INT32_MIN <= number <= INT32_MAX:
+        raise MongoError(code_whole, "$substrCP takes whole numbers of 32 bits")
+    return number
+
+
+@function("$split", 2)
+def split(text: Any, delimiter: Any) -> Any:
+    """The parts between a delimiter, a text or a regular expression."""
+    if is_nullish(text) or is_nullish(delimiter):
+        return None
+    if not isinstance(text, str):
+        raise MongoError(
+            40085, f"$split requires an expression that evaluates to a string, found: {type_name(text)}"
+        )
+    if isinstance(delimiter, Regex | re.Pattern):
+        return _read_pattern("$split", delimiter, "").split(text)
+    if not isinstance(delimiter, str):
+        raise MongoError(
+            10503900, f"$split takes a text or a regular expression to split at, not {type_name(delimiter)}"
+        )
+    if not delimiter:
+        raise MongoError(40087, "$split requires a non-empty separator")
+    return text.split(delimiter)
+
+
+def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: int) -> None:
+    @function(name, 2, 4)
+    def work(text: Any, part: Any, *bounds: Any) -> Any:
+        if is_nullish(text):
+            return None
+        if not isinstance(text, str):
+            raise MongoError(
+                code_text, f"{name} requires a string as the first argument, found: {type_name(text)}"
+            )
+        if not isinstance(part, str):
+            raise MongoError(
+                code_part, f"{name} requires a string as the second argument, found: {type_name(part)}"
+            )
+        numbers = []
+        for bound in bounds:
+            number = whole(bound) if is_number(bound) else None
+            if number is None or not INT32_MIN <= number <= INT32_MAX:
+                raise MongoError(40096, f"{name} takes whole numbers as bounds, not {type_name(bound)}")
+            if number < 0:
+                raise MongoError(40097, f"{name} takes bounds of at least 0")
+            numbers.append(number)
+        subject, wanted = measure(text), measure(part)
+        start = numbers[0] if numbers else 0
+        end = min(numbers[1], len(subject)) if len(numbers) > 1 else len(subject)
+        return -1 if start > end else subject.find(wanted, start, end)
+
+
+_finds("$indexOfCP", lambda text: text, 40093, 40094)
+_finds("$indexOfBytes", lambda text: text.encode(), 40091, 40092)
+
+
+# --- Trimming ---
+
+_SPACES: Final = "\0 \t\n\v\f\r\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_TRIM: Final = NamedArguments(50696, 50694, {"input": 50695}, ("chars",))
+
+
+def _trims(name: str, work: Callable[[str, str], str]) -> None:
+    @syntax(name)
+    def compiler(spec: Any, scope: Scope) -> Evaluate:
+        parts = named_parts(name, spec, _TRIM)
+        source = compiled(parts["input"], scope)
+        letters = compiled(parts["chars"], scope) if "chars" in parts else None
+
+        def evaluate(document: Any, variables: Variables) -> Any:
+            text = source(document, variables)
+            if is_nullish(text):
+                return None
+            if not isinstance(text, str):
+                raise MongoError(50699, f"{name} requires its input to be a string, got {type_name(text)}")
+            if letters is None:
+                return work(text, _SPACES)
+            chars = letters(document, variables)
+            if is_nullish(chars):
+                return None
+            if not isinstance(chars, str):
+                raise MongoError(50700, f"{name} requires 'chars' to be a string, got {type_name(chars)}")
+            # Python's own functions take an empty set of letters as it is: nothing is trimmed.
+            return work(text, chars)
+
+        return evaluate
+
+
+_trims("$trim", lambda text, letters: text.strip(letters))
+_trims("$ltrim", lambda text, letters: text.lstrip(letters))
+_trims("$rtrim", lambda text, letters: text.rstrip(letters))
+
+
+# --- Replacing ---
+
+_REPLACE: Final = NamedArguments(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+
+
+def _replaces(name: str, most: int) -> None:
+    @syntax(name)
+    def compiler(spec: Any, scope: Scope) -> Evaluate:
+        parts = named_parts(name, spec, _REPLACE)
+        source, find, replacement = (compiled(parts[key], scope) for key in ("input", "find", "replacement"))
+
+        def evaluate(document: Any, variables: Variables) -> Any:
+            text, wanted, new = (part(document, variables) for part in (source, find, replacement))
+            if not is_nullish(text) and not isinstance(text, str):
+                raise MongoError(
+                    10503904, f"{name} requires that 'input' be a string, found: {type_name(text)}"
+                )
+            if not is_nullish(wanted) and not isinstance(wanted, str | Regex | re.Pattern):
+                raise MongoError(
+                    10503901,
+                    f"{name} requires that 'find' be a string or a regex, found: {type_name(wanted)}",
+                )
+            if not is_nullish(new) and not isinstance(new, str):
+                raise MongoError(
+                    10503902, f"{name} requires that 'replacement' be a string, found: {type_name(new)}"
+                )
+            if is_nullish(text) or is_nullish(wanted) or is_nullish(new):
+                return None
+            if isinstance(wanted, str):
+                return text.replace(wanted, new, most)
+            return _read_pattern(name, wanted, "").sub(lambda _: new, text, count=max(most, 0))
+
+        return evaluate
+
+
+_replaces("$replaceOne", 1)
+_replaces("$replaceAll", -1)
+
+
+# --- Regular expressions ---
+
+_REGEX: Final = NamedArguments(51103, 31024, {"input": 31022, "regex": 31023}, ("options",))
+
+
+def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
+    if isinstance(pattern, Regex | re.Pattern):
+        text = pattern.pattern
+        letters = option_letters(pattern.flags) or options
+    else:
+        text, letters = pattern, options
+    if isinstance(text, bytes):
+        text = text.decode()
+    for letter in letters:
+        if letter not in "imsxu":
+            raise MongoError(51108, f"{name} invalid flag in regex options: {letters}")
+    try:
+        return compiled_pattern(text, letters)
+    except UnreadablePattern as error:
+        raise MongoError(51111, f"Invalid Regex in {name}: {error}") from None
+
+
+def _matches(name: str, work: Callable[[re.Pattern[str], str], Any], otherwise: Callable[[], Any]) -> None:
+    @syntax(name)
+    def compiler(spec: Any, scope: Scope) -> Evaluate:
+        parts = {key: compiled(value, scope) for key, value in named_parts(name, spec, _REGEX).items()}
+
+        def evaluate(document: Any, variables: Variables) -> Any:
+            text, pattern = parts["input"](document, variables), parts["regex"](document, variables)
+            options = parts["options"](document, variables) if "options" in parts else None
+            if not is_nullish(text) and not isinstance(text, str):
+                raise MongoError(51104, f"{name} needs 'input' to be of type string")
+            if not is_nullish(pattern) and not isinstance(pattern, str | Regex | re.Pattern):
+                raise MongoError(51105, f"{name} needs 'regex' to be of type string or regex")
+            if not is_nullish(options) and not isinstance(options, str):
+                raise MongoError(51106, f"{name} needs 'options' to be of type string")
+            if isinstance(pattern, str) and "\0" in pattern:
+                raise MongoError(51109, f"{name}: regular expression cannot contain a null character")
+            if isinstance(options, str) and "\0" in options:
+                raise MongoError(51110, f"{name}: regular expression options cannot contain a null character")
+            if isinstance(pattern, Regex | re.Pattern) and options and option_letters(pattern.flags):
+                raise MongoError(
+                    51107, f"{name} found regex option(s) specified in both 'regex' and 'options' fields"
+                )
+            ready = None if is_nullish(pattern) else _read_pattern(name, pattern, options or "")
+            if ready is None or is_nullish(text):
+                return otherwise()
+            return work(ready, text)
+
+        return evaluate
+
+
+def _told(found: re.Match[str]) -> dict[str, Any]:
+    return {"match": found[0], "idx": found.start(), "captures": list(found.groups())}
+
+
+def _first(pattern: re.Pattern[str], text: str) -> Any:
+    found = pattern.search(text)
+    return None if found is None else _told(found)
+
+
+def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
+    matches: Iterable[re.Match[str]] = pattern.finditer(text)
+    return [_told(found) for found in matches]
+
+
+_matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)
+_matches("$regexFind", _first, lambda: None)
+_matches("$regexFindAll", _all, list)

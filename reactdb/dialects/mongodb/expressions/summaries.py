@@ -1,0 +1,79 @@
+"""Sums, means and the like, of arguments or of an array: the operators that are accumulators, too.
+
+Given several arguments, an operator works on their values; given one, on the elements of the array that it is, if it is one.
+
+Rule of this file: what an accumulator gives is said by `totals`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.dialects.mongodb.expressions.compiling import (
+    OPERATORS,
+    Evaluate,
+    NamedArguments,
+    Scope,
+    arguments,
+    compiled,
+    constant_of,
+    is_nullish,
+    named_parts,
+    syntax,
+)
+from reactdb.dialects.mongodb.totals import TOTALS, quantiles
+
+__all__: list[str] = []
+
+Variables = dict[str, Any]
+
+
+def _summary(name: str) -> None:
+    def compiler(spec: Any, scope: Scope) -> Evaluate:
+        parts = arguments(name, spec, scope)
+        begin = TOTALS[name]
+        text = scope.text
+
+        def evaluate(document: Any, variables: Variables) -> Any:
+            values = [part(document, variables) for part in parts]
+            if len(values) == 1 and isinstance(values[0], list):
+                values = values[0]
+            summary = begin(text)
+            for value in values:
+                summary.add(value)
+            return summary.result()
+
+        return evaluate
+
+    OPERATORS[name] = compiler
+
+
+for _name in TOTALS:
+    _summary(_name)
+
+_PERCENTILE = NamedArguments(40414, 40415, {"input": 40414, "p": 40414, "method": 40414})
+_MEDIAN = NamedArguments(40414, 40415, {"input": 40414, "method": 40414})
+
+
+@syntax("$percentile")
+def _percentile(spec: Any, scope: Scope) -> Evaluate:
+    parts = named_parts("$percentile", spec, _PERCENTILE)
+    return _quantile(parts, constant_of(compiled(parts["p"], scope)), scope)
+
+
+@syntax("$median")
+def _median(spec: Any, scope: Scope) -> Evaluate:
+    inner = _quantile(named_parts("$median", spec, _MEDIAN), [0.5], scope)
+    return lambda document, variables: inner(document, variables)[0]
+
+
+def _quantile(parts: Any, wanted: Any, scope: Scope) -> Evaluate:
+    source = compiled(parts["input"], scope)
+    compute = quantiles(wanted, parts["method"])
+
+    def evaluate(document: Any, variables: Variables) -> Any:
+        value = source(document, variables)
+        values = value if isinstance(value, list) else [] if is_nullish(value) else [value]
+        return compute(values)
+
+    return evaluate
