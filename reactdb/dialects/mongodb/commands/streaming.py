@@ -14,7 +14,7 @@ from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
-from reactdb.dialects.mongodb.scopes import Scope
+from reactdb.dialects.mongodb.scopes import StreamScope
 
 __all__ = ["is_change_stream", "opened_stream"]
 
@@ -35,7 +35,7 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
     )
     deployment = request.deployment
     stream = deployment.streams.open(
-        Scope(place), pipeline, collation=simple(request.get("collation", dict))
+        StreamScope(place), pipeline, collation=simple(request.get("collation", dict))
     )
     cursor = Events(str(place) if is_of_collection else f"{place.db}.$cmd.aggregate", stream, session_key(request))
     deployment.cursors.open(cursor)
