@@ -31,7 +31,9 @@ async def maybe(value: Any) -> Any:
 
 @pytest.mark.parametrize("connect", [pymongo_client, motor_client])
 class TestAsynchronousClients:
-    def test_reading_writing_and_transactions(self, server: MongoDBServer, connect: Callable[[str], Any]) -> None:
+    def test_reading_writing_and_transactions(
+        self, server: MongoDBServer, connect: Callable[[str], Any]
+    ) -> None:
         async def program() -> None:
             client = connect(server.uri)
             orders = client["shop"]["orders"]

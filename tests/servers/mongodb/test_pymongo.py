@@ -87,7 +87,11 @@ class TestReadingAndWriting:
             orders.insert_one({"_id": 1})
         details = caught.value.details
         assert details is not None
-        assert (11000, {"_id": 1}, {"_id": 1}) == (details["code"], details["keyPattern"], details["keyValue"])
+        assert (11000, {"_id": 1}, {"_id": 1}) == (
+            details["code"],
+            details["keyPattern"],
+            details["keyValue"],
+        )
 
     def test_updates_deletes_and_counts(self, orders: Any) -> None:
         orders.insert_many([{"_id": i, "n": i} for i in range(10)])
@@ -144,7 +148,11 @@ class TestReadingAndWriting:
     def test_aggregates(self, orders: Any) -> None:
         orders.insert_many([{"_id": i, "even": i % 2 == 0} for i in range(10)])
         found = orders.aggregate(
-            [{"$match": {"_id": {"$gt": 2}}}, {"$group": {"_id": "$even", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
+            [
+                {"$match": {"_id": {"$gt": 2}}},
+                {"$group": {"_id": "$even", "n": {"$sum": 1}}},
+                {"$sort": {"_id": 1}},
+            ]
         )
         assert [{"_id": False, "n": 4}, {"_id": True, "n": 3}] == list(found)
 
@@ -266,7 +274,9 @@ class TestSessions:
             )
         assert {"_id": 0, "n": 1} == orders.find_one()
 
-    def test_a_write_that_is_sent_again_is_not_carried_out_again(self, server: MongoDBServer, client: Client) -> None:
+    def test_a_write_that_is_sent_again_is_not_carried_out_again(
+        self, server: MongoDBServer, client: Client
+    ) -> None:
         session = {"id": Binary(b"s" * 16, 4)}
         with Wire(server.port) as wire:
             body = {
@@ -298,7 +308,10 @@ class TestWhoMayComeIn:
         with serve_in_thread(db, credentials=Credentials("ann", "secret")) as server:
             with MongoClient(server.uri, username="ann", password="secret") as client:
                 client["shop"]["orders"].insert_one({"_id": 1})
-                assert "ann" == client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"][0]["user"]
+                assert (
+                    "ann"
+                    == client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"][0]["user"]
+                )
             with MongoClient(server.uri) as stranger, pytest.raises(OperationFailure) as caught:
                 stranger["shop"]["orders"].find_one()
             assert 13 == caught.value.code
@@ -310,10 +323,15 @@ class TestWhoMayComeIn:
             assert 18 == failed.value.code
 
     def test_without_the_first_message_in_hello_it_works_as_well(self, db: Any) -> None:
-        with serve_in_thread(db, credentials=Credentials("ann", "secret")) as server, Wire(server.port) as wire:
+        with (
+            serve_in_thread(db, credentials=Credentials("ann", "secret")) as server,
+            Wire(server.port) as wire,
+        ):
             assert 17 == wire.ask({"saslContinue": 1, "conversationId": 1, "payload": b""})["code"]
             assert 334 == wire.ask({"saslStart": 1, "mechanism": "PLAIN", "payload": b""})["code"]
-            assert 18 == wire.ask({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"nonsense"})["code"]
+            assert (
+                18 == wire.ask({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"nonsense"})["code"]
+            )
             begun = wire.ask({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"n,,n=ann,r=abc"})
             assert (1.0, False) == (begun["ok"], begun["done"])
             assert begun["payload"].startswith(b"r=abc")

@@ -21,10 +21,23 @@ FILES = sorted((ACCEPTANCE / "mongodb").glob("*.jsonl"))
 pytestmark = pytest.mark.skipif(not FILES, reason="no recorded conversations lie beside the project")
 
 OF_THE_SERVER = frozenset(
-    ("hosts", "primary", "me", "setVersion", "lastWrite", "connectionId", "electionId", "gitVersion", "modules", "uuid")
+    (
+        "hosts",
+        "primary",
+        "me",
+        "setVersion",
+        "lastWrite",
+        "connectionId",
+        "electionId",
+        "gitVersion",
+        "modules",
+        "uuid",
+    )
 )
 """Fields that say which server it is, and when."""
-MAY_BE_MORE = frozenset(("idIndex", "javascriptEngine", "debug", "storageEngines", "totalSizeMb", "sizeOnDisk", "empty"))
+MAY_BE_MORE = frozenset(
+    ("idIndex", "javascriptEngine", "debug", "storageEngines", "totalSizeMb", "sizeOnDisk", "empty")
+)
 
 
 class Replay:

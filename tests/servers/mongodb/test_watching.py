@@ -189,9 +189,15 @@ class TestTheEndOfAStream:
         assert 0 == len(server.deployment.cursors)
 
     def test_unknown_options_have_their_codes(self, client: Client) -> None:
-        for code, options in ((40415, {"nonsense": 1}), (2, {"fullDocument": "whatever"}), (14, {"fullDocument": 1})):
+        for code, options in (
+            (40415, {"nonsense": 1}),
+            (2, {"fullDocument": "whatever"}),
+            (14, {"fullDocument": 1}),
+        ):
             with pytest.raises(OperationFailure) as caught:
-                client["shop"].command("aggregate", "orders", pipeline=[{"$changeStream": options}], cursor={})
+                client["shop"].command(
+                    "aggregate", "orders", pipeline=[{"$changeStream": options}], cursor={}
+                )
             assert code == caught.value.code
 
     def test_in_a_transaction_it_is_refused(self, client: Client, orders: Any) -> None:
@@ -238,9 +244,13 @@ class TestWaiting:
             for wire in wires:
                 wire.socket.close()
 
-    def test_a_getmore_that_waits_is_ended_by_killing_its_cursor(self, server: MongoDBServer, client: Client) -> None:
+    def test_a_getmore_that_waits_is_ended_by_killing_its_cursor(
+        self, server: MongoDBServer, client: Client
+    ) -> None:
         with Wire(server.port) as wire:
-            opened = wire.ask({"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"})
+            opened = wire.ask(
+                {"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"}
+            )
             number = opened["cursor"]["id"]
             assert isinstance(number, Int64)
             wire.send(
@@ -260,9 +270,13 @@ class TestWaiting:
             assert [number] == told["cursorsKilled"]
             assert 237 == wire.receive()[1]["code"]
 
-    def test_a_client_that_goes_leaves_the_cursor_to_others(self, server: MongoDBServer, client: Client) -> None:
+    def test_a_client_that_goes_leaves_the_cursor_to_others(
+        self, server: MongoDBServer, client: Client
+    ) -> None:
         with Wire(server.port) as wire:
-            opened = wire.ask({"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"})
+            opened = wire.ask(
+                {"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"}
+            )
             more = {"getMore": opened["cursor"]["id"], "collection": "$cmd.aggregate", "$db": "shop"}
             wire.send(message({**more, "maxTimeMS": int(PATIENCE_S * 1000)}))
             cursor = server.deployment.cursors.find(opened["cursor"]["id"])
@@ -276,7 +290,9 @@ class TestWaiting:
 
     def test_a_quiet_getmore_takes_as_long_as_it_was_told(self, server: MongoDBServer) -> None:
         with Wire(server.port) as wire:
-            opened = wire.ask({"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"})
+            opened = wire.ask(
+                {"aggregate": 1, "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"}
+            )
             more = {"getMore": opened["cursor"]["id"], "collection": "$cmd.aggregate", "$db": "shop"}
             answer = wire.ask({**more, "maxTimeMS": 1})["cursor"]
         assert [] == answer["nextBatch"]

@@ -41,7 +41,9 @@ def existing(request: CommandRequest) -> CollectionInfo:
 def check_options(request: CommandRequest) -> dict[str, Any]:
     images = request.get(IMAGES, dict)
     if images is not None and (images.keys() != {"enabled"} or not isinstance(images["enabled"], bool)):
-        raise MongoError(14, f"BSON field '{request.name}.{IMAGES}' is {{enabled: true}} or {{enabled: false}}")
+        raise MongoError(
+            14, f"BSON field '{request.name}.{IMAGES}' is {{enabled: true}} or {{enabled: false}}"
+        )
     return {name: request.body[name] for name in OPTIONS if request.body.get(name) is not None}
 
 

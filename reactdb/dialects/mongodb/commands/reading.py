@@ -35,9 +35,7 @@ def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
     if request.body.get("tailable"):
-        raise MongoError(
-            2, "error processing query: tailable cursor requested on non capped collection"
-        )
+        raise MongoError(2, "error processing query: tailable cursor requested on non capped collection")
     limit = request.number("limit") or 0
     most = request.number("batchSize", FIRST_BATCH)
     documents = request.collection_work().find(request.body)

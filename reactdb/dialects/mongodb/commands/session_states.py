@@ -12,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Lock, RLock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
 __all__ = ["SessionState", "SessionStates"]
+
+T = TypeVar("T")
 
 IDLE_S: Final = 30 * 60.0
 """A session that was not used for so long is forgotten, as `hello` says."""
@@ -52,7 +54,9 @@ class SessionState:
         """
         self._check_age(number)
         if number == self.number:
-            raise MongoError(117, f"Cannot start transaction {number}: a statement of this number was carried out")
+            raise MongoError(
+                117, f"Cannot start transaction {number}: a statement of this number was carried out"
+            )
         self.end()
         self.number = number
         self.began_at = time.monotonic()
@@ -75,7 +79,7 @@ class SessionState:
             )
         return self.transaction
 
-    def once(self, number: int, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def once(self, number: int, work: Callable[[], T]) -> dict[str, Any] | T:
         """The answer to a retryable write: of the first time, if this is not the first.
 
         Raises:
@@ -88,6 +92,8 @@ class SessionState:
             self.end()
             self.number = number
         answer = work()
+        # A write is never answered later.
+        assert isinstance(answer, dict)
         self._answer = dict(answer)
         return answer
 

@@ -74,7 +74,9 @@ def in_session(
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:
                 raise MongoError(
-                    251, f"Transaction with number {number} has been {request.transaction.state}", labels=(TRANSIENT,)
+                    251,
+                    f"Transaction with number {number} has been {request.transaction.state}",
+                    labels=(TRANSIENT,),
                 )
         return in_transaction(request, request.transaction, work)
 

@@ -37,7 +37,9 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
     stream = deployment.streams.open(
         StreamScope(place), pipeline, collation=simple(request.get("collation", dict))
     )
-    cursor = Events(str(place) if is_of_collection else f"{place.db}.$cmd.aggregate", stream, session_key(request))
+    cursor = Events(
+        str(place) if is_of_collection else f"{place.db}.$cmd.aggregate", stream, session_key(request)
+    )
     deployment.cursors.open(cursor)
     is_over = True
     try:

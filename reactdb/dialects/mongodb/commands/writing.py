@@ -23,12 +23,11 @@ def statements(request: CommandRequest, name: str) -> list[dict[str, Any]]:
     """
     found = request.body.get(name)
     if found is None:
-        raise MongoError(
-            40414, f"BSON field '{request.name}.{name}' is missing but a required field"
-        )
+        raise MongoError(40414, f"BSON field '{request.name}.{name}' is missing but a required field")
     if not isinstance(found, list):
         raise MongoError(
-            14, f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'array'"
+            14,
+            f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'array'",
         )
     if not 0 < len(found) <= MOST_STATEMENTS:
         raise MongoError(
@@ -111,9 +110,7 @@ def find_and_modify(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().find_and_modify(request.body)
 
 
-@command(
-    "createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True
-)
+@command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
 def create_indexes(request: CommandRequest) -> dict[str, Any]:
     indexes = request.get("indexes", list)
     if indexes is None:
