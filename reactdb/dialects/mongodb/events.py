@@ -31,6 +31,7 @@ from reactdb.change import (
     UPDATE,
     Change,
 )
+from reactdb.dialects.mongodb.diff import difference
 from reactdb.dialects.mongodb.entries import description_of, document_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of

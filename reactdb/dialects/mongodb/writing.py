@@ -73,7 +73,7 @@ class UpdateStatement:
         """
         self.filter = Filter(q, variables=variables, collation=collation)
         self.selection = FilterSelection(q, self.filter, has_collation=collation is not None)
-        from reactdb.dialects.mongodb.updates import Update  # type: ignore[import-not-found]
+        from reactdb.dialects.mongodb.updates import Update
 
         self.change = Update(u, array_filters, collation, variables=variables)
         self.is_multi = bool(multi)

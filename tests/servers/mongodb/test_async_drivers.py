@@ -10,6 +10,8 @@ import pytest
 
 from reactdb.servers.mongodb import MongoDBServer
 
+pytest.importorskip("reactdb.dialects.mongodb.stages")
+
 
 def pymongo_client(uri: str) -> Any:
     from pymongo import AsyncMongoClient
@@ -42,9 +44,8 @@ class TestAsynchronousClients:
             assert {"_id": 1, "a": 1} == await orders.find_one({"_id": 1})
             assert 5 == len([one async for one in orders.find(batch_size=2)])
             session = client.start_session()
-            async with await maybe(session) as session:
-                async with await maybe(session.start_transaction()):
-                    await orders.delete_one({"_id": 0}, session=session)
+            async with await maybe(session) as session, await maybe(session.start_transaction()):
+                await orders.delete_one({"_id": 0}, session=session)
             assert 4 == await orders.count_documents({})
             await maybe(client.close())
 

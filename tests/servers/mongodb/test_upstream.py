@@ -1,8 +1,8 @@
 """PyMongo's own tests of change streams, from its source distribution, against this server.
 
 They are not a part of this project. Where `REACTDB_PYMONGO_SOURCE` names the unpacked source distribution of the PyMongo that is
-installed, they run, from a copy that is thrown away; `.ci/run` fetches it. What does not pass is in NOT_PASSING, each with its reason; a test that is named
-there and passes is a failure here, so that the table stays true.
+installed, they run, from a copy that is thrown away; `.ci/run` fetches it. What does not pass is in NOT_PASSING, each with its
+reason; a test that is named there and passes is a failure here, so that the table stays true.
 """
 
 from __future__ import annotations

@@ -152,10 +152,13 @@ class SessionStates:
         for key, state in list(self._states.items()):
             if now - state.used_at > IDLE_S:
                 self.end(key)
-            elif state.transaction is not None and now - state.began_at > TRANSACTION_S:
+            elif (
+                state.transaction is not None
+                and now - state.began_at > TRANSACTION_S
                 # Not while a command of it runs, which the next sweep is for.
-                if state.lock.acquire(blocking=False):
-                    try:
-                        state.transaction.abort()
-                    finally:
-                        state.lock.release()
+                and state.lock.acquire(blocking=False)
+            ):
+                try:
+                    state.transaction.abort()
+                finally:
+                    state.lock.release()
