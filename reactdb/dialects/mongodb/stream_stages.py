@@ -98,9 +98,9 @@ class StreamPipeline:
         Raises:
             MongoError: A stage that there is not, or not here; or what the stage itself refuses.
         """
+        _check(stages)
         texts = text_key(collation)
         self.splits = bool(stages) and SPLIT in stages[-1]
-        _check(stages)
         steps = [stage for stage in stages if SPLIT not in stage]
         self.is_empty = not steps
         early = 0
