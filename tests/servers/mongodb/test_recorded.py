@@ -36,7 +36,7 @@ OF_THE_SERVER = frozenset(
 )
 """Fields that say which server it is, and when."""
 MAY_BE_MORE = frozenset(
-    ("idIndex", "javascriptEngine", "debug", "storageEngines", "totalSizeMb", "sizeOnDisk", "empty")
+    ("count", "idIndex", "javascriptEngine", "debug", "storageEngines", "totalSizeMb", "sizeOnDisk", "empty")
 )
 
 pytest.importorskip("reactdb.dialects.mongodb.stages")
