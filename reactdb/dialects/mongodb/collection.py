@@ -389,7 +389,7 @@ class CollectionWork:
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         if fields:
-            from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
+            from reactdb.dialects.mongodb.projection import Projection
         shape = Projection(fields, variables=variables) if fields else None
         documents = self.matching(given, found, has_collation=collation is not None, hint=command.get("hint"))
         if sort is not None:

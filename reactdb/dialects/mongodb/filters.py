@@ -14,14 +14,14 @@ Rule of this file: what an operator says of one value is in `conditions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb import conditions
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey
 from reactdb.dialects.mongodb.paths import ends, is_index, split
 
@@ -95,7 +95,7 @@ class Filter:
             raise MongoError(14, "a query has to be a document")
         self.spec = spec
         self.is_everything = not spec
-        compiler = _Compiler(variables or {}, collation)
+        compiler = _Compiler({} if variables is None else variables, collation)
         self._compiled = compiler.document(spec, 0)
         self.matches: Matches = self._compiled.matches
         self.equalities: list[tuple[str, Any]] = list(_equalities(spec))
@@ -424,11 +424,9 @@ class _Compiler:
         return Compiled(lambda document: answer, [])
 
     def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
-        # Only a filter that has an expression needs all of their operators.
-        expressions = import_module("reactdb.dialects.mongodb.expressions")
-        evaluate = expressions.compile_expression(operand, self._variables, text=self._text)
+        evaluate = compile_expression(operand, self._variables, text=self._text)
         # The values are looked up with each call: a join gives its pipeline others for each document.
-        is_true, variables = expressions.is_true, self._variables
+        variables = cast("dict[str, Any]", self._variables)
         return Compiled(lambda document: is_true(evaluate(document, variables)), [])
 
     def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:

@@ -15,8 +15,7 @@ below another's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
@@ -27,13 +26,9 @@ from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment, modifier_of
 from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
 from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 
-__all__ = ["PIPELINE_STAGES", "Applied", "Update"]
-
-PIPELINE_STAGES: Final = frozenset(
-    {"$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"}
-)
-"""The stages that a pipeline of an update may have."""
+__all__ = ["Applied", "Update"]
 
 Document = Mapping[str, Any]
 
@@ -172,21 +167,11 @@ class _Replacement:
 
 class _Pipeline:
     def __init__(self, spec: list[Any], variables: Mapping[str, Any], text: Any) -> None:
-        for stage in spec:
-            name = next(iter(stage), None) if isinstance(stage, Mapping) and len(stage) == 1 else None
-            if name is None:
-                raise MongoError(
-                    40323, "A pipeline stage specification object must contain exactly one field."
-                )
-            if name not in PIPELINE_STAGES:
-                raise MongoError(72, f"{name} is not allowed to be used within an update")
-        # Only an update that is a pipeline needs all stages.
-        stages = import_module("reactdb.dialects.mongodb.stages")
-        setting = stages.Setting(variables=dict(variables), text=text)
-        self._pipeline = stages.Pipeline(spec, setting)
+        setting = Setting(variables=dict(variables), text=text)
+        self._pipeline = Pipeline(spec, setting, allowed=UPDATE_STAGES, refusal=72)
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
-        made = _with_id_of(document, next(iter(self._pipeline.run(iter((dict(document),))))))
+        made = _with_id_of(document, self._pipeline.apply(dict(document)) or {})
         if is_insert:
             return Applied(made, None, is_replacement=False)
         if identical(document, made):

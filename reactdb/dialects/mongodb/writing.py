@@ -150,7 +150,7 @@ class Modify:
             self.filter, self.selection = self.statement.filter, self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
-        from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
+        from reactdb.dialects.mongodb.projection import Projection
 
         self.projection = Projection(fields, variables=variables) if fields else None
 

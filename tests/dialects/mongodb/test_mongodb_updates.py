@@ -269,6 +269,32 @@ def test_a_replacement_keeps_the_id_and_has_no_description() -> None:
     assert made.is_replacement
 
 
+def test_a_pipeline_makes_a_version_and_says_how_it_differs() -> None:
+    before = {"_id": 1, "pad": "x" * 60, "a": 1, "array": ["foo", {"a": "bar"}, 1, 2, 3]}
+    made = applied(before, [{"$set": {"array": ["foo", {"a": "bar"}]}}, {"$unset": "a"}])
+    assert made.document == {"_id": 1, "pad": "x" * 60, "array": ["foo", {"a": "bar"}]}
+    assert made.description == {
+        "updatedFields": {},
+        "removedFields": ["a"],
+        "truncatedArrays": [{"field": "array", "newSize": 2}],
+        "disambiguatedPaths": {},
+    }
+    assert not made.is_replacement
+
+
+def test_a_pipeline_whose_difference_is_no_smaller_than_its_version_replaces() -> None:
+    made = applied({"_id": 1, "a": 1}, [{"$replaceWith": {"b": 2}}])
+    assert made.document == {"_id": 1, "b": 2}
+    assert made.description is None
+    assert made.is_replacement
+
+
+def test_a_pipeline_has_the_commands_variables_and_begins_an_upsert_as_operators_do() -> None:
+    update = Update([{"$set": {"b": {"$add": ["$a", "$$n"]}}}], variables={"n": 5})
+    assert update.upserted(Filter({"a": 1})) == {"a": 1, "b": 6}
+    assert update.apply({"a": 1, "b": 6}).description is None
+
+
 def test_an_upsert_begins_with_what_the_query_demands() -> None:
     query = Filter({"a": 1, "n.x": {"$eq": 2}, "b": {"$gt": 1}, "_id": 7})
     made = Update({"$set": {"c": 3}, "$setOnInsert": {"d": 4}, "$inc": {"a": 1}}).upserted(query)
