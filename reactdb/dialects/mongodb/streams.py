@@ -82,6 +82,19 @@ class ChangeStreams:
     def __init__(self, spaces: Namespaces) -> None:
         self.spaces = spaces
         self.wakers = StreamWakers(spaces.session)
+        self._faults: deque[Exception] = deque()
+
+    def fail(self, *errors: Exception) -> None:
+        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        self._faults.extend(errors)
+
+    def strike(self) -> None:
+        """Raise the next of the errors that `fail` was given."""
+        try:
+            error = self._faults.popleft()
+        except IndexError:
+            return
+        raise error
 
     def open(
         self,
@@ -192,6 +205,7 @@ class EventStream:
                 return StreamBatch([], self._given, self.is_closed)
             events: list[Document] = []
             try:
+                self._owner.strike()
                 with self._engine.fresh_snapshot() as snapshot:
                     ended = self._fill(events, snapshot, most, most_bytes)
             except Exception as error:
@@ -344,7 +358,8 @@ class EventStream:
         if skipped and (len(parts) == 1 or len(parts) < skipped):
             raise points.not_found("the event is not split as it was")
         for part in parts[skipped:]:
-            token = event.token.document() if part is None else part["_id"]
+            # One of its own: the event is the caller's.
+            token = event.token.document() if part is None else dict(part["_id"])
             self._ready.append(_Told(part, token, seq, bound, ends))
 
     def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
