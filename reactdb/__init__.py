@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, connect, remove
+    from reactdb.dialects.aidbox.aidbox import aidbox
     from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
         BlobNotFound,
@@ -86,6 +87,7 @@ _HOMES = {
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
+    "reactdb.dialects.aidbox.aidbox": ("aidbox",),
     "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
         "BlobNotFound",
@@ -201,6 +203,7 @@ __all__ = [
     "UnsupportedFeed",
     "UsageError",
     "WalTooLarge",
+    "aidbox",
     "asc",
     "branch",
     "connect",

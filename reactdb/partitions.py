@@ -3,15 +3,19 @@
     Backlog            what was read of one partition, and was not acknowledged yet
     PartitionReader    reads the log once for all the partitions of a worker, and deals the changes out to their backlogs
 
-Partitions that stand at different places of the log meet where the one that is furthest behind catches up. One that has enough
-for a batch is passed by, and reads on by itself later.
+Partitions that stand at different places of the log meet where the one that is furthest behind catches up. One that has more than
+its share of what is held is passed by, and reads on by itself later.
+
+A page is read, and its checksums compared, once for all; documents are decoded for a batch, a few before they are looked at.
 
 Rule of this file: it reads. Leases, batches and time are the worker's business, in `batches`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
 
@@ -26,6 +30,7 @@ from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.query import Query
 from reactdb.set_aside import SET_ASIDE
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.log import DECODED, decode_together
 from reactdb.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,6 +46,7 @@ ROW_WISE = (
     "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
 )
 
+SEQ = attrgetter("seq")
 NOTHING: dict[str, Any] = {}
 
 
@@ -89,10 +95,7 @@ class Backlog:
         """Everything up to `seq` is done with."""
         waiting = self.waiting
         if waiting and waiting[0].seq <= seq:
-            if waiting[-1].seq <= seq:
-                waiting.clear()
-            else:
-                self.waiting = [delta for delta in waiting if delta.seq > seq]
+            del waiting[: bisect_right(waiting, seq, key=SEQ)]
         self.read_to = max(self.read_to, seq)
         if self.failure is not None and self.failure[0].seq <= seq:
             self.failure = None
@@ -148,6 +151,8 @@ class PartitionReader:
         self._session = session
         self._query = query
         self._plan: tuple[object, Plan] | None = None
+        # Whether the selection is worked out from documents.
+        self._looks_inside = False
 
     def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
         """Read on until a part has so many changes, or all parts together have too many, or one that fails comes next.
@@ -166,7 +171,10 @@ class PartitionReader:
         while len(part.waiting) < most and part.failure is None:
             if self.end is not None and part.read_to >= self.end:
                 return True
-            takers = [one for one in parts if one.failure is None and len(one.waiting) < most]
+            # What one has no use for yet it keeps, because it would have to be read once more; up to its share, because its turn
+            # may not come for long.
+            enough = max(most, MOST_HELD // len(parts))
+            takers = [one for one in parts if one.failure is None and len(one.waiting) < enough]
             if len(parts) > 1 and sum(len(one.waiting) for one in parts) >= MOST_HELD:
                 if part.waiting:
                     return False
@@ -186,13 +194,14 @@ class PartitionReader:
             read_to = {part.number: part.read_to for part in takers}
         reader = LogReader(self._session.engine, self._plan_of(snapshot, read_to, partitions), start)
         # Of the changes of others, only the keys are looked at.
-        deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), decoded=is_whole)
+        decoded = is_whole and self._looks_inside
+        deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), decoded=decoded)
         if partitions == 1:
             takers[0].waiting += deltas
         else:
+            takes = {part.number: part.waiting.append for part in takers}
             for delta in deltas:
-                number = partition_of(change_of(delta).key_bytes, partitions)
-                by_number[number].waiting.append(delta)
+                takes[partition_of(change_of(delta).key_bytes, partitions)](delta)
         for part in takers:
             part.read_to = max(part.read_to, reader.position)
         if is_last:
@@ -208,7 +217,9 @@ class PartitionReader:
         plan = made[1]
         view = plan.view
         assert isinstance(view, (PairingView, AllTablesView))
-        if read_to is None and isinstance(view, PairingView) and view.is_verbatim:
+        is_verbatim = isinstance(view, PairingView) and view.is_verbatim
+        self._looks_inside = isinstance(view, PairingView) and not is_verbatim
+        if read_to is None and is_verbatim:
             # Its changes are given as they are, each once.
             return plan
         share = Share(view, partitions)
@@ -218,38 +229,42 @@ class PartitionReader:
 
     def events(self, deltas: Sequence[AnyDelta]) -> list[Event]:
         """Some of what waits, as it is given."""
+        engine, events = self._session.engine, []
         with self._session.read() as snapshot:
-            return list(self._events(snapshot, deltas))
-
-    def _events(self, snapshot: Snapshot, deltas: Sequence[AnyDelta]) -> Iterator[Event]:
-        engine, by_id = self._session.engine, snapshot.catalogue.by_id
-        # A change belongs to the epoch that began last before it: no later one can begin there any more.
-        names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
-        prefix = f"{engine.database_id}.{names[0]}."
-        is_one_epoch = names[0] == names[1]
-        info: TableInfo | None = None
-        for delta in deltas:
-            if type(delta) is Change:
-                # Most are decoded by now.
-                change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
-            else:
-                change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
-            seq = change.seq
-            if not is_one_epoch:
-                prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq - 1)}."
-            if info is None or info.id != change.table_id:
-                info = by_id.get(change.table_id)
-            key = None if info is None else (change.new or change.old or NOTHING).get(info.primary_key)
-            yield {
-                "table": change.table,
-                # Most keys are in the document in their plainest form, and need not be read from bytes.
-                "key": key if type(key) is str or type(key) is int else change.key,
-                "type": "add" if old is None else "remove" if new is None else "change",
-                "old_val": old,
-                "new_val": new,
-                "seq": seq,
-                "id": f"{prefix}{seq}",
-            }
+            by_id = snapshot.catalogue.by_id
+            # A change belongs to the epoch that began last before it: no later one can begin there any more.
+            names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
+            prefix = f"{engine.database_id}.{names[0]}."
+            is_one_epoch = names[0] == names[1]
+            info: TableInfo | None = None
+            for place, delta in enumerate(deltas):
+                if not place % DECODED:
+                    # Not where they are read: what waits for its turn would wait in four times the room.
+                    decode_together(map(change_of, deltas[place : place + DECODED]))
+                if type(delta) is Change:
+                    # Where a document cannot be decoded there is none, and asking for it raises.
+                    change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
+                else:
+                    change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
+                seq = change.seq
+                if not is_one_epoch:
+                    prefix = f"{engine.database_id}.{engine.epochs.at(snapshot.connection, seq - 1)}."
+                if info is None or info.id != change.table_id:
+                    info = by_id.get(change.table_id)
+                key = None if info is None else (change.new or change.old or NOTHING).get(info.primary_key)
+                events.append(
+                    {
+                        "table": change.table,
+                        # Most keys are in the document in their plainest form, and need not be read from bytes.
+                        "key": key if type(key) is str or type(key) is int else change.key,
+                        "type": "add" if old is None else "remove" if new is None else "change",
+                        "old_val": old,
+                        "new_val": new,
+                        "seq": seq,
+                        "id": f"{prefix}{seq}",
+                    }
+                )
+        return events
 
 
 def _after(snapshot: Snapshot, reader: LogReader) -> Change:

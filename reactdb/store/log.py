@@ -376,6 +376,15 @@ def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change
         yield changes_of(some, catalogue, decoded=(_documents_of(some.olds), _documents_of(some.bodies)))
 
 
+def decode_together(changes: Iterable[Change]) -> None:
+    """Decode the documents of changes that were read before. At most `DECODED`, and look at them then."""
+    encoded = [change for change in changes if change.old is None and change.new is None]
+    olds = _documents_of([change.old_bytes for change in encoded])
+    news = _documents_of([change.new_bytes for change in encoded])
+    for change, old, new in zip(encoded, olds, news, strict=True):
+        change.old, change.new = old, new
+
+
 def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
     """Decoded; None for all where one cannot be: whoever asks for that one hears of it."""
     present = [body for body in bodies if body is not None]

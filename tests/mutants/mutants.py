@@ -1114,8 +1114,15 @@ MUTANTS = [
     Mutant(
         "each partition reads the log for itself",
         "partitions.py",
-        "            takers = [one for one in parts if one.failure is None and len(one.waiting) < most]\n",
+        "            takers = [one for one in parts if one.failure is None and len(one.waiting) < enough]\n",
         "            takers = [part]\n",
+        ("tests/surface/test_partitions.py::test_a_worker_reads_the_log_once_for_all_its_partitions",),
+    ),
+    Mutant(
+        "a partition that has enough for a batch is passed by, and reads again",
+        "partitions.py",
+        "            enough = max(most, MOST_HELD // len(parts))\n",
+        "            enough = most\n",
         ("tests/surface/test_partitions.py::test_a_worker_reads_the_log_once_for_all_its_partitions",),
     ),
     Mutant(

@@ -18,7 +18,8 @@ from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
-from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
+from reactdb.servers.http.speaking import Run
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting
 
 __all__ = ["OpenedFeed", "changes"]
 
@@ -37,6 +38,12 @@ class OpenedFeed:
     rows: ToldRows
     waiting: Waiting
     headers: dict[str, str]
+
+    def stream(self, run: Run) -> FeedStream:
+        return FeedStream(self.rows, self.waiting, run)
+
+    def close(self) -> None:
+        self.rows.close()
 
 
 def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:

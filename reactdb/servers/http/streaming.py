@@ -13,13 +13,14 @@ Rule of this file: when something is said. What is said is in `formats`, and whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.speaking import Run
 
 __all__ = ["FeedStream", "Waiting"]
 
@@ -29,9 +30,6 @@ CHUNK_BYTES: Final = 64 * 1024
 """About as much is read, and sent, at a time: what a client that stops reading costs."""
 FIRST_DOCUMENTS: Final = 1
 """Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
-
-Run = Callable[..., Awaitable[Any]]
-"""Calls a function in a thread."""
 
 
 class ToldRows(Protocol):

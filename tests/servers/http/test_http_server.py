@@ -237,9 +237,9 @@ class TestLimits:
     def test_more_feeds_than_there_may_be(self, db: Any) -> None:
         with serve_in_thread(db, limits=HTTPLimits(feeds=1)) as server, client_of(server) as client:
             with client.stream("GET", "/todo/_changes?feed=continuous&heartbeat=1000"):
-                until(lambda: server.application.feed_count == 1)
+                until(lambda: server.feed_count == 1)
                 answer = client.get("/todo/_changes?feed=longpoll")
-            until(lambda: server.application.feed_count == 0)
+            until(lambda: server.feed_count == 0)
             after = client.get("/todo/_changes?feed=longpoll&timeout=0")
 
         assert (503, "service_unavailable") == error_of(answer)[:2]
@@ -258,8 +258,8 @@ class TestFeeds:
     ) -> None:
         for _ in range(3):
             with client.stream("GET", "/todo/_changes?feed=longpoll"):
-                until(lambda: server.application.feed_count == 1)
-            until(lambda: server.application.feed_count == 0)
+                until(lambda: server.feed_count == 1)
+            until(lambda: server.feed_count == 0)
 
     def test_changes_of_the_program_and_of_others_arrive(self, db: Any, client: httpx.Client) -> None:
         with client.stream(
@@ -359,7 +359,7 @@ class TestFeeds:
                 line.connect(("127.0.0.1", server.port))
                 line.sendall(request)
                 lines.append(line)
-            until(lambda: server.application.feed_count == count)
+            until(lambda: server.feed_count == count)
             before = memory()
             for number in range(60):
                 table.insert({"_id": f"{number:04}", "text": "x" * 40_000})
@@ -374,7 +374,7 @@ class TestFeeds:
             grown = memory() - before
             for line in lines:
                 line.close()
-            until(lambda: server.application.feed_count == 0)
+            until(lambda: server.feed_count == 0)
 
         ids = re.findall(rb'"id":"(\d{4})"', heard)
         assert [b"%04d" % number for number in range(60)] == ids
@@ -700,9 +700,12 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ((), "Say which protocol to speak: --rethinkdb, --couchdb, --mongodb, or several of them."),
+            (
+                (),
+                "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them.",
+            ),
             (("--couchdb", "--rethinkdb-port", "1"), "--rethinkdb-port needs --rethinkdb."),
-            (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb."),
+            (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb or --aidbox."),
             (
                 ("--rethinkdb", "--couchdb", "--port", "1"),
                 "Of several protocols each has its port: --rethinkdb-port and --http-port.",
@@ -713,7 +716,7 @@ class TestCommand:
             ),
             (
                 ("--rethinkdb", "--read-only"),
-                "--read-only and --cors-origin are about HTTP; they need --couchdb.",
+                "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox.",
             ),
         ],
     )
