@@ -427,7 +427,8 @@ class _Compiler:
         # Only a filter that has an expression needs all of their operators.
         expressions = import_module("reactdb.dialects.mongodb.expressions")
         evaluate = expressions.compile_expression(operand, self._variables, text=self._text)
-        is_true, variables = expressions.is_true, dict(self._variables)
+        # The values are looked up with each call: a join gives its pipeline others for each document.
+        is_true, variables = expressions.is_true, self._variables
         return Compiled(lambda document: is_true(evaluate(document, variables)), [])
 
     def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
