@@ -27,6 +27,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
@@ -149,9 +150,6 @@ class Modify:
             self.filter, self.selection = self.statement.filter, self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
-        if fields:
-            from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
-
         self.projection = Projection(fields, variables=variables) if fields else None
 
 

@@ -229,7 +229,6 @@ class TestFinding:
         assert [one["_id"] for one in found] == [5, 8, 1]
 
     def test_projections(self, orders: Any) -> None:
-        pytest.importorskip("reactdb.dialects.mongodb.projection")
         orders.insert_one({"_id": 1, "n": 1, "x": {"a": 1, "b": 2}})
         assert orders.find_one({}, {"n": 1}) == {"_id": 1, "n": 1}
         assert orders.find_one({}, ["x.a"]) == {"_id": 1, "x": {"a": 1}}
