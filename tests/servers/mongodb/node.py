@@ -17,8 +17,13 @@ FOLDER = Path(__file__).resolve().parents[2] / "mongodb_node"
 PRELUDE = """
 const { MongoClient, ObjectId, Long, Double, Decimal128 } = require("mongodb");
 const print = value => process.stdout.write(JSON.stringify(value) + "\\n");
+const isWatching = async () => {
+  const opened = async () => (await client.db("admin").command({serverStatus: 1})).metrics.cursor.open.total;
+  while (await opened() < 1) await new Promise(resolve => setTimeout(resolve, 10));
+};
+let client;
 const program = async () => {
-const client = new MongoClient(process.argv[1]);
+client = new MongoClient(process.argv[1]);
 await client.connect();
 const orders = client.db("shop").collection("orders");
 """
@@ -39,7 +44,7 @@ needs_node = [
 
 
 def run_node(program: str, uri: str) -> list[Any]:
-    """What a program prints, one value a line. `client`, `orders` and `print(value)` are there."""
+    """What a program prints, one value a line. `client`, `orders`, `print(value)` and `isWatching()` are there."""
     done = subprocess.run(
         ["node", "-e", PRELUDE + program + END, uri],
         cwd=FOLDER,

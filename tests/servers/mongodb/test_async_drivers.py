@@ -10,8 +10,6 @@ import pytest
 
 from reactdb.servers.mongodb import MongoDBServer
 
-pytest.importorskip("reactdb.dialects.mongodb.stages")
-
 
 def pymongo_client(uri: str) -> Any:
     from pymongo import AsyncMongoClient

@@ -37,7 +37,7 @@ def test_watching_at_three_levels(server: MongoDBServer, level: str) -> None:
     program = """
     const stream = LEVEL.watch();
     const first = stream.next();
-    await new Promise(resolve => setTimeout(resolve, 200));
+    await isWatching();
     await orders.insertOne({_id: 1});
     await orders.updateOne({_id: 1}, {$set: {a: 1}});
     const events = [await first, await stream.next()];
@@ -57,7 +57,7 @@ def test_a_dropped_collection_ends_the_stream(server: MongoDBServer) -> None:
     const stream = orders.watch(), types = [];
     const over = new Promise(resolve => stream.on("close", resolve));
     stream.on("change", event => types.push(event.operationType));
-    await new Promise(resolve => setTimeout(resolve, 200));
+    await isWatching();
     await orders.drop();
     await over;
     print(types);

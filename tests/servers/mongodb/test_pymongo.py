@@ -37,8 +37,6 @@ from tests.servers.mongodb.wire import Wire
 
 Client = MongoClient[dict[str, Any]]
 
-pytest.importorskip("reactdb.dialects.mongodb.stages")
-
 
 @pytest.fixture
 def orders(client: Client) -> Any:

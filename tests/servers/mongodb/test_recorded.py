@@ -39,8 +39,6 @@ MAY_BE_MORE = frozenset(
     ("count", "idIndex", "javascriptEngine", "debug", "storageEngines", "totalSizeMb", "sizeOnDisk", "empty")
 )
 
-pytest.importorskip("reactdb.dialects.mongodb.stages")
-
 
 class Replay:
     """What was recorded, in terms of this run: numbers of cursors and tokens."""

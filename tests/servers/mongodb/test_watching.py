@@ -18,8 +18,6 @@ from tests.support.threads import PATIENCE_S, started, wait_until
 
 Client = MongoClient[dict[str, Any]]
 
-pytest.importorskip("reactdb.dialects.mongodb.stages")
-
 
 @pytest.fixture
 def orders(client: Client) -> Any:
