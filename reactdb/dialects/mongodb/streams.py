@@ -1,4 +1,4 @@
-"""ChangeStreams and EventStream: change streams of a file, which are asked for their events and never wait.
+"""ChangeStreams and MongoEventStream: change streams of a file, which are asked for their events and never wait.
 
     streams = ChangeStreams(namespaces)
     stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
@@ -102,7 +102,7 @@ class ChangeStreams:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
-    ) -> EventStream:
+    ) -> MongoEventStream:
         """A stream.
 
         Args:
@@ -118,10 +118,10 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return EventStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
+        return MongoEventStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
 
 
-class EventStream:
+class MongoEventStream:
     """See the head of this file.
 
     Attributes:

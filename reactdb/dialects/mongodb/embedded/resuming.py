@@ -17,7 +17,7 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.scopes import StreamScope
-from reactdb.dialects.mongodb.streams import ChangeStreams, EventStream, StreamBatch
+from reactdb.dialects.mongodb.streams import ChangeStreams, MongoEventStream, StreamBatch
 from reactdb.errors import DatabaseBusy
 
 Document = dict[str, Any]
@@ -62,12 +62,12 @@ class ResumingStream:
         self._stream = self._opened()
         self.token: Document = dict(self._stream.token)
 
-    def _opened(self) -> EventStream:
+    def _opened(self) -> MongoEventStream:
         pipeline = [{"$changeStream": self._options}, *self._stages]
         return call(self._streams.open, self._scope, pipeline, collation=self._collation)
 
     def batch(self, most: int | None) -> StreamBatch:
-        """The events that there are, as `EventStream.batch`.
+        """The events that there are, as `MongoEventStream.batch`.
 
         Raises:
             OperationFailure: The stream cannot go on. It is closed, unless that error was resumable, too.
@@ -106,7 +106,7 @@ class ResumingStream:
         self._stream.on_ready(self._on_ready)
 
     def on_ready(self, on_ready: Callable[[], object] | None) -> None:
-        """As `EventStream.on_ready`."""
+        """As `MongoEventStream.on_ready`."""
         self._on_ready = on_ready
         self._stream.on_ready(on_ready)
 
