@@ -1438,9 +1438,24 @@ MUTANTS = [
     Mutant(
         "compaction takes the newest mark of a table",
         "store/retention.py",
-        ' AND block <"\n            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)"',
-        '"',
+        ' AND block <"\n            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id"\n'
+        '            " AND (n.block < ?1 OR n.newest <= ?2))",',
+        ' AND ?2 IS NOT NULL",',
         ("tests/store/test_newest_seq.py",),
+    ),
+    Mutant(
+        "compaction keeps the mark of a table's end alone",
+        "store/retention.py",
+        " AND (n.block < ?1 OR n.newest <= ?2))",
+        " AND ?2 IS NOT NULL)",
+        ("tests/dialects/aidbox/test_aidbox_changes.py::TestHistoryThatIsGone",),
+    ),
+    Mutant(
+        "compaction notes where a table ends only where that is a deletion",
+        "store/retention.py",
+        "WHERE seq > ? AND seq <= ? GROUP BY table_id",
+        "WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id",
+        ("tests/dialects/aidbox/test_aidbox_changes.py::TestHistoryThatIsGone",),
     ),
     Mutant(
         "compaction leaves the entries of tables behind",
