@@ -16,10 +16,11 @@ There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 
 from __future__ import annotations
 
+from reactdb.dialects.mongodb import ids as _ids
 from reactdb.dialects.mongodb import natives as _natives
 from reactdb.dialects.mongodb.errors import MongoError
 
 # A process that imports the dialect knows its types of values.
-_TYPES = _natives.__all__
+_TYPES = (*_natives.__all__, *_ids.__all__)
 
 __all__ = ["MongoError"]
