@@ -1,4 +1,4 @@
-"""ChangeStreams and EventStream: change streams of a file, which are asked for their events and never wait.
+"""ChangeStreams and LogStream: change streams of a file, which are asked for their events and never wait.
 
     streams = ChangeStreams(namespaces)
     stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
@@ -82,6 +82,19 @@ class ChangeStreams:
     def __init__(self, spaces: Namespaces) -> None:
         self.spaces = spaces
         self.wakers = StreamWakers(spaces.session)
+        self._faults: deque[Exception] = deque()
+
+    def fail(self, *errors: Exception) -> None:
+        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        self._faults.extend(errors)
+
+    def strike(self) -> None:
+        """Raise the next of the errors that `fail` was given."""
+        try:
+            error = self._faults.popleft()
+        except IndexError:
+            return
+        raise error
 
     def open(
         self,
@@ -89,7 +102,7 @@ class ChangeStreams:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
-    ) -> EventStream:
+    ) -> LogStream:
         """A stream.
 
         Args:
@@ -105,10 +118,10 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return EventStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
+        return LogStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
 
 
-class EventStream:
+class LogStream:
     """See the head of this file.
 
     Attributes:
@@ -131,8 +144,8 @@ class EventStream:
         self._changes: deque[Change] = deque()
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None
-        # The token that is looked for, on the way to the first event; and before which nothing is told.
-        self._sought = options.after if options.after is not None and options.after.is_event else None
+        # The token that is looked for, on the way to the first event.
+        self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
         self._end_listening: Callable[[], None] | None = None
         self._listens_to: list[int] | None = None
@@ -162,7 +175,15 @@ class EventStream:
             return position, mark(at.time, at.inc, points.origin_at(self._engine, snapshot, position))
         assert after is not None
         points.check_origin(self._engine, snapshot, after)
-        return points.position_before(snapshot, (after.seconds, after.increment)), after
+        if not after.is_event:
+            return points.position_before(snapshot, (after.seconds, after.increment)), after
+        position, is_sought = points.position_of_event(snapshot, after)
+        if is_sought:
+            self._sought = after
+        elif after.fragment or (after.may_end and self.scope.ends(after.uuid)):
+            # Its other fragments, or its invalidate event, were compacted away with it.
+            raise points.history_lost()
+        return position, after
 
     # -----------------------------------------------------------------------------------------------------------
     # Batches
@@ -192,6 +213,7 @@ class EventStream:
                 return StreamBatch([], self._given, self.is_closed)
             events: list[Document] = []
             try:
+                self._owner.strike()
                 with self._engine.fresh_snapshot() as snapshot:
                     ended = self._fill(events, snapshot, most, most_bytes)
             except Exception as error:
@@ -344,7 +366,8 @@ class EventStream:
         if skipped and (len(parts) == 1 or len(parts) < skipped):
             raise points.not_found("the event is not split as it was")
         for part in parts[skipped:]:
-            token = event.token.document() if part is None else part["_id"]
+            # One of its own: the event is the caller's.
+            token = event.token.document() if part is None else dict(part["_id"])
             self._ready.append(_Told(part, token, seq, bound, ends))
 
     def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
