@@ -1667,9 +1667,41 @@ MUTANTS = [
     Mutant(
         "a feed is not woken again after it was read",
         "dialects/couchdb/changes.py",
-        "        with self._lock:\n            self._is_told = False\n        found",
-        "        found",
+        "        with self._lock:\n            self._is_told = False\n        self._passed_seq",
+        "        self._passed_seq",
         ("tests/dialects/couchdb/test_couch_changes.py::test_a_live_feed_is_woken_once_until_it_is_read",),
+    ),
+    Mutant(
+        "what was found but not given to anybody counts as told",
+        "dialects/couchdb/changes.py",
+        "            if not found:\n                self._passed_seq",
+        "            if True:\n                self._passed_seq",
+        (
+            "tests/dialects/couchdb/test_couch_changes_options.py::test_the_position_passes_what_is_rejected_while_nothing_is_found",
+        ),
+    ),
+    Mutant(
+        "a document that has left a filter is told of only where it is in the newest entry",
+        "dialects/couchdb/changes.py",
+        "            if change.seq <= self._position:\n",
+        "            if change.seq < self._position:\n",
+        ("tests/dialects/couchdb/test_couch_changes_options.py",),
+    ),
+    Mutant(
+        "who waits for a value is not woken when it goes",
+        "dialects/couchdb/waking.py",
+        '("old_val", "new_val") if event',
+        '("new_val",) if event',
+        (
+            "tests/dialects/couchdb/test_couch_changes_options.py::test_who_waits_for_a_value_is_woken_when_it_goes",
+        ),
+    ),
+    Mutant(
+        "seqs of a database begin where the file is",
+        "dialects/couchdb/settings.py",
+        "seq - self.served + self.older",
+        "seq + self.older",
+        ("tests/dialects/couchdb/test_couch_changes.py::test_seqs_of_each_database_begin_with_1",),
     ),
     Mutant(
         "the newest entries below the low-water mark are passed over",
@@ -1689,8 +1721,8 @@ MUTANTS = [
     Mutant(
         "heartbeats are given up while rows are searched for",
         "servers/http/streaming.py",
-        "                beat = None if waiting.never_waits else waiting.heartbeat_s",
-        "                beat = None",
+        "(searching,), timeout=waiting.heartbeat_s)",
+        "(searching,), timeout=None)",
         ("tests/servers/http/test_streaming.py::test_a_search_that_takes_long_gives_heartbeats",),
     ),
     Mutant(

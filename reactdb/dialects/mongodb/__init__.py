@@ -6,6 +6,10 @@
     ordering                 the order and equality of BSON values
     paths                    what of a document a dotted path leads to
     filters, conditions      queries; what one of their operators says of one value
+    updates, array_filters   update arguments; which elements `$[name]` means
+    editing, operators       how an update follows its paths; what one of its operators makes of one value
+    projection               what find shows of a document
+    diff                     the difference of two versions, as change events tell it
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 """

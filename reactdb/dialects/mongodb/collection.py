@@ -24,6 +24,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
@@ -388,8 +389,6 @@ class CollectionWork:
         natural = order.get("$natural")
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
-        if fields:
-            from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
         shape = Projection(fields, variables=variables) if fields else None
         documents = self.matching(given, found, has_collation=collation is not None, hint=command.get("hint"))
         if sort is not None:

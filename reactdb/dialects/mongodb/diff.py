@@ -67,6 +67,8 @@ def described(
 
 def is_ambiguous(path: _Parts) -> bool:
     """Whether the dotted form says something else, too: a name has a dot, or a name after the first looks like an index."""
+    if len(path) == 1:
+        return "." in str(path[0])
     return any(
         type(part) is str and ("." in part or (number > 0 and part.isdecimal() and part.isascii()))
         for number, part in enumerate(path)
@@ -74,7 +76,7 @@ def is_ambiguous(path: _Parts) -> bool:
 
 
 def _dotted(path: _Parts) -> str:
-    return ".".join(map(str, path))
+    return str(path[0]) if len(path) == 1 else ".".join(map(str, path))
 
 
 # -----------------------------------------------------------------------------------------------------------
