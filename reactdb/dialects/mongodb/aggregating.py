@@ -54,6 +54,8 @@ def aggregate(
     Raises:
         MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction.
     """
+    while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
+        namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
     values: dict[str, Any] = {"NOW": _now()}
     for name, value in (variables or {}).items():
@@ -96,6 +98,8 @@ class _Beside:
     def documents(self, namespace: str) -> Iterable[Document]:
         """All documents of a collection; none where it does not exist."""
         found = namespace_of(namespace)
+        if self._spaces.view(found) is not None:
+            return aggregate(self._spaces, found, [], transaction=self._transaction)
         return CollectionWork(self._spaces, found, self._transaction).matching({}, Filter({}))
 
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:

@@ -210,10 +210,11 @@ class StreamReading:
         if not self.is_expanded or not self.scope.has(namespace):
             return []
         kept = self._rows.get((change.commit, table_id), NATIVE)
+        is_view = "viewOn" in kept.options
         last = {
             "ns": _ns(namespace),
-            "operationDescription": {**kept.options, "idIndex": dict(ID_INDEX)},
-            "nsType": "collection",
+            "operationDescription": kept.options if is_view else {**kept.options, "idIndex": dict(ID_INDEX)},
+            "nsType": "view" if is_view else "collection",
         }
         return [self._event(change, origin, "create", table_id, last)]
 
@@ -267,7 +268,7 @@ class StreamReading:
         changed = [
             one for one in new.indexes for two in old.indexes if one["name"] == two["name"] and one != two
         ]
-        if change.kind_code != INSERT and (old.options != new.options or changed):
+        if change.kind_code != INSERT and (old.times_modified != new.times_modified or changed):
             before: Document = {
                 "collectionOptions": {"uuid": uuid_of(self._database_id, table_id), **old.options}
             }

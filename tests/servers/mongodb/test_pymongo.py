@@ -218,6 +218,27 @@ class TestCollectionsAndIndexes:
         (found,) = client["shop"].list_collections()
         assert {"changeStreamPreAndPostImages": {"enabled": False}} == found["options"]
 
+    def test_a_view_is_read_and_not_written(self, client: Client, orders: Any) -> None:
+        orders.insert_many([{"_id": i, "n": i} for i in range(5)])
+        client["shop"].create_collection("large", viewOn="orders", pipeline=[{"$match": {"n": {"$gt": 2}}}])
+        large = client["shop"]["large"]
+        assert [{"_id": 4, "n": 4}, {"_id": 3, "n": 3}] == list(large.find().sort("_id", -1))
+        assert [{"n": 3}] == list(large.find({"n": 3}, {"_id": 0}))
+        assert 2 == large.count_documents({}) == large.estimated_document_count()
+        assert [3, 4] == large.distinct("n")
+        assert "view" == next(client["shop"].list_collections(filter={"name": "large"}))["type"]
+        for code, ask in (
+            (166, lambda: large.insert_one({})),
+            (166, lambda: large.update_one({}, {"$set": {"a": 1}})),
+            (166, lambda: large.create_index("n")),
+            (166, lambda: large.watch()),
+        ):
+            with pytest.raises(OperationFailure) as caught:
+                ask()
+            assert code == caught.value.code
+        large.drop()
+        assert ["orders"] == client["shop"].list_collection_names()
+
     def test_indexes(self, orders: Any) -> None:
         assert "n_1" == orders.create_index("n", unique=True)
         assert {"_id_", "n_1"} == set(orders.index_information())

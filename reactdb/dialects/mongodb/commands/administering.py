@@ -53,10 +53,13 @@ def check_options(request: CommandRequest) -> dict[str, Any]:
     is_write=True,
 )
 def create(request: CommandRequest) -> dict[str, Any]:
-    for name in ("viewOn", "pipeline", "timeseries"):
-        if name in request.body:
-            raise MongoError(115, f"{name}: there are no views and no time series here")
+    if "timeseries" in request.body:
+        raise MongoError(115, "timeseries: there are no time series here")
     options = check_options(request)
+    if request.get("viewOn", str):
+        options = {"viewOn": request.body["viewOn"], "pipeline": request.get("pipeline", list, [])}
+    elif "pipeline" in request.body:
+        raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
     spaces = request.deployment.spaces
     try:
         spaces.create(place(request), options)
@@ -102,9 +105,7 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
 @command("collMod", is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
     existing(request)
-    changed = check_options(request)
-    if changed:
-        request.deployment.spaces.modify(place(request), changed)
+    request.deployment.spaces.modify(place(request), check_options(request))
     return {}
 
 
@@ -125,6 +126,13 @@ def list_collections(request: CommandRequest) -> dict[str, Any]:
 
 
 def description(found: CollectionInfo) -> dict[str, Any]:
+    if "viewOn" in found.options:
+        return {
+            "name": found.namespace.coll,
+            "type": "view",
+            "options": found.options,
+            "info": {"readOnly": True},
+        }
     return {
         "name": found.namespace.coll,
         "type": "collection",

@@ -84,6 +84,11 @@ class CommandRequest:
         place = MongoNamespace(check_database_name(self.database), self.collection)
         return CollectionWork(self.deployment.spaces, place, self.transaction)
 
+    def view(self) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
+        """What the collection is a view of; None if it is none."""
+        place = MongoNamespace(check_database_name(self.database), self.collection)
+        return self.deployment.spaces.view(place)
+
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.
 

@@ -34,6 +34,8 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
         check_database_name(request.database), request.collection if is_of_collection else None
     )
     deployment = request.deployment
+    if is_of_collection and deployment.spaces.view(place) is not None:
+        raise MongoError(166, f"Namespace {place} is a view, not a collection")
     stream = deployment.streams.open(
         StreamScope(place), pipeline, collation=simple(request.get("collation", dict))
     )
