@@ -28,13 +28,9 @@ def play(chance: random.Random, ways: list[Way], model: Model, count: int, after
         able = [way for way in ways if way.has_commits or len(step) == 1]
         way = chance.choice(able)
         way.write(step)
-        model.apply(in_order(way, step, model))
+        model.apply(step)
         if after is not None:
             after()
-
-
-def in_order(way: Way, step: Any, model: Model) -> Any:
-    return step
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,6 +96,27 @@ def test_a_table_that_is_dropped_and_made_again_begins_anew(path):
         db.table_create(TABLE, primary_key="_id")
         model.clear()
         play(chance, ways, model, COMMITS // 2)
+
+        for way in ways:
+            if way.has_positions:
+                same(way, model.told, way.since(way.beginning()))
+        assert model.documents == {document["_id"]: document["n"] for document in db.table(TABLE)}
+
+
+@pytest.mark.slow
+def test_spark_writes_and_reads_the_same_story(path, spark):
+    from tests.one_story.spark_way import Spark
+
+    chance, model = random.Random(5), Model()
+    with connected(path, [*WAYS, Spark]) as (db, ways):
+        Spark.session = spark
+        other = ways[-1]
+        for step in steps(chance, 12):
+            able = [way for way in ways if way.has_commits or len(step) == 1]
+            # Spark writes every other step: each of its writes is a job.
+            way = other if chance.random() < 0.5 else chance.choice(able)
+            way.write(step)
+            model.apply(step)
 
         for way in ways:
             if way.has_positions:
