@@ -46,6 +46,9 @@ class Way:
     def connect(self, stack: ExitStack) -> None:
         """Start what it needs; the stack ends it."""
 
+    def begin(self) -> None:
+        """Called when the table was made."""
+
     def write(self, step: Step) -> None:
         raise NotImplementedError
 
@@ -181,6 +184,10 @@ class CouchDB(OverHTTP):
     name = "couchdb"
     tells_each = False
     has_commits = False
+
+    def begin(self) -> None:
+        # A table has revisions, and tombstones of what is deleted, from when it is first served.
+        assert self.get(f"/{TABLE}").status_code == 200
 
     def write(self, step: Step) -> None:
         ((key, n),) = step
@@ -376,4 +383,7 @@ def connected(path: Any, ways: list[type[Way]]) -> Iterator[tuple[Any, list[Way]
     """The file, opened, and every way connected to it."""
     with reactdb.connect(path) as db, ExitStack() as stack:
         db.table_create(TABLE, primary_key="_id", exist_ok=True)
-        yield db, [way(db, stack) for way in ways]
+        found = [way(db, stack) for way in ways]
+        for way in found:
+            way.begin()
+        yield db, found
