@@ -78,7 +78,10 @@ class LocalPeer:
 
     def _feed(self, selection: Subset, since: Any) -> ChangesFeed:
         chosen = filter_of(self._database, selection.query(), selection.body())
-        return self._database.changes(ChangesRequest(since=str(since), style="all_docs", filter=chosen))
+        request = ChangesRequest(
+            since=str(since), style="all_docs", filter=chosen, removals=selection.removals
+        )
+        return self._database.changes(request)
 
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
         return self._database.revs_diff(revisions)

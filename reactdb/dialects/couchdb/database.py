@@ -31,6 +31,7 @@ from reactdb.dialects.couchdb.states import (
     conflict,
     earlier,
 )
+from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
@@ -71,28 +72,29 @@ class CouchDatabase(DocumentReader):
     def info(self) -> dict[str, Any]:
         """What `GET /{db}` answers."""
         with self.reading() as reading:
-            snapshot, tables = reading.snapshot, reading.tables
-            kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
-            newest = self.sequences.newest(snapshot, tables)
             count, deleted_count = self._count(reading)
             return {
-                "instance_start_time": kept.created,
+                "instance_start_time": reading.settings.created,
                 "db_name": self.name,
                 "purge_seq": "0",
-                "update_seq": self.sequences.text(snapshot, newest),
+                "update_seq": reading.seq_text(reading.newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
                 "doc_del_count": deleted_count,
                 "doc_count": count,
                 "disk_format_version": 8,
-                "compact_running": False,
+                "compact_running": self._is_compacting(),
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
             }
+
+    def _is_compacting(self) -> bool:
+        compaction = {"type": "database_compaction", "database": self.name}
+        return any(compaction.items() <= task.items() for task in active_tasks(self.session))
 
     def _count(self, reading: OpenReading) -> tuple[int, int]:
         """How many documents there are, alive and deleted. To count takes as long as to read all keys, so it is remembered."""
         snapshot, tables = reading.snapshot, reading.tables
-        newest = self.sequences.newest(snapshot, tables)
+        newest = reading.newest
         known = self._counts.get(self.table_id)
         if known is None or known[0] != newest:
             deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
@@ -103,13 +105,13 @@ class CouchDatabase(DocumentReader):
     def instance_start_time(self) -> str:
         """When it was first served, in seconds since 1970, as text."""
         with self.reading() as reading:
-            return settings.read(reading.heads, reading.snapshot.catalogue, self.table_id).created
+            return reading.settings.created
 
     @property
     def revs_limit(self) -> int:
         """How many revisions of a path are kept."""
         with self.reading() as reading:
-            return reading.revs_limit
+            return reading.settings.revs_limit
 
     @revs_limit.setter
     def revs_limit(self, limit: int) -> None:
@@ -123,16 +125,16 @@ class CouchDatabase(DocumentReader):
     def update_seq(self) -> str:
         """The position of the newest change."""
         with self.reading() as reading:
-            return self.sequences.text(
-                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
-            )
+            return reading.seq_text(reading.newest)
 
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
-        if retention is not None:
+        if retention is None:
+            return
+        with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
@@ -202,7 +204,7 @@ class CouchDatabase(DocumentReader):
             if deleted_conflicts:
                 add_losers(found, state, is_deleted=True)
             if local_seq:
-                found["_local_seq"] = self.sequences.text(reading.snapshot, state.seq)
+                found["_local_seq"] = reading.seq_text(state.seq)
         # Outside of the snapshot, because they may be large.
         if attachments or atts_since is not None:
             self.attach(found, leaf, path, atts_since)
@@ -360,9 +362,7 @@ class CouchDatabase(DocumentReader):
                 else self.shown(state.winner, state)
                 for _, state in found
             ]
-            seq = self.sequences.text(
-                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
-            )
+            seq = reading.seq_text(reading.newest)
         rows = []
         for (key, state), document in zip(found, documents, strict=True):
             if state is None:

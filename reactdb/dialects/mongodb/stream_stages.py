@@ -12,7 +12,6 @@ Rule of this file: a stage that could drop the token, or change it, ends the str
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final
 
 import bson
@@ -20,6 +19,7 @@ import bson
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
 Document = dict[str, Any]
 Step = Callable[[Document], "Document | None"]
@@ -109,8 +109,8 @@ class StreamPipeline:
         # Only matches: what else is done to an event must see all of it.
         while early and any("$match" not in stage for stage in steps[:early]):
             early -= 1
-        self._early = [_step(stage, texts, collation) for stage in steps[:early]]
-        self._late = [_step(stage, texts, collation) for stage in steps[early:]]
+        self._early = [_step(stage, texts) for stage in steps[:early]]
+        self._late = [_step(stage, texts) for stage in steps[early:]]
 
     def takes(self, event: Document) -> bool:
         """Whether an event without its images goes on."""
@@ -147,14 +147,14 @@ def _is_same(found: Any, token: Any) -> bool:
     return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
 
 
-def _step(stage: Mapping[str, Any], texts: Any, collation: Mapping[str, Any] | None) -> Step:
+def _step(stage: Mapping[str, Any], texts: Any) -> Step:
     ((name, said),) = stage.items()
     if name == "$match":
         if not isinstance(said, Mapping):
             raise MongoError(15959, "the match filter must be an expression in an object")
         matches = Filter(said, collation=texts).matches
         return lambda document: document if matches(document) else None
-    pipeline = import_module("reactdb.dialects.mongodb.stages").Pipeline([stage], collation=collation)
+    pipeline = Pipeline([stage], Setting(text=texts))
     return lambda document: next(iter(pipeline.run(iter((document,)))), None)
 
 

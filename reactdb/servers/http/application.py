@@ -33,6 +33,7 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http.answering import Answer, ok
 from reactdb.servers.http.asking import Asking, parameters_of, parts_of
+from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.polling import LongPoll
@@ -363,7 +364,7 @@ class CouchApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials))), **options)
+        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials), Counts())), **options)
 
 
 class AidboxApplication(HTTPApplication):

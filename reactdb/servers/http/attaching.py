@@ -135,11 +135,22 @@ def _file_name(part: BodyPart) -> str | None:
 # Documents that are sent with their attachments
 
 
-def document_parts(database: CouchDatabase, document: dict[str, Any], etag: str | None) -> Answer:
-    """One document and all of its attachments, as `multipart/related`."""
+def document_parts(
+    database: CouchDatabase,
+    document: dict[str, Any],
+    since: list[str] | None,
+    with_revisions: bool,
+    etag: str | None,
+) -> Answer:
+    """One document, with its attachments that are newer than `since` as `multipart/related`; where there are none, as JSON."""
+    following = _following(document, list(map(parse_rev, since or ())))
+    if not with_revisions:
+        del document["_revisions"]
+    if not following:
+        return ok(document, etag=etag)
     boundary = new_boundary()
     headers = {} if etag is None else {"etag": etag}
-    body = _related(database, document, boundary, list(document["_attachments"]))
+    body = _related(database, document, boundary, following)
     return Answer(200, body, f'multipart/related; boundary="{boundary}"', headers)
 
 
