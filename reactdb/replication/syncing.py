@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from reactdb.database import Database
+from reactdb.database import MOST_ORIGIN, Database, check_origin
 from reactdb.dialects.couchdb.tasks import running
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
-from reactdb.replication.local import LocalPeer
+from reactdb.replication.local import LocalPeer, Resolver
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
 from reactdb.replication.replicator import Replicator, SyncProgress
@@ -151,6 +151,8 @@ def sync(
     query_params: Mapping[str, str] | None = None,
     removals: bool = False,
     skip_old_deletions: bool = False,
+    resolve: Resolver | None = None,
+    origin: str | None = None,
     batch_size: int = 250,
     retries: int | None = RETRIES,
     auth: tuple[str, str] | None = None,
@@ -173,6 +175,11 @@ def sync(
         removals: With one of these, a document that passes no longer is sent once more, as it has become or deleted, so that it
             does not stay as it was. A reactdb can tell of them; other servers leave it out.
         skip_old_deletions: The first time, leave out deletions of documents that the other side never had.
+        resolve: Called with the winner and the list of the others whenever a document is fetched that is in conflict then, each
+            as CouchDB shows it, with `_id` and `_rev`. What it returns takes their place, in one commit; None leaves them. Where
+            both sides resolve, the same function has to come to the same document.
+        origin: What the log calls changes that are fetched, for `include_origin` and `skip_origin` of feeds; by default `url`,
+            without its password.
         batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
@@ -195,10 +202,14 @@ def sync(
         raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
     if not pull and table not in db.table_list():
         raise TableNotFound(table)
+    if resolve is not None and not callable(resolve):
+        raise InvalidOption(f"resolve is a function, not {shown_value(resolve)}")
+    check_origin(origin)
+    there = RemotePeer(url, auth=auth, headers=headers)
     made = _made(
         db.session,
-        LocalPeer(db, table),
-        RemotePeer(url, auth=auth, headers=headers),
+        LocalPeer(db, table, resolve=resolve, origin=origin or there.name[:MOST_ORIGIN]),
+        there,
         {"pull": pull, "push": push},
         selection,
         batch_size,
