@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, connect, remove
     from reactdb.dialects.aidbox.aidbox import aidbox
+    from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
         BlobNotFound,
         CannotListen,
@@ -87,6 +88,7 @@ _HOMES = {
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
+    "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
         "BlobNotFound",
         "CannotListen",
@@ -209,6 +211,7 @@ __all__ = [
     "literal",
     "maxval",
     "minval",
+    "mongodb",
     "r",
     "remove",
     "row",

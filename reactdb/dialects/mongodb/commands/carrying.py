@@ -3,8 +3,9 @@
     1  a fail point may end it here
     2  it is in the table, and the client may ask for it
     3  its fields are known, where it is strict
-    4  the function of the command
-    5  `ok`, or the error; and the moment of the log
+    4  its session, its transaction
+    5  the function of the command
+    6  `ok`, or the error; and the moment of the log
 
 Rule of this file: what is the same for all commands.
 """
@@ -17,9 +18,10 @@ from typing import Any, TypeVar
 from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp
+from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
-from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.errors import MongoError, code_name
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
@@ -127,7 +129,22 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
     limit_time(request)
-    return found.work(request)
+    reply = in_session(request, found.is_write, lambda: found.work(request))
+    if found.is_write and request.write_concern_error is None:
+        check_write_concern(request)
+    return reply
+
+
+def check_write_concern(request: CommandRequest) -> None:
+    """Say that a write was carried out and does not have what was asked for: there is one member only."""
+    asked = request.get("writeConcern", dict, {}).get("w", 1)
+    if isinstance(asked, int | float) and asked > 1:
+        code, message = 100, "Not enough data-bearing nodes"
+    elif isinstance(asked, str) and asked != "majority":
+        code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"
+    else:
+        return
+    request.write_concern_error = {"code": code, "codeName": code_name(code), "errmsg": message}
 
 
 def check_api(body: dict[str, Any]) -> None:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.transactions import Transaction
 
 __all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "type_name"]
 
@@ -29,6 +32,7 @@ class CommandRequest:
         body: The whole command, in the order in which it came.
         client: Who asks.
         labels: Labels that its answer gets besides.
+        transaction: Which one it is a statement of; None for none.
         write_concern_error: What a fail point orders to be said of the write concern.
     """
 
@@ -36,6 +40,7 @@ class CommandRequest:
     body: dict[str, Any]
     client: Client
     labels: list[str] = field(default_factory=list)
+    transaction: Transaction | None = None
     write_concern_error: dict[str, Any] | None = None
 
     @property
@@ -69,6 +74,20 @@ class CommandRequest:
     @property
     def namespace(self) -> str:
         return f"{self.database}.{self.collection}"
+
+    def collection_work(self) -> CollectionWork:
+        """What can be done with the collection, in the transaction that the command is a part of.
+
+        Raises:
+            MongoError.
+        """
+        place = MongoNamespace(check_database_name(self.database), self.collection)
+        return CollectionWork(self.deployment.spaces, place, self.transaction)
+
+    def view(self) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
+        """What the collection is a view of; None if it is none."""
+        place = MongoNamespace(check_database_name(self.database), self.collection)
+        return self.deployment.spaces.view(place)
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.

@@ -174,7 +174,9 @@ def _field(parts: tuple[str, ...]) -> Evaluate:
 
 def variable_name(name: Any, *, may_be_current: bool = False) -> str:
     """A name that an operator gives to a variable, checked: it begins with a small letter."""
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str):
+        raise MongoError(9, "a variable's name is a text")
+    if not name:
         raise MongoError(16867, "a variable needs a name")
     if name == "CURRENT" and may_be_current:
         return name
@@ -190,7 +192,7 @@ def variable_name(name: Any, *, may_be_current: bool = False) -> str:
 def _variable(text: str, scope: Scope) -> Evaluate:
     name, dot, rest = text.partition(".")
     if not name:
-        raise MongoError(16867, "'$$' needs the name of a variable")
+        raise MongoError(9, "'$$' needs the name of a variable")
     if name not in _SYSTEM and name not in scope.names:
         variable_name(name)
         raise MongoError(17276, f"Use of undefined variable: {name}")

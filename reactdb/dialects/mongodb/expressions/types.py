@@ -43,7 +43,7 @@ from reactdb.dialects.mongodb.numeric import (
     is_number,
     whole,
 )
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import from_milliseconds, has_time, is_date, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
 
@@ -79,7 +79,7 @@ def binary_size(value: Any) -> Any:
     """The bytes of a text or of binary data."""
     if is_nullish(value):
         return None
-    if isinstance(value, str):
+    if is_text(value):
         return len(value.encode())
     if isinstance(value, bytes):
         return len(value)
@@ -88,7 +88,9 @@ def binary_size(value: Any) -> Any:
 
 @syntax("$rand")
 def _rand(spec: Any, _scope: Scope) -> Evaluate:
-    if spec not in ({}, []):
+    if not isinstance(spec, dict | list):
+        raise MongoError(10065, "$rand takes an empty object")
+    if spec:
         raise MongoError(3040501, "$rand takes no arguments")
     return lambda _document, _variables: random.random()
 
@@ -139,7 +141,7 @@ def _failed(value: Any, target: str, reason: str) -> MongoError:
 def _whole_number(value: Any, target: str, least: int, most: int) -> int:
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, str):
+    if is_text(value):
         try:
             if (
                 not value
@@ -183,7 +185,7 @@ def _to_double(value: Any) -> float:
         if math.isinf(number) and isinstance(value, Decimal128) and value.to_decimal().is_finite():
             raise _failed(value, "double", "it does not fit")
         return number
-    if isinstance(value, str):
+    if is_text(value):
         try:
             if not value or value != value.strip() or "_" in value:
                 raise ValueError(value)
@@ -203,7 +205,7 @@ def _to_decimal(value: Any) -> Decimal128:
         return Decimal128(str(ms_of_date(value)))
     if is_number(value):
         return value if isinstance(value, Decimal128) else decimal128(as_decimal(value))
-    if isinstance(value, str):
+    if is_text(value):
         try:
             if not value or value != value.strip() or "_" in value:
                 raise InvalidOperation(value)
@@ -214,7 +216,7 @@ def _to_decimal(value: Any) -> Decimal128:
 
 
 def _to_text(value: Any) -> str:
-    if isinstance(value, str):
+    if is_text(value):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -232,7 +234,7 @@ def _to_text(value: Any) -> str:
 def _to_date(value: Any) -> Any:
     if has_time(value):
         return value if is_date(value) else from_milliseconds(time_of(value))
-    if isinstance(value, str):
+    if is_text(value):
         return parsed_date(value)
     if is_number(value) and not (
         isinstance(value, int) and not isinstance(value, Int64) and abs(value) <= INT32_MAX
@@ -247,7 +249,7 @@ def _to_date(value: Any) -> Any:
 def _to_object_id(value: Any) -> ObjectId:
     if isinstance(value, ObjectId):
         return value
-    if isinstance(value, str):
+    if is_text(value):
         try:
             if len(value) != 24:
                 raise ValueError(value)
@@ -303,7 +305,7 @@ def _convert(spec: Any, scope: Scope) -> Evaluate:
             return None
         name, subtype = _target(target)
         try:
-            if name == "binData" and (isinstance(value, str) or subtype is not None):
+            if name == "binData" and (is_text(value) or subtype is not None):
                 pattern = parts["format"](document, variables) if "format" in parts else None
                 return _to_binary(value, pattern, subtype)
             if name == "string" and isinstance(value, bytes) and "format" in parts:
@@ -325,7 +327,7 @@ def _target(target: Any) -> tuple[str, int | None]:
             raise MongoError(40414, "$convert's 'to' needs the field 'type'")
         subtype = whole(target["subtype"]) if is_number(target.get("subtype")) else None
         target = target["type"]
-    if isinstance(target, str):
+    if is_text(target):
         if target in _OTHERS:
             raise MongoError(241, f"Unsupported conversion to {target} in $convert with no onError value")
         if target not in _NAMES:
@@ -349,7 +351,7 @@ def _to_binary(value: Any, pattern: Any, subtype: int | None) -> Any:
 
     if isinstance(value, bytes):
         return value if subtype is None or getattr(value, "subtype", 0) == subtype else _refuse(value)
-    if not isinstance(value, str):
+    if not is_text(value):
         raise _impossible(value, "binData")
     if pattern is None:
         raise MongoError(4341115, "$convert needs the argument 'format' to make binary data of a text")
