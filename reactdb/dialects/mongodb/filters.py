@@ -24,6 +24,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey
 from reactdb.dialects.mongodb.paths import ends, is_index, split
+from reactdb.dialects.mongodb.schemas import compile_schema
 
 __all__ = ["Filter"]
 
@@ -448,6 +449,9 @@ class _Compiler:
         variables = cast("dict[str, Any]", self._variables)
         return Compiled(lambda document: is_true(evaluate(document, variables)), [])
 
+    def _json_schema(self, name: str, operand: Any, depth: int) -> Compiled:
+        return Compiled(compile_schema(operand), [])
+
     def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
         raise MongoError(115, f"{name} is not supported here")
 
@@ -489,5 +493,5 @@ _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None
     "$alwaysFalse": _Compiler._constantly,
     "$where": _Compiler._not_here,
     "$text": _Compiler._not_here,
-    "$jsonSchema": _Compiler._not_here,
+    "$jsonSchema": _Compiler._json_schema,
 }

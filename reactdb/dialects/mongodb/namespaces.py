@@ -18,6 +18,7 @@ Rule of this file: all that one command changes is one commit, or a part of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
@@ -297,6 +298,7 @@ class Namespaces:
 # Rows of COLLECTIONS
 
 
+@lru_cache(maxsize=4_096)
 def uuid_of(database_id: str, table_id: int) -> Binary:
     """The UUID of a collection."""
     return Binary(uuid5(_UUIDS, f"{database_id}/{table_id}").bytes, UUID_SUBTYPE)

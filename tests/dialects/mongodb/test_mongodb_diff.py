@@ -74,7 +74,12 @@ def test_what_takes_as_much_room_as_the_new_version_is_not_told() -> None:
     }
 
 
-_NAMES = st.sampled_from(["a", "b", "0", "a.b", "long name"])
+def test_two_paths_that_are_written_alike_are_not_told() -> None:
+    before = {"pad": LONG, "a.b": 1, "a": {"b": 1, "pad": LONG}}
+    assert difference(before, {"pad": LONG, "a.b": 2, "a": {"b": 2, "pad": LONG}}) is None
+
+
+_NAMES = st.sampled_from(["a", "b", "0", "c.d", "long name"])
 _SCALARS = st.sampled_from([None, 0, 1, 1.5, "x", LONG, True])
 _VALUES = st.recursive(
     _SCALARS,

@@ -214,6 +214,15 @@ def test_native_writes_are_told(db, client):
     assert {"score": 2} == update["updateDescription"]["updatedFields"]
 
 
+def test_an_event_belongs_to_whoever_got_it(orders):
+    first, second = orders.watch(), orders.watch()
+    orders.insert_one({"_id": 1, "a": {"b": [1]}})
+
+    first.next()["fullDocument"]["a"]["b"].append(2)
+
+    assert {"_id": 1, "a": {"b": [1]}} == second.next()["fullDocument"]
+
+
 def test_an_observable_has_the_same_events_and_completes(client, orders):
     stream, seen = orders.watch(), []
     subscription = orders.changes().subscribe(seen.append, on_completed=lambda: seen.append("completed"))

@@ -13,8 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
-from reactdb.dialects.mongodb.embedded.shaping import driver_document
-from reactdb.dialects.mongodb.embedded.watching import BATCH, opened
+from reactdb.dialects.mongodb.embedded.watching import BATCH, opened, own_event
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.streams import ChangeStreams
 
@@ -98,7 +97,7 @@ class _Telling:
         for event in found.events:
             if self._is_over:
                 return False
-            self._observer.on_next(driver_document(event))
+            self._observer.on_next(own_event(event))
         if found.is_closed and not self._is_over:
             self._is_over = True
             return True

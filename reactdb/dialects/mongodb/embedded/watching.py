@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from copy import deepcopy
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -58,7 +57,7 @@ class EmbeddedChangeStream:
     @property
     def resume_token(self) -> Document:
         """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream."""
-        return deepcopy(self._token)
+        return dict(self._token)
 
     def try_next(self) -> Document | None:
         """The next event; None where there is none, after `max_await_time_ms`, or at once where that was not said.
@@ -114,9 +113,9 @@ class EmbeddedChangeStream:
         if "_id" not in event:
             self.close()
             raise InvalidOperation("Cannot provide resume functionality when the resume token is missing.")
-        self._token = deepcopy(event["_id"] if self._events else self._stream.token)
+        self._token = dict(event["_id"] if self._events else self._stream.token)
         self._is_closed = self._is_closed or (self._stream.is_closed and not self._events)
-        return driver_document(event)
+        return own_event(event)
 
     def _wait(self, seconds: float | None) -> None:
         if not self._is_listening:
@@ -143,6 +142,17 @@ class EmbeddedChangeStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def own_event(event: Document) -> Document:
+    """An event as PyMongo gives it, which its receiver may change: other streams have parts of the same."""
+    return driver_document(_copied(event))
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {name: _copied(inner) for name, inner in value.items()}
+    return [_copied(inner) for inner in value] if type(value) is list else value
 
 
 def watch(
