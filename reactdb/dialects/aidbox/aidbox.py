@@ -21,7 +21,7 @@ from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage, changes
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import instant
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
-from reactdb.dialects.aidbox.searching import Found, bundle_of, search
+from reactdb.dialects.aidbox.searching import SearchPage, bundle_of, search
 from reactdb.dialects.aidbox.spelling import keys_of
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.query import Get, Query
@@ -320,7 +320,7 @@ class ResourceType:
             [],
         )
 
-    def find(self, parameters: Parameters) -> Found:
+    def find(self, parameters: Parameters) -> SearchPage:
         """`search`, by the parameters of a URL."""
         return self._box.reading(self.name, lambda snapshot, table: search(snapshot, table, parameters))
 

@@ -21,9 +21,8 @@ from reactdb.dialects.aidbox.dotted import DotExpression, passes
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import to_fhir
 from reactdb.dialects.aidbox.spelling import id_of, keys_of, resource_of
-from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.snapshot import Snapshot, read_document
+from reactdb.store.snapshot import Snapshot, lost_until, low_water, read_document
 from reactdb.values import collation
 
 PAGE: Final = 500
@@ -119,24 +118,21 @@ def changes_of(
     until = version if asked.until is None else min(asked.until, version)
     if until <= asked.since:
         return None
-    try:
-        if id is None:
-            changes = _of_type(snapshot, table, asked.since, until)
-        else:
-            # Looks whether the log still has what may have happened since.
-            snapshot.changes(asked.since, until, table, limit=1)
-            changes = _of_resource(snapshot, table, id, asked.since, until)
-        first = next(changes, None)
-        if first is None:
-            return None
-        return _page(_chain(first, changes), table, asked, until)
-    except HistoryLost as error:
-        raise history_lost(table, asked.since, error) from None
+    oldest = lost_until(snapshot.connection, table)
+    if asked.since < oldest:
+        raise history_lost(table, asked.since, oldest)
+    # What was removed since then was of other types.
+    since = max(asked.since, low_water(snapshot.connection))
+    found = (
+        _of_type(snapshot, table, since, until)
+        if id is None
+        else _of_resource(snapshot, table, id, since, until)
+    )
+    first = next(found, None)
+    return None if first is None else _page(_chain(first, found), table, asked, until)
 
 
-def history_lost(table: TableInfo, since: int, error: HistoryLost) -> AidboxError:
-    # The oldest change that is left is the first one after this version.
-    oldest = error.oldest - 1
+def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
     return AidboxError(
         410,
         "expired",

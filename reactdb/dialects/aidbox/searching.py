@@ -23,7 +23,7 @@ COUNT: Final = 100
 ROWS: Final = 500
 
 
-class Found(NamedTuple):
+class SearchPage(NamedTuple):
     """A page of what was found.
 
     Attributes:
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     has_more: bool
 
 
-def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Found:
+def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> SearchPage:
     """
     Raises:
         AidboxError: 400, a parameter is unknown or malformed.
@@ -60,9 +60,9 @@ def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Foun
             assert head is not None
             found.append(resource_at(snapshot, table, *head))
         elif total >= first + count and not counts:
-            return Found(found, None, page, count, has_more=True)
+            return SearchPage(found, None, page, count, has_more=True)
         total += 1
-    return Found(found, total if counts else None, page, count, has_more=total > first + count)
+    return SearchPage(found, total if counts else None, page, count, has_more=total > first + count)
 
 
 def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tuple[bytes, bytes]]:
@@ -84,7 +84,7 @@ def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tup
         start = rows[-1].key + b"\x00"
 
 
-def bundle_of(found: Found, links: list[dict[str, str]]) -> dict[str, Any]:
+def bundle_of(found: SearchPage, links: list[dict[str, str]]) -> dict[str, Any]:
     """The Bundle of a page."""
     body: dict[str, Any] = {"resourceType": "Bundle", "type": "searchset"}
     if found.total is not None:

@@ -21,9 +21,10 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
@@ -92,17 +93,23 @@ class CollectionWork:
             raise MongoError(13, str(error)) from None
 
     def _table(self, target: WriteTransaction | KeptWrites) -> TableInfo | None:
-        return (
+        found = (
             target.catalogue.live.get(self._name)
             if isinstance(target, WriteTransaction)
             else target.table(self.namespace)
         )
+        return None if found is None else self._no_view(found)
 
     def _made(self, target: WriteTransaction | KeptWrites) -> TableInfo:
         """The table, which is made where it is missing."""
         if isinstance(target, WriteTransaction):
-            return self.spaces.within(target, self.namespace)
-        return target.within(self.namespace)
+            return self._no_view(self.spaces.within(target, self.namespace))
+        return self._no_view(target.within(self.namespace))
+
+    def _no_view(self, table: TableInfo) -> TableInfo:
+        if table.primary_key == VIEW_KEY and self.spaces.view(self.namespace) is not None:
+            raise MongoError(166, f"Namespace {self.namespace} is a view, not a collection")
+        return table
 
     def _ended(self, answer: Document, errors: list[Document]) -> Document:
         """An answer with its errors, which end a transaction."""
@@ -388,8 +395,6 @@ class CollectionWork:
         natural = order.get("$natural")
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
-        if fields:
-            from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
         shape = Projection(fields, variables=variables) if fields else None
         documents = self.matching(given, found, has_collation=collation is not None, hint=command.get("hint"))
         if sort is not None:
@@ -486,7 +491,7 @@ class CollectionWork:
 
         def work(transaction: WriteTransaction) -> Document:
             is_new = self._name not in transaction.catalogue.live
-            table = self.spaces.within(transaction, self.namespace)
+            table = self._no_view(self.spaces.within(transaction, self.namespace))
             before, after = create(transaction, table, self.namespace, indexes)
             return {
                 "numIndexesBefore": before,

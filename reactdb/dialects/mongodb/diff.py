@@ -33,7 +33,7 @@ _Parts = tuple[str | int, ...]
 def difference(
     before: Mapping[str, Any], after: Mapping[str, Any], *, is_always: bool = False
 ) -> Description | None:
-    """What has changed, or None if to tell that takes as much room as the new version.
+    """What has changed, or None if to tell that takes as much room as the new version, or two paths are written alike.
 
     Args:
         is_always: Tell it whatever room it takes.
@@ -45,6 +45,10 @@ def difference(
     removed: list[_Parts] = []
     truncated: list[tuple[_Parts, int]] = []
     _collect((), parts, updated, removed, truncated)
+    paths = [*updated, *removed]
+    if len(set(map(_dotted, paths))) < len(paths):
+        # A name with a dot and a path through a document: `{"a.b": 1, "a": {"b": 1}}`.
+        return None
     return described(updated, removed, truncated)
 
 
@@ -67,6 +71,8 @@ def described(
 
 def is_ambiguous(path: _Parts) -> bool:
     """Whether the dotted form says something else, too: a name has a dot, or a name after the first looks like an index."""
+    if len(path) == 1:
+        return "." in str(path[0])
     return any(
         type(part) is str and ("." in part or (number > 0 and part.isdecimal() and part.isascii()))
         for number, part in enumerate(path)
@@ -74,7 +80,7 @@ def is_ambiguous(path: _Parts) -> bool:
 
 
 def _dotted(path: _Parts) -> str:
-    return ".".join(map(str, path))
+    return str(path[0]) if len(path) == 1 else ".".join(map(str, path))
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
-from reactdb.dialects.mongodb.tokens import Token, TokenOrigin
+from reactdb.dialects.mongodb.tokens import ENDING, Token, TokenOrigin
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 
@@ -188,7 +188,9 @@ class StreamReading:
             self.tables.pop(table_id, None)
             is_told = self.scope.has(before) and (change.commit, said["table"]) not in self._making_room
             return (
-                [self._event(change, origin, "drop", table_id, {"ns": _ns(before)}, True)] if is_told else []
+                [self._event(change, origin, "drop", table_id, {"ns": _ns(before)}, part=ENDING)]
+                if is_told
+                else []
             )
         if kind == TABLE_RENAME:
             self.tables[table_id] = said["new_name"]
@@ -208,10 +210,11 @@ class StreamReading:
         if not self.is_expanded or not self.scope.has(namespace):
             return []
         kept = self._rows.get((change.commit, table_id), NATIVE)
+        is_view = "viewOn" in kept.options
         last = {
             "ns": _ns(namespace),
-            "operationDescription": {**kept.options, "idIndex": dict(ID_INDEX)},
-            "nsType": "collection",
+            "operationDescription": kept.options if is_view else {**kept.options, "idIndex": dict(ID_INDEX)},
+            "nsType": "view" if is_view else "collection",
         }
         return [self._event(change, origin, "create", table_id, last)]
 
@@ -229,7 +232,7 @@ class StreamReading:
             last["operationDescription"] = {"to": _ns(after)}
             if target is not None:
                 last["operationDescription"]["dropTarget"] = uuid_of(self._database_id, target)
-        return [self._event(change, origin, "rename", said["table_id"], last, True)]
+        return [self._event(change, origin, "rename", said["table_id"], last, part=ENDING)]
 
     # -----------------------------------------------------------------------------------------------------------
     # What lies beside
@@ -242,9 +245,7 @@ class StreamReading:
             db = collation.key_value(change.key_bytes)
             if self.scope.is_collection or not self.scope.has(MongoNamespace(db)):
                 return []
-            return [
-                self._event(change, origin, "dropDatabase", None, {"ns": {"db": db}}, self.scope.is_database)
-            ]
+            return [self._event(change, origin, "dropDatabase", None, {"ns": {"db": db}}, part=ENDING)]
         table_id = collation.key_value(change.key_bytes)
         namespace = self.namespace(table_id)
         if not self.is_expanded or not self.scope.has(namespace):
@@ -267,7 +268,7 @@ class StreamReading:
         changed = [
             one for one in new.indexes for two in old.indexes if one["name"] == two["name"] and one != two
         ]
-        if change.kind_code != INSERT and (old.options != new.options or changed):
+        if change.kind_code != INSERT and (old.times_modified != new.times_modified or changed):
             before: Document = {
                 "collectionOptions": {"uuid": uuid_of(self._database_id, table_id), **old.options}
             }
@@ -292,7 +293,6 @@ class StreamReading:
         operation: str,
         table_id: int | None,
         last: Document,
-        invalidates: bool = False,
         part: int = 0,
     ) -> StreamEvent:
         seconds, increment = cluster_time(change)
@@ -309,13 +309,7 @@ class StreamReading:
         if self.is_expanded and uuid is not None:
             first["collectionUUID"] = uuid
         first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)
-        return StreamEvent(
-            token,
-            first,
-            last,
-            None,
-            invalidates and (self.scope.is_collection or operation == "dropDatabase"),
-        )
+        return StreamEvent(token, first, last, None, token.may_end and self.scope.ends(token.uuid))
 
 
 def _ns(namespace: MongoNamespace | None) -> Document:

@@ -26,7 +26,7 @@ from reactdb.values import collation
 __all__ = [
     "OPERATION",
     "FieldBound",
-    "Found",
+    "IndexKey",
     "bracket_range",
     "found_keys",
     "has_order",
@@ -143,7 +143,7 @@ def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, byt
 # Of documents
 
 
-class Found(NamedTuple):
+class IndexKey(NamedTuple):
     """One entry of a document: its bytes, and the values that they are made of."""
 
     data: bytes
@@ -190,7 +190,7 @@ def _bytes_of(value: Any) -> bytes:
     return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
 
 
-def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[Found]:
+def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
     """The entries of a native document in an index.
 
     Args:
@@ -203,12 +203,12 @@ def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[Fo
     if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
         return []
     if len(columns) == 1:
-        found = [Found(_bytes_of(value), (value,)) for value in columns[0]]
+        found = [IndexKey(_bytes_of(value), (value,)) for value in columns[0]]
     else:
-        found = [Found(b"".join(map(_bytes_of, values)), values) for values in product(*columns)]
+        found = [IndexKey(b"".join(map(_bytes_of, values)), values) for values in product(*columns)]
     if len(found) > 1:
         found = list({one.data: one for one in found}.values())
-    return [Found(data, tuple(map(_shown, values))) for data, values in found]
+    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found]
 
 
 def _shown(value: Any) -> Any:

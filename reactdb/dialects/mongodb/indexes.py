@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.index_keys import OPERATION, Found, found_keys, index_keys
+from reactdb.dialects.mongodb.index_keys import OPERATION, IndexKey, found_keys, index_keys
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
 from reactdb.dialects.mongodb.targets import Target
@@ -117,7 +117,7 @@ def check_unique(
                     raise _duplicate(namespace, index, found)
 
 
-def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: Found) -> MongoError:
+def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
     pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)

@@ -70,6 +70,28 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
     return first
 
 
+def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
+    """The position from which an event can be found again, and whether it is to be looked for there: the event of the oldest
+    position may have been compacted away, and with it nothing that follows.
+
+    Raises:
+        MongoError: 286, what follows the event was compacted away.
+    """
+    head, low, _ = snapshot.end()
+    if token.seconds > time_at(snapshot.connection, head) // 1_000:
+        return head, True
+    first = head + 1 - (head + 1 - token.increment) % INCREMENTS
+    seq = first + token.step
+    if seq == low:
+        return low, False
+    if first <= low < seq:
+        # A commit that was compacted up to its middle.
+        entry = snapshot.entry(seq)
+        if entry is not None and cluster_time(entry) == (token.seconds, token.increment):
+            return seq - 1, True
+    return position_before(snapshot, (token.seconds, token.increment)), True
+
+
 def check_origin(engine: Engine, snapshot: Snapshot, token: Token) -> None:
     """
     Raises:

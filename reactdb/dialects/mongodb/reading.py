@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from reactdb.budget import paced
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -67,7 +68,7 @@ def selected(
     """The key and the document of each that matches, in the order of keys."""
     chosen = selection.plan(indexes)
     matches: Callable[[Any], bool] = selection.filter.matches
-    for key, body in rows_of(snapshot, table, chosen):
+    for key, body in paced(rows_of(snapshot, table, chosen)):
         document = document_of(table, body)
         if chosen.is_exact or matches(document):
             yield key, document
@@ -104,7 +105,7 @@ class Scan:
         table = self._table
         matches: Callable[[Any], bool] = selection.filter.matches
         for bodies in self._pages(chosen):
-            for body in bodies:
+            for body in paced(bodies):
                 document = document_of(table, body)
                 if chosen.is_exact or matches(document):
                     yield document

@@ -47,6 +47,10 @@ class StreamScope(NamedTuple):
             return namespace.db == own.db and not namespace.is_of_system
         return namespace == own
 
+    def ends(self, uuid: bytes | None) -> bool:
+        """Whether a stream ends with an event that ends streams of the collection of this UUID; None: of the database."""
+        return self.is_collection or (self.is_database and uuid is None)
+
     def tables(self, names: Names, tables: TableNames) -> list[int]:
         """The numbers of the tables that it is about."""
         if self.is_collection:

@@ -1,4 +1,4 @@
-"""ChangeStreams and EventStream: change streams of a file, which are asked for their events and never wait.
+"""ChangeStreams and LogStream: change streams of a file, which are asked for their events and never wait.
 
     streams = ChangeStreams(namespaces)
     stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import bson
@@ -26,11 +27,12 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
 from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
+from reactdb.dialects.mongodb.pages import LogPage, LogPages
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
-from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark
+from reactdb.dialects.mongodb.tokens import Token, mark
 from reactdb.dialects.mongodb.waking import StreamWakers
 from reactdb.errors import HistoryLost
 from reactdb.store.log import changes_of, read
@@ -43,6 +45,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 BYTES_OF_ONE: Final = 33
 # Changes that are read from the log at once, and pages that one batch reads before it says how far it has come.
 PAGE: Final = 200
+PAGE_BYTES: Final = 8 << 20
 MOST_PAGES: Final = 50
 
 
@@ -82,6 +85,28 @@ class ChangeStreams:
     def __init__(self, spaces: Namespaces) -> None:
         self.spaces = spaces
         self.wakers = StreamWakers(spaces.session)
+        self.pages = LogPages()
+        self._mark: tuple[int, Token] | None = None
+        self._faults: deque[Exception] = deque()
+
+    def mark_after(self, snapshot: Snapshot, seq: int) -> Token:
+        """The high-water mark after a seq. That of the newest is asked for by all quiet streams."""
+        known = self._mark
+        if known is None or known[0] != seq:
+            self._mark = known = (seq, points.mark_after(self.spaces.session.engine, snapshot, seq))
+        return known[1]
+
+    def fail(self, *errors: Exception) -> None:
+        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        self._faults.extend(errors)
+
+    def strike(self) -> None:
+        """Raise the next of the errors that `fail` was given."""
+        try:
+            error = self._faults.popleft()
+        except IndexError:
+            return
+        raise error
 
     def open(
         self,
@@ -89,7 +114,7 @@ class ChangeStreams:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
-    ) -> EventStream:
+    ) -> LogStream:
         """A stream.
 
         Args:
@@ -105,10 +130,10 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return EventStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
+        return LogStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
 
 
-class EventStream:
+class LogStream:
     """See the head of this file.
 
     Attributes:
@@ -129,10 +154,11 @@ class EventStream:
         self._pipeline = pipeline
         self._lock = threading.RLock()
         self._changes: deque[Change] = deque()
+        self._page_read = LogPage((), (), 0, None)
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None
-        # The token that is looked for, on the way to the first event; and before which nothing is told.
-        self._sought = options.after if options.after is not None and options.after.is_event else None
+        # The token that is looked for, on the way to the first event.
+        self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
         self._end_listening: Callable[[], None] | None = None
         self._listens_to: list[int] | None = None
@@ -143,7 +169,6 @@ class EventStream:
             self._token: Token = self._point
             self._given: Document = (options.after or self._point).document()
             self._given_seq = self._position
-            self._origin = points.origin_at(self._engine, snapshot, self._position + 1)
             self._reading = StreamReading(
                 scope,
                 owner.spaces.names,
@@ -162,7 +187,15 @@ class EventStream:
             return position, mark(at.time, at.inc, points.origin_at(self._engine, snapshot, position))
         assert after is not None
         points.check_origin(self._engine, snapshot, after)
-        return points.position_before(snapshot, (after.seconds, after.increment)), after
+        if not after.is_event:
+            return points.position_before(snapshot, (after.seconds, after.increment)), after
+        position, is_sought = points.position_of_event(snapshot, after)
+        if is_sought:
+            self._sought = after
+        elif after.fragment or (after.may_end and self.scope.ends(after.uuid)):
+            # Its other fragments, or its invalidate event, were compacted away with it.
+            raise points.history_lost()
+        return position, after
 
     # -----------------------------------------------------------------------------------------------------------
     # Batches
@@ -192,6 +225,7 @@ class EventStream:
                 return StreamBatch([], self._given, self.is_closed)
             events: list[Document] = []
             try:
+                self._owner.strike()
                 with self._engine.fresh_snapshot() as snapshot:
                     ended = self._fill(events, snapshot, most, most_bytes)
             except Exception as error:
@@ -212,15 +246,16 @@ class EventStream:
         """Put what there is into `events`. Whether the stream has ended."""
         left = most_bytes
         pages = 0
+        head = snapshot.seq
         while most is None or len(events) < most:
             while not self._ready:
                 if self._changes:
                     self._take_in(self._changes.popleft(), snapshot)
-                elif pages == MOST_PAGES and self._has_more(snapshot):
+                elif pages == MOST_PAGES and self._position < head:
                     # Who waits is to come back at once.
                     self._tell()
                     return False
-                elif not self._read(snapshot):
+                elif not self._read(snapshot, head):
                     self._has_read_all(snapshot)
                     return False
                 else:
@@ -240,9 +275,6 @@ class EventStream:
                 return True
         return False
 
-    def _has_more(self, snapshot: Snapshot) -> bool:
-        return self._position < snapshot.seq
-
     def _has_read_all(self, snapshot: Snapshot) -> None:
         """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
         if self._sought is not None:
@@ -254,17 +286,16 @@ class EventStream:
             return
         if self._position <= self._given_seq:
             return
-        token = points.mark_after(self._engine, snapshot, self._position)
+        token = self._owner.mark_after(snapshot, self._position)
         if token.place >= self._token.place:
             self._token = token
             self._given, self._given_seq = token.document(), self._position
 
     # -----------------------------------------------------------------------------------------------------------
-    # StreamReading
+    # Reading
 
-    def _read(self, snapshot: Snapshot) -> bool:
-        """Read the next page of the log. Whether there was any."""
-        head = snapshot.seq
+    def _read(self, snapshot: Snapshot, head: int) -> bool:
+        """Read the next page of the log up to its head. Whether there was any."""
         if head <= self._position:
             return False
         try:
@@ -277,42 +308,55 @@ class EventStream:
         return True
 
     def _read_until(self, snapshot: Snapshot, head: int) -> None:
-        catalogue = snapshot.catalogue
-        connection = snapshot.connection
-        beside = [CATALOGUE]
+        own = tuple(self.scope.tables(self._owner.spaces.names, self._reading.tables))
+        place = (self._position, head, snapshot.catalogue.version, own, self.options.is_expanded)
+        pages = self._owner.pages
+        page = pages.find(place)
+        if page is None:
+            page = self._page(snapshot, head, own)
+            pages.keep(place, page)
+        self._reading.look_ahead(page.beside)
+        self._page_read = page
+        self._changes.extend(page.changes)
+        self._position = page.end
+
+    def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
+        catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
+        numbers = [CATALOGUE]
         for hidden in (DATABASES, COLLECTIONS):
             table = snapshot.table(hidden)
             if table is not None and (hidden is DATABASES or self.options.is_expanded):
-                beside.append(table.id)
-        others: list[Change] = []
-        for number in beside:
-            entries, _ = read(connection, catalogue, self._position, head, table_ids=(number,), limit=-1)
-            others += changes_of(entries, catalogue)
-        others.sort(key=lambda change: change.seq)
-        own = self.scope.tables(self._owner.spaces.names, self._reading.tables)
+                numbers.append(table.id)
+        beside: list[Change] = []
+        for number in numbers:
+            entries, _ = read(connection, catalogue, since, head, table_ids=(number,), limit=-1)
+            beside += changes_of(entries, catalogue)
+        beside.sort(key=_seq)
         # A change of the catalogue may change which tables these are: until there, and then again.
-        until = min((change.seq for change in others if change.table_id == CATALOGUE), default=head)
+        end = min((change.seq for change in beside if change.table_id == CATALOGUE), default=head)
         found: list[Change] = []
-        end = until
         if own:
-            entries, end = read(connection, catalogue, self._position, until, table_ids=own, limit=PAGE)
+            entries, end = read(
+                connection, catalogue, since, end, table_ids=own, limit=PAGE, most_bytes=PAGE_BYTES
+            )
             found = list(changes_of(entries, catalogue))
-        self._reading.look_ahead(others)
-        found += [change for change in others if change.seq <= end]
-        found.sort(key=lambda change: change.seq)
-        self._changes.extend(found)
-        first = points.origin_at(self._engine, snapshot, self._position + 1)
-        last = points.origin_at(self._engine, snapshot, end)
-        self._origin, self._is_one_origin = first, first == last
-        self._position = end
-
-    def _origin_of(self, change: Change, snapshot: Snapshot) -> TokenOrigin:
-        return self._origin if self._is_one_origin else points.origin_at(self._engine, snapshot, change.seq)
+        found += [change for change in beside if change.seq <= end]
+        found.sort(key=_seq)
+        first = points.origin_at(self._engine, snapshot, since + 1)
+        is_one = first == points.origin_at(self._engine, snapshot, end)
+        return LogPage(found, beside, end, first if is_one else None)
 
     def _take_in(self, change: Change, snapshot: Snapshot) -> None:
         """Make what there is to tell of a change."""
-        table = snapshot.catalogue.by_id.get(change.table_id)
-        for event in self._reading.events(change, table, self._origin_of(change, snapshot)):
+        page = self._page_read
+        events = page.events.get(change.seq)
+        if events is None:
+            table = snapshot.catalogue.by_id.get(change.table_id)
+            origin = page.origin or points.origin_at(self._engine, snapshot, change.seq)
+            events = self._reading.events(change, table, origin)
+            if table is not None and table.owner is None:
+                page.events[change.seq] = events
+        for event in events:
             self._tell_of(event, change.seq, snapshot, ends=False)
             if event.invalidates:
                 self._tell_of(event.invalidate(), change.seq, snapshot, ends=True)
@@ -344,7 +388,8 @@ class EventStream:
         if skipped and (len(parts) == 1 or len(parts) < skipped):
             raise points.not_found("the event is not split as it was")
         for part in parts[skipped:]:
-            token = event.token.document() if part is None else part["_id"]
+            # One of its own: the event is the caller's.
+            token = event.token.document() if part is None else dict(part["_id"])
             self._ready.append(_Told(part, token, seq, bound, ends))
 
     def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
@@ -403,6 +448,9 @@ class EventStream:
         self._stop_listening()
         self._tell()
         self._on_ready = None
+
+
+_seq = attrgetter("seq")
 
 
 def _size(told: _Told, left: int, *, is_first: bool) -> int:

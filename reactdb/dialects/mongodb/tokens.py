@@ -5,7 +5,7 @@
     00          a high-water mark: everything before this cluster time was seen
     80          an event, and then
         u32     the place of the log entry in its commit
-        u8      the place of the event among those of its entry
+        u8      the place of the event among those of its entry, and 128 more where an invalidate event may follow
         u8      1: it is the invalidate event that follows that one
         u16     the fragment, from 1; 0 for an event that is not split
         u8      1, and the 16 bytes of the collection's UUID; or 0
@@ -38,6 +38,9 @@ _UUID_BYTES: Final = 16
 _ORIGIN_BYTES: Final = 14
 _DIGITS: Final = re.compile(r"(?:[0-9a-fA-F]{2})+", re.ASCII)
 INCREMENTS: Final = 1 << 32
+"""Cluster times have seqs modulo this."""
+ENDING: Final = 128
+"""What is added to the place of an event that ends streams of its collection or database."""
 
 
 class TokenOrigin(NamedTuple):
@@ -78,6 +81,11 @@ class Token(NamedTuple):
     def place(self) -> tuple[int, int, bool, int, int, bool]:
         """What tokens are ordered by, without the fragment."""
         return self[:6]
+
+    @property
+    def may_end(self) -> bool:
+        """An invalidate event follows it in streams of its collection, or its database."""
+        return self.part >= ENDING and not self.is_invalidate
 
     def document(self) -> dict[str, str]:
         """As clients have it."""

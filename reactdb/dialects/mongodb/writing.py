@@ -27,9 +27,11 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
+from reactdb.dialects.mongodb.updates import Update
 from reactdb.store.catalogue import TableInfo
 
 __all__ = ["Delete", "DocumentWriter", "Modify", "UpdateStatement", "Updated", "with_id"]
@@ -73,8 +75,6 @@ class UpdateStatement:
         """
         self.filter = Filter(q, variables=variables, collation=collation)
         self.selection = FilterSelection(q, self.filter, has_collation=collation is not None)
-        from reactdb.dialects.mongodb.updates import Update  # type: ignore[import-not-found]
-
         self.change = Update(u, array_filters, collation, variables=variables)
         self.is_multi = bool(multi)
         self.is_upsert = bool(upsert)
@@ -150,8 +150,6 @@ class Modify:
             self.filter, self.selection = self.statement.filter, self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
-        from reactdb.dialects.mongodb.projection import Projection  # type: ignore[import-not-found]
-
         self.projection = Projection(fields, variables=variables) if fields else None
 
 

@@ -33,6 +33,7 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http.answering import Answer, ok
 from reactdb.servers.http.asking import Asking, parameters_of, parts_of
+from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.polling import LongPoll
@@ -134,13 +135,16 @@ class HTTPApplication:
         self._owns_workers = workers is None
         # What ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
+        self._is_ending = False
 
     @property
     def feed_count(self) -> int:
         return len(self._open)
 
     def end_feeds(self) -> None:
-        """Let every open feed end, as if its time were over: before a server stops."""
+        """Let every open feed end, as if its time were over: before a server stops. A client that asks again on the connection
+        that it has is answered at once, too."""
+        self._is_ending = True
         for one in list(self._open):
             one.end()
 
@@ -341,6 +345,8 @@ class HTTPApplication:
     ) -> T | None:
         """What `work` gives; None where the client had gone before."""
         self._open.add(one)
+        if self._is_ending:
+            one.end()
         working = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(gone(receive))
         try:
@@ -369,7 +375,7 @@ class CouchApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials))), **options)
+        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials), Counts())), **options)
 
 
 class AidboxApplication(HTTPApplication):

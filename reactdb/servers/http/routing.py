@@ -20,7 +20,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
 from reactdb.servers.http.answering import Answer, error_of, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.asking import Asking
-from reactdb.servers.http.changing import OpenedFeed, changes
+from reactdb.servers.http.changing import Counts, OpenedFeed, changes
 from reactdb.servers.http.sessions import Entrance
 from reactdb.servers.http.speaking import Bodies, Route
 
@@ -37,6 +37,7 @@ class Service:
 
     couch: Couch
     entrance: Entrance
+    counts: Counts
 
 
 def route(method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
@@ -180,7 +181,7 @@ def _all_dbs(service: Service, asking: Asking) -> Answer:
 
 
 def _active_tasks(service: Service, asking: Asking) -> Answer:
-    return ok([])
+    return ok(service.couch.active_tasks())
 
 
 def _no_such_path(service: Service, asking: Asking) -> NoReturn:
@@ -244,6 +245,10 @@ def _of_database(
     return Route(call, bodies, writes)
 
 
+def _changes(service: Service, asking: Asking) -> Answer | OpenedFeed:
+    return changes(service.couch.open(asking.parts[0]), asking, service.counts)
+
+
 DATABASE: Final[Table] = {
     "GET": _of_database(databases.info),
     "POST": _of_database(databases.post, Bodies.WHOLE, writes=True),
@@ -256,7 +261,7 @@ DATABASE: Final[Table] = {
 }
 
 DATABASES: Final[dict[str, Table]] = {
-    "_changes": {"GET": _of_database(changes), "POST": _of_database(changes, Bodies.WHOLE)},
+    "_changes": {"GET": Route(_changes), "POST": Route(_changes, Bodies.WHOLE)},
     "_bulk_docs": {"POST": _of_database(databases.bulk_docs, Bodies.WHOLE, writes=True)},
     "_bulk_get": {"POST": _of_database(databases.bulk_get, Bodies.WHOLE)},
     "_revs_diff": {"POST": _of_database(databases.revs_diff, Bodies.WHOLE)},

@@ -363,3 +363,66 @@ class TestHistoryThatIsGone:
             patients.put("a", {"n": 3})
             assert [("updated", "a")] == told(patients.changes(oldest))
             assert 3 == patients.read("a")["n"]
+
+    def test_a_type_that_is_rarely_changed_loses_only_its_own_history(self, tmp_path):
+        """The log is of the whole file: what other types lose is no reason to read this one anew."""
+        with reactdb.connect(tmp_path / "a.db") as db:
+            box = reactdb.aidbox(db)
+            box["Patient"].create({"id": "a"})
+            box["Patient"].create({"id": "b"})
+            box["Patient"].delete("b")
+            version = box["Patient"].version()
+            for n in range(300):
+                box["Device"].put("d", {"n": n})
+            db.compact(keep=5)
+            box["Patient"].put("a", {"n": 1})
+            db.compact(keep=3)
+
+            assert [("updated", "a")] == told(box["Patient"].changes(version))
+            assert [("updated", "a")] == told(box["Patient"].changes(version, id="a"))
+            with pytest.raises(AidboxError) as refused:
+                box["Patient"].changes(version - 1)
+            assert version == refused.value.details["oldest"]
+            with pytest.raises(AidboxError):
+                box["Device"].changes(version)
+
+    @settings(max_examples=examples(60), deadline=None)
+    @given(data=st.data())
+    def test_an_answer_is_whole_or_refused_whatever_was_removed(self, data):
+        with reactdb.connect(":memory:") as db:
+            box = reactdb.aidbox(db)
+            log: dict[str, list[tuple[int, str, str]]] = {"A": [], "B": []}
+            for type in log:
+                box[type].create({"id": "0"})
+                log[type].append((box[type].version(), "created", "0"))
+            for _ in range(data.draw(st.integers(0, 25))):
+                type = data.draw(st.sampled_from(["A", "B", "B", "B"]))
+                id = data.draw(st.sampled_from("012"))
+                step = data.draw(st.sampled_from(["put", "put", "delete", "compact", "jump"]))
+                before = box[type].version()
+                if step == "put":
+                    box[type].put(id, {"n": data.draw(st.integers(0, 9))})
+                elif step == "delete" and any(
+                    id == one["resource"]["id"] for one in box[type].search()["entry"]
+                ):
+                    box[type].delete(id)
+                elif step == "compact":
+                    db.compact(keep=data.draw(st.sampled_from([0, 1, 2, 5])))
+                elif step == "jump":
+                    # Into another block of marks.
+                    db.table("B").insert([{"id": f"x{n}"} for n in range(40)], conflict="replace")
+                    db.table("B").get_all(*[f"x{n}" for n in range(40)]).delete()
+                    log["B"] = [(box["B"].version(), "", "")]
+                if step in ("put", "delete") and box[type].version() != before:
+                    (change,) = box[type].changes(before)["changes"]
+                    log[type].append((box[type].version(), change["event"], id))
+            for name, changes in log.items():
+                for since in range(changes[0][0], db.seq + 1):
+                    try:
+                        found = told(box[name].changes(since))
+                    except AidboxError as refused:
+                        oldest = refused.details["oldest"]
+                    else:
+                        assert [(event, id) for version, event, id in changes if version > since] == found
+                        continue
+                    assert since < oldest <= box[name].version()

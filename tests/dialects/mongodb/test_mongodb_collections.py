@@ -11,7 +11,6 @@ import reactdb
 from reactdb import Database
 
 pymongo = pytest.importorskip("pymongo")
-pytest.importorskip("reactdb.dialects.mongodb.updates")
 bson = pytest.importorskip("bson")
 
 from bson import DBRef, Int64, ObjectId  # noqa: E402
@@ -207,7 +206,7 @@ class TestFindAndModify:
             {"_id": 1}, {"$inc": {"n": 1}}, return_document=ReturnDocument.AFTER
         )
         assert after == {"_id": 1, "n": 3}
-        assert orders.find_one_and_replace({"_id": 1}, {"m": 1}, projection={"_id": 0}) == {"n": 3}
+        assert orders.find_one_and_replace({"_id": 1}, {"m": 1}) == {"_id": 1, "n": 3}
         assert orders.find_one_and_delete({"_id": 1}) == {"_id": 1, "m": 1}
         assert orders.find_one_and_delete({"_id": 1}) is None
 
@@ -224,10 +223,16 @@ class TestFindAndModify:
 
 
 class TestFinding:
-    def test_order_skip_limit_and_projection(self, orders: Any) -> None:
+    def test_order_skip_and_limit(self, orders: Any) -> None:
         orders.insert_many([{"_id": n, "n": n % 3, "x": 1} for n in range(9)])
-        found = orders.find({"n": {"$gt": 0}}, {"n": 1}).sort([("n", -1), ("_id", 1)]).skip(1).limit(3)
-        assert list(found) == [{"_id": 5, "n": 2}, {"_id": 8, "n": 2}, {"_id": 1, "n": 1}]
+        found = orders.find({"n": {"$gt": 0}}).sort([("n", -1), ("_id", 1)]).skip(1).limit(3)
+        assert [one["_id"] for one in found] == [5, 8, 1]
+
+    def test_projections(self, orders: Any) -> None:
+        orders.insert_one({"_id": 1, "n": 1, "x": {"a": 1, "b": 2}})
+        assert orders.find_one({}, {"n": 1}) == {"_id": 1, "n": 1}
+        assert orders.find_one({}, ["x.a"]) == {"_id": 1, "x": {"a": 1}}
+        assert orders.find_one_and_update({}, {"$inc": {"n": 1}}, projection={"_id": 0, "x": 0}) == {"n": 1}
 
     def test_a_cursor_reads_the_state_of_its_beginning(self, orders: Any) -> None:
         orders.insert_many([{"_id": n} for n in range(500)])

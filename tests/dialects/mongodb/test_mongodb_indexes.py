@@ -15,7 +15,6 @@ from reactdb import Database
 from tests.support.scaling import examples
 
 pytest.importorskip("pymongo")
-pytest.importorskip("reactdb.dialects.mongodb.updates")
 
 from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import IndexModel

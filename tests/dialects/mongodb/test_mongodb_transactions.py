@@ -11,7 +11,6 @@ import reactdb
 from reactdb import Database
 
 pytest.importorskip("pymongo")
-pytest.importorskip("reactdb.dialects.mongodb.updates")
 
 from pymongo.errors import DuplicateKeyError, InvalidOperation, OperationFailure
 

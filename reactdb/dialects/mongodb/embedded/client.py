@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
+from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
-from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, MongoNamespace, Names
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 
 if TYPE_CHECKING:
+    from reactivex import Observable
+
     from reactdb.database import Database
 
 __all__ = ["EmbeddedClient"]
@@ -29,6 +34,7 @@ class EmbeddedClient:
         native: The reactdb database that it shows.
         spaces: Its databases and collections.
         transactions: Those that are open.
+        streams: What change streams are opened by.
     """
 
     def __init__(self, native: Database, default: str = DEFAULT_DATABASE) -> None:
@@ -39,6 +45,7 @@ class EmbeddedClient:
         self.native = native
         self.spaces = Namespaces(native.session, call(Names, default))
         self.transactions = Transactions(self.spaces)
+        self.streams = ChangeStreams(self.spaces)
 
     def __getattr__(self, name: str) -> EmbeddedDatabase:
         if name.startswith("_"):
@@ -95,17 +102,13 @@ class EmbeddedClient:
         """A session, for transactions."""
         return EmbeddedSession(self, self.transactions)
 
-    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> Any:
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all databases."""
-        return self.watch_namespace(None, pipeline, *arguments, **options)
+        return watch(self.streams, None, pipeline, *arguments, **options)
 
-    def watch_namespace(
-        self, namespace: MongoNamespace | None, pipeline: Any = None, *arguments: Any, **options: Any
-    ) -> Any:
-        """A change stream of a collection, a database, or all of them (None)."""
-        from reactdb.dialects.mongodb.embedded.watching import watch  # type: ignore[import-not-found]
-
-        return watch(self, namespace, pipeline, *arguments, **options)
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.streams, None, pipeline, **options)
 
     def close(self) -> None:
         """Nothing to close: the file belongs to whoever opened it."""

@@ -8,7 +8,7 @@ Rule of this file: what is written or read is worked out by `CollectionWork`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
+from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import bulk_error, call, raise_first
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import (
@@ -27,9 +28,13 @@ from reactdb.dialects.mongodb.embedded.shaping import (
     given_document,
     order_document,
 )
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
+
+if TYPE_CHECKING:
+    from reactivex import Observable
 
 __all__ = ["EmbeddedCollection"]
 
@@ -442,9 +447,13 @@ class EmbeddedCollection:
         )
         return EmbeddedCommandCursor(documents)
 
-    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> Any:
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
-        return self.database.client.watch_namespace(self._namespace, pipeline, *arguments, **options)
+        return watch(self.database.client.streams, self._namespace, pipeline, *arguments, **options)
+
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.database.client.streams, self._namespace, pipeline, **options)
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes and the collection itself

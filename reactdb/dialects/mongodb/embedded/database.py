@@ -6,18 +6,23 @@ Rule of this file: which collections there are; what is in one is `collection`'s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pymongo.errors import CollectionInvalid, OperationFailure
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
+from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import given_document
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+
+if TYPE_CHECKING:
+    from reactivex import Observable
 
 __all__ = ["EmbeddedDatabase"]
 
@@ -164,9 +169,13 @@ class EmbeddedDatabase:
         )
         return EmbeddedCommandCursor(documents)
 
-    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> Any:
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
-        return self.client.watch_namespace(MongoNamespace(self.name), pipeline, *arguments, **options)
+        return watch(self.client.streams, MongoNamespace(self.name), pipeline, *arguments, **options)
+
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.client.streams, MongoNamespace(self.name), pipeline, **options)
 
 
 _OF_DRIVER = frozenset(
