@@ -18,6 +18,7 @@ from uuid import uuid4
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import let_values
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
@@ -57,9 +58,7 @@ def aggregate(
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values: dict[str, Any] = {"NOW": _now()}
-    for name, value in (variables or {}).items():
-        values[name] = Setting(variables=values, text=text).expression(value)({}, values)
+    values = let_values(variables, {"NOW": _now()}, text=text)
     beside = _Beside(spaces, namespace, transaction)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None

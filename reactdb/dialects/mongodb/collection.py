@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import let_values
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -360,7 +361,7 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=simple(command.get("collation")),
-            variables=command.get("let"),
+            variables=let_values(command.get("let")),
         )
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -387,7 +388,7 @@ class CollectionWork:
         Raises:
             MongoError: As the command deserves, before the first document.
         """
-        variables, collation = command.get("let"), simple(command.get("collation"))
+        variables, collation = let_values(command.get("let")), simple(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
         found = Filter(given, variables=variables, collation=collation)

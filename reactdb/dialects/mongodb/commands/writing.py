@@ -11,6 +11,7 @@ from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import let_values
 
 MOST_STATEMENTS = 100_000
 
@@ -86,14 +87,18 @@ def insert(request: CommandRequest) -> dict[str, Any]:
 )
 def update(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().update(
-        statements(request, "updates"), ordered=is_ordered(request), variables=request.get("let", dict)
+        statements(request, "updates"),
+        ordered=is_ordered(request),
+        variables=let_values(request.get("let", dict)),
     )
 
 
 @command("delete", fields="deletes ordered let", is_write=True, quick=is_about_keys)
 def delete(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().delete(
-        statements(request, "deletes"), ordered=is_ordered(request), variables=request.get("let", dict)
+        statements(request, "deletes"),
+        ordered=is_ordered(request),
+        variables=let_values(request.get("let", dict)),
     )
 
 
