@@ -55,22 +55,6 @@ def test_an_operation_that_fails_ends_the_others_only_in_order(
     assert [one["_id"] for one in client["shop"]["orders"].find()] == expected
 
 
-def test_what_is_no_operation_is_refused_whole(client: Client) -> None:
-    space = {"nsInfo": [{"ns": "shop.orders"}]}
-    for operation, code in (
-        ({"insert": 5, "document": {}}, 2),
-        ({"remove": 0}, 40415),
-        ({"insert": 0}, 40414),
-        ({"insert": 0, "document": {}, "x": 1}, 40415),
-    ):
-        with pytest.raises(OperationFailure) as caught:
-            client.admin.command({"bulkWrite": 1, "ops": [operation], **space})
-        assert caught.value.code == code
-    with pytest.raises(OperationFailure) as caught:
-        client["shop"].command({"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], **space})
-    assert caught.value.code == 13
-
-
 def test_variables_of_a_command_are_expressions(client: Client) -> None:
     orders = client["shop"]["orders"]
     orders.insert_one({"_id": 1, "a": 5})

@@ -29,7 +29,6 @@ from reactdb.dialects.mongodb.embedded.shaping import (
     order_document,
 )
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
-from reactdb.dialects.mongodb.expressions import let_values
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
@@ -215,7 +214,7 @@ class EmbeddedCollection:
         sort: Any,
     ) -> UpdateResult:
         statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
-        answer = call(self._of(session).update, [statement], variables=call(let_values, let))
+        answer = call(self._of(session).update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
@@ -256,11 +255,7 @@ class EmbeddedCollection:
         session: Session,
         let: Mapping[str, Any] | None,
     ) -> DeleteResult:
-        answer = call(
-            self._of(session).delete,
-            [delete_statement(filter, limit, collation)],
-            variables=call(let_values, let),
-        )
+        answer = call(self._of(session).delete, [delete_statement(filter, limit, collation)], variables=let)
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -283,7 +278,7 @@ class EmbeddedCollection:
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests)
-        result = call(bulk.execute, self._of(session), ordered=ordered, variables=call(let_values, let))
+        result = call(bulk.execute, self._of(session), ordered=ordered, variables=let)
         if result["writeErrors"]:
             raise bulk_error(result)
         return BulkWriteResult(result, True)

@@ -13,7 +13,7 @@ summaries                sums, means and the like of arguments
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from reactdb.dialects.mongodb.expressions import (
@@ -41,7 +41,7 @@ from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, Evaluate, 
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.ordering import TextKey
 
-__all__ = ["OPERATORS", "Evaluate", "Scope", "compile_expression", "is_true", "let_values"]
+__all__ = ["OPERATORS", "Evaluate", "Scope", "compile_expression", "is_true"]
 
 # Importing a group registers its operators.
 _GROUPS = (_arithmetic, _arrays, _dates, _objects, _strings, _summaries, _types)
@@ -60,22 +60,3 @@ def compile_expression(spec: Any, variables: Iterable[str] = (), *, text: TextKe
         MongoError: It is no expression: 168 for an unknown operator, 17276 for an undefined variable, and others.
     """
     return compiled(spec, Scope(frozenset(variables), text))
-
-
-def let_values(
-    let: Mapping[str, Any] | None, values: Mapping[str, Any] | None = None, *, text: TextKey | None = None
-) -> dict[str, Any]:
-    """The values of a command's variables, which are expressions without a document.
-
-    Args:
-        let: The expressions by name, or None.
-        values: Variables that there are already. Each expression knows these, and those before it.
-        text: The collation, if there is one.
-
-    Raises:
-        MongoError: One of them is no expression.
-    """
-    made = dict(values or {})
-    for name, spec in (let or {}).items():
-        made[name] = compile_expression(spec, made, text=text)({}, made)
-    return made
