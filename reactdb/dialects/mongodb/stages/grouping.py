@@ -63,6 +63,7 @@ def _group(spec: Any, setting: Setting) -> Stage:
         raise MongoError(15955, "a group specification must include an _id")
     scope = setting.scope()
     group_id = setting.expression(spec["_id"])
+    _check_group_id(spec["_id"])
     fields = [
         (_output_name(name), compile_accumulator(value, scope, path=f"The field '{name}'"))
         for name, value in spec.items()
@@ -70,6 +71,16 @@ def _group(spec: Any, setting: Setting) -> Stage:
     ]
     keeps = any(KEEPING.intersection(value) for name, value in spec.items() if name != "_id")
     return Stage("$group", lambda documents: _grouped(documents, group_id, fields, setting, keeps=keeps))
+
+
+def _check_group_id(spec: Any) -> None:
+    if isinstance(spec, Mapping) and not next(iter(spec), "$").startswith("$"):
+        for name, value in spec.items():
+            if isinstance(value, bool) or is_number(value):
+                raise MongoError(
+                    17390,
+                    f"the _id of $group has expressions; for a constant write {{$literal: ...}} as '{name}'",
+                )
 
 
 def _grouped(
@@ -143,9 +154,10 @@ def _count(spec: Any, _setting: Setting) -> Stage:
 def _buckets_output(
     spec: Mapping[str, Any], setting: Setting, code_object: int
 ) -> list[tuple[str, GroupAccumulator]]:
-    output = spec.get("output", {"count": {"$sum": 1}})
+    output = spec.get("output", {})
     if not isinstance(output, Mapping):
         raise MongoError(code_object, "the output of buckets is an object of accumulators")
+    output = output or {"count": {"$sum": 1}}
     for name in output:
         if name == "_id":
             raise MongoError(15948, "the output of buckets has an '_id' of its own")
@@ -273,7 +285,7 @@ def _auto(
         if start >= total:
             return
         # What is left is shared evenly among the buckets that are left; equal values are never parted.
-        size = max(1, round(total / count)) if number < count - 1 else total - start
+        size = max(1, int(total / count + 0.5)) if number < count - 1 else total - start
         end = min(start + size, total)
         while end < total and key(entries[end][0]) == key(entries[end - 1][0]):
             end += 1
