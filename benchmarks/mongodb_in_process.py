@@ -8,8 +8,8 @@
     count_documents, distinct
     aggregate                         $match and $group, $unwind and $sortByCount, $lookup, $sort and $limit, expressions
 
-The same calls go to both: PyMongo's names. mongomock keeps Python objects in memory, so this database is in memory, too; a file in
-the mode "soft" is measured beside it. Processor time of this process in microseconds for one document or one call, the median of
+The same calls go to both: PyMongo's names. mongomock keeps Python objects in memory, so this database is in memory, too; a file
+in the mode "soft" is measured beside it. Processor time of this process in microseconds for one document or one call, the median of
 rounds that take turns.
 
 Rule of this file: it prints, checks that both gave the same results, and fails where mongomock is faster.
@@ -111,34 +111,57 @@ def by_id(rows: list[Any]) -> list[Any]:
 
 TOTALS = {"_id": "$city", "n": {"$sum": 1}, "mean": {"$avg": "$price"}, "most": {"$max": "$n"}}
 LOOKUP = {"from": "cities", "localField": "city", "foreignField": "_id", "as": "of"}
-COMPUTED = {"total": {"$add": ["$n", {"$multiply": ["$at.x", 2]}]}, "label": {"$concat": ["$city", "-", "$name"]}}
+COMPUTED = {
+    "total": {"$add": ["$n", {"$multiply": ["$at.x", 2]}]},
+    "label": {"$concat": ["$city", "-", "$name"]},
+}
 
 WORKLOADS: dict[str, Work] = {
     "insert_one": Work(nothing, insert_each, whole),
-    "insert_many": Work(nothing, lambda database, count: filled(database, count)["orders"].count_documents({}), whole),
+    "insert_many": Work(
+        nothing, lambda database, count: filled(database, count)["orders"].count_documents({}), whole
+    ),
     "find_one by _id": Work(indexed, each(lambda o, i, n: o.find_one({"_id": i})), hundredth),
-    "find_one by an index": Work(indexed, each(lambda o, i, n: bool(o.find_one({"n": {"$gte": i}}))), hundredth),
+    "find_one by an index": Work(
+        indexed, each(lambda o, i, n: bool(o.find_one({"n": {"$gte": i}}))), hundredth
+    ),
     "find everything": Work(indexed, lambda d, n: len(list(d["orders"].find())), whole),
-    "find a range": Work(indexed, lambda d, n: len(list(d["orders"].find({"price": {"$gt": 50, "$lt": 75}}))), whole),
+    "find a range": Work(
+        indexed, lambda d, n: len(list(d["orders"].find({"price": {"$gt": 50, "$lt": 75}}))), whole
+    ),
     "find sorted, limited": Work(
-        indexed, lambda d, n: [row["_id"] for row in d["orders"].find().sort([("price", 1), ("_id", 1)]).limit(10)], whole
+        indexed,
+        lambda d, n: [row["_id"] for row in d["orders"].find().sort([("price", 1), ("_id", 1)]).limit(10)],
+        whole,
     ),
     "update_one $set by _id": Work(
-        indexed, each(lambda o, i, n: o.update_one({"_id": i}, {"$set": {"at.y": i}}).modified_count), hundredth
+        indexed,
+        each(lambda o, i, n: o.update_one({"_id": i}, {"$set": {"at.y": i}}).modified_count),
+        hundredth,
     ),
     "update_one $inc by _id": Work(
-        indexed, each(lambda o, i, n: o.update_one({"_id": i}, {"$inc": {"price": 1}}).modified_count), hundredth
+        indexed,
+        each(lambda o, i, n: o.update_one({"_id": i}, {"$inc": {"price": 1}}).modified_count),
+        hundredth,
     ),
     "update_many by a range": Work(
         indexed,
-        lambda d, n: d["orders"].update_many({"n": {"$lt": n // 10}}, {"$push": {"tags": "x"}}).modified_count,
+        lambda d, n: (
+            d["orders"].update_many({"n": {"$lt": n // 10}}, {"$push": {"tags": "x"}}).modified_count
+        ),
         lambda count: count // 10,
     ),
     "replace_one by _id": Work(
-        indexed, each(lambda o, i, n: o.replace_one({"_id": i}, {"name": "new", "n": i}).modified_count), hundredth
+        indexed,
+        each(lambda o, i, n: o.replace_one({"_id": i}, {"name": "new", "n": i}).modified_count),
+        hundredth,
     ),
-    "delete_one by _id": Work(indexed, each(lambda o, i, n: o.delete_one({"_id": i}).deleted_count), hundredth),
-    "count_documents": Work(indexed, lambda d, n: d["orders"].count_documents({"open": True, "at.x": {"$in": [1, 2]}}), whole),
+    "delete_one by _id": Work(
+        indexed, each(lambda o, i, n: o.delete_one({"_id": i}).deleted_count), hundredth
+    ),
+    "count_documents": Work(
+        indexed, lambda d, n: d["orders"].count_documents({"open": True, "at.x": {"$in": [1, 2]}}), whole
+    ),
     "distinct": Work(indexed, lambda d, n: sorted(d["orders"].distinct("tags")), whole),
     "aggregate $match $group": Work(
         indexed,
@@ -150,17 +173,23 @@ WORKLOADS: dict[str, Work] = {
     ),
     "aggregate $unwind $group": Work(
         indexed,
-        lambda d, n: by_id(aggregated([{"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}}])(d, n)),
+        lambda d, n: by_id(
+            aggregated([{"$unwind": "$tags"}, {"$group": {"_id": "$tags", "n": {"$sum": 1}}}])(d, n)
+        ),
         whole,
     ),
     "aggregate $lookup": Work(
         indexed,
-        lambda d, n: [row["of"][0]["country"] for row in aggregated([{"$limit": n // 10}, {"$lookup": LOOKUP}])(d, n)],
+        lambda d, n: [
+            row["of"][0]["country"] for row in aggregated([{"$limit": n // 10}, {"$lookup": LOOKUP}])(d, n)
+        ],
         lambda count: count // 10,
     ),
     "aggregate $sort $limit": Work(
         indexed,
-        lambda d, n: [r["_id"] for r in aggregated([{"$sort": {"price": -1, "_id": 1}}, {"$limit": 10}])(d, n)],
+        lambda d, n: [
+            r["_id"] for r in aggregated([{"$sort": {"price": -1, "_id": 1}}, {"$limit": 10}])(d, n)
+        ],
         whole,
     ),
     "aggregate $project": Work(
@@ -191,7 +220,11 @@ def mocked(_folder: Path) -> Any:
     return mongomock.MongoClient()["shop"]
 
 
-PEERS: dict[str, Callable[[Path], Any]] = {"in memory": in_memory, "in a file": in_a_file, "mongomock": mocked}
+PEERS: dict[str, Callable[[Path], Any]] = {
+    "in memory": in_memory,
+    "in a file": in_a_file,
+    "mongomock": mocked,
+}
 
 
 def measure(name: str, work: Work, count: int, rounds: int, folder: Path) -> bool:
@@ -217,7 +250,9 @@ def main() -> int:
     )
     parser.add_argument("--count", type=int, default=5_000, help="documents; default: 5,000")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="default: %(default)s")
-    parser.add_argument("--workload", nargs="+", default=[], metavar="NAME", help="those that begin so; default: all")
+    parser.add_argument(
+        "--workload", nargs="+", default=[], metavar="NAME", help="those that begin so; default: all"
+    )
     given = parser.parse_args()
     chosen = {
         name: work
@@ -226,7 +261,9 @@ def main() -> int:
     }
     print(f"  {'microseconds':<26} {'  '.join(f'{peer:>9}' for peer in PEERS)}   times as fast as mongomock")
     with tempfile.TemporaryDirectory() as folder:
-        ahead = [measure(name, work, given.count, given.rounds, Path(folder)) for name, work in chosen.items()]
+        ahead = [
+            measure(name, work, given.count, given.rounds, Path(folder)) for name, work in chosen.items()
+        ]
     return 0 if all(ahead) else 1
 
 
