@@ -18,8 +18,8 @@ import bson
 
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.stages import Pipeline, Setting
+from reactdb.dialects.mongodb.ordering import TextKey
+from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
 
 Document = dict[str, Any]
 Step = Callable[[Document], "Document | None"]
@@ -37,45 +37,6 @@ ALLOWED: Final = frozenset(
         "$fill",
     }
 )
-KNOWN: Final = ALLOWED | frozenset(
-    (
-        "$bucket",
-        "$bucketAuto",
-        "$changeStream",
-        "$collStats",
-        "$count",
-        "$currentOp",
-        "$densify",
-        "$documents",
-        "$facet",
-        "$geoNear",
-        "$graphLookup",
-        "$group",
-        "$indexStats",
-        "$limit",
-        "$listLocalSessions",
-        "$listSearchIndexes",
-        "$listSessions",
-        "$lookup",
-        "$merge",
-        "$out",
-        "$planCacheStats",
-        "$queryStats",
-        "$rankFusion",
-        "$sample",
-        "$search",
-        "$searchMeta",
-        "$setWindowFields",
-        "$shardedDataDistribution",
-        "$skip",
-        "$sort",
-        "$sortByCount",
-        "$unionWith",
-        "$unwind",
-        "$vectorSearch",
-    )
-)
-"""Every stage that MongoDB has."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 # What can only be seen of an event once its images were looked up.
@@ -147,15 +108,11 @@ def _is_same(found: Any, token: Any) -> bool:
     return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
 
 
-def _step(stage: Mapping[str, Any], texts: Any) -> Step:
-    ((name, said),) = stage.items()
-    if name == "$match":
-        if not isinstance(said, Mapping):
-            raise MongoError(15959, "the match filter must be an expression in an object")
-        matches = Filter(said, collation=texts).matches
-        return lambda document: document if matches(document) else None
+def _step(stage: Mapping[str, Any], texts: TextKey | None) -> Step:
     pipeline = Pipeline([stage], Setting(text=texts))
-    return lambda document: next(iter(pipeline.run(iter((document,)))), None)
+    if pipeline.is_of_one:
+        return pipeline.apply
+    return lambda document: next(pipeline.run((document,)), None)
 
 
 def _check(stages: Sequence[Any]) -> None:
@@ -173,7 +130,7 @@ def _check(stages: Sequence[Any]) -> None:
             if said != {} or not isinstance(said, Mapping):
                 raise MongoError(7182800, f"{SPLIT} stage specification must be an empty object")
         elif name not in ALLOWED or (name == "$fill" and isinstance(said, Mapping) and "sortBy" in said):
-            if name not in KNOWN:
+            if name not in KNOWN_STAGES:
                 raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
             raise MongoError(20, f"{name} is not permitted in a $changeStream pipeline")
 

@@ -377,6 +377,87 @@ def test_a_match_sees_the_event_and_lookups(orders, open_stream):
     assert [["update"]] * 3 == [kinds(stream.batch()) for stream in (by_kind, by_document, by_field)]
 
 
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ({"$project": {"operationType": 1}}, {"operationType": "insert"}),
+        ({"$project": {"x": "$fullDocument.x"}}, {"x": 1}),
+        (
+            {"$unset": ["clusterTime", "wallTime", "ns", "documentKey", "operationType"]},
+            {"fullDocument": {"_id": 1, "x": 1}},
+        ),
+        ({"$replaceRoot": {"newRoot": {"_id": "$_id", "y": "$fullDocument.x"}}}, {"y": 1}),
+        ({"$replaceWith": {"_id": "$_id", "k": "$documentKey"}}, {"k": {"_id": 1}}),
+        ({"$match": {"$expr": {"$eq": ["$fullDocument.x", 2]}}}, None),
+        ({"$redact": {"$cond": [{"$eq": ["$operationType", "delete"]}, "$$KEEP", "$$PRUNE"]}}, None),
+    ],
+)
+def test_each_stage_for_streams_makes_of_the_event_what_it_makes_of_a_document(
+    orders, open_stream, stage, expected
+):
+    stream = open_stream(ORDERS, stage)
+    orders.insert({"_id": 1, "x": 1})
+
+    found = [
+        {name: value for name, value in event.items() if name != "_id"} for event in stream.batch().events
+    ]
+
+    assert found == ([] if expected is None else [expected])
+
+
+def test_fields_can_be_added_and_filled(orders, open_stream):
+    stream = open_stream(
+        ORDERS,
+        {"$addFields": {"seen": True}},
+        {"$set": {"fullDocument.y": {"$add": ["$fullDocument.x", 1]}}},
+        {"$fill": {"output": {"note": {"value": "none"}}}},
+    )
+    other = open_stream()
+    orders.insert({"_id": 1, "x": 1})
+
+    (event,) = stream.batch().events
+
+    assert (True, {"_id": 1, "x": 1, "y": 2}, "none") == (event["seen"], event["fullDocument"], event["note"])
+    assert {"_id": 1, "x": 1} == other.batch().events[0]["fullDocument"]
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$project": {"_id": 0}},
+        {"$unset": "_id"},
+        {"$project": {"_id._data": 0}},
+        {"$addFields": {"_id.more": 1}},
+        {"$replaceWith": {"x": 1}},
+        {"$set": {"_id": "x"}},
+    ],
+)
+def test_a_pipeline_that_changes_the_token_ends_the_stream(orders, open_stream, stage):
+    stream = open_stream(ORDERS, stage)
+    orders.insert({"_id": 1})
+
+    with pytest.raises(MongoError) as caught:
+        stream.batch()
+    assert (280, ("NonResumableChangeStreamError",), True) == (
+        caught.value.code,
+        caught.value.labels,
+        stream.is_closed,
+    )
+
+
+def test_a_token_that_was_copied_there_and_back_is_the_same(orders, open_stream):
+    stream = open_stream(
+        ORDERS,
+        {"$set": {"copy": "$_id"}},
+        {"$set": {"_id": 1}},
+        {"$set": {"_id": "$copy"}},
+        {"$unset": "copy"},
+    )
+    orders.insert({"_id": 1})
+
+    assert ["insert"] == kinds(stream.batch())
+
+
 def test_a_match_before_images_keeps_those_that_are_missing_from_being_an_error(
     spaces, db, orders, open_stream
 ):

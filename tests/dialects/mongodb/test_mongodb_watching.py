@@ -1,7 +1,6 @@
 """`watch()` in the process, with PyMongo's manners, and its events as an observable."""
 
 import threading
-from importlib.util import find_spec
 
 import pytest
 from bson import Timestamp
@@ -30,7 +29,6 @@ def drained(stream):
     return list(iter(stream.try_next, None))
 
 
-@pytest.mark.skipif(find_spec("reactdb.dialects.mongodb.updates") is None, reason="updates come later")
 def test_a_stream_gives_what_is_written_after_it_was_opened(orders):
     orders.insert_one({"_id": 0})
     with orders.watch() as stream:
@@ -271,7 +269,6 @@ def test_an_observable_that_cannot_go_on_ends_with_the_error(client, orders):
     assert [280] == [error.code for error in errors]
 
 
-@pytest.mark.skipif(find_spec("reactdb.dialects.mongodb.stages") is None, reason="stages come later")
 def test_an_event_without_its_token_cannot_be_given(orders):
     with (
         pytest.raises((InvalidOperation, OperationFailure)),
