@@ -28,23 +28,15 @@ def play(chance: random.Random, ways: list[Way], model: Model, count: int, after
         able = [way for way in ways if way.has_commits or len(step) == 1]
         way = chance.choice(able)
         way.write(step)
-        model.apply(in_order(way, step, model))
+        model.apply(step)
         if after is not None:
             after()
-
-
-def in_order(way: Way, step: Any, model: Model) -> Any:
-    return step
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_way_out_tells_what_came_by_every_way_in(path, seed):
     chance, model = random.Random(seed), Model()
     with connected(path, WAYS) as (db, ways), ExitStack() as stack:
-        for way in ways:
-            if way.name == "couchdb":
-                # Its table has revisions from here on, which is not a change.
-                way.position()
         waits = [(way, stack.enter_context(way.listening())) for way in ways]
         play(chance, ways, model, COMMITS)
 
@@ -98,8 +90,31 @@ def test_a_table_that_is_dropped_and_made_again_begins_anew(path):
         play(chance, ways, model, COMMITS // 2)
         db.table_drop(TABLE)
         db.table_create(TABLE, primary_key="_id")
+        for way in ways:
+            way.begin()
         model.clear()
         play(chance, ways, model, COMMITS // 2)
+
+        for way in ways:
+            if way.has_positions:
+                same(way, model.told, way.since(way.beginning()))
+        assert model.documents == {document["_id"]: document["n"] for document in db.table(TABLE)}
+
+
+@pytest.mark.slow
+def test_spark_writes_and_reads_the_same_story(path, spark):
+    from tests.one_story.spark_way import Spark
+
+    chance, model = random.Random(5), Model()
+    with connected(path, [*WAYS, Spark]) as (db, ways):
+        Spark.session = spark
+        other = ways[-1]
+        for step in steps(chance, 12):
+            able = [way for way in ways if way.has_commits or len(step) == 1]
+            # Spark writes every other step: each of its writes is a job.
+            way = other if chance.random() < 0.5 else chance.choice(able)
+            way.write(step)
+            model.apply(step)
 
         for way in ways:
             if way.has_positions:

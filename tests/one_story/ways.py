@@ -13,9 +13,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
+import pymongo
+from bson.timestamp import Timestamp
 
 import reactdb
 from reactdb.servers.http import serve_in_thread as serve_http
+from reactdb.servers.mongodb import serve_in_thread as serve_mongodb
 from reactdb.servers.rethinkdb import serve_in_thread as serve_rethinkdb
 from tests.one_story.story import TABLE, Step, Told, collapsed
 
@@ -42,6 +45,9 @@ class Way:
 
     def connect(self, stack: ExitStack) -> None:
         """Start what it needs; the stack ends it."""
+
+    def begin(self) -> None:
+        """Called when the table was made."""
 
     def write(self, step: Step) -> None:
         raise NotImplementedError
@@ -179,6 +185,10 @@ class CouchDB(OverHTTP):
     tells_each = False
     has_commits = False
 
+    def begin(self) -> None:
+        # A table has revisions, and tombstones of what is deleted, from when it is first served.
+        assert self.get(f"/{TABLE}").status_code == 200
+
     def write(self, step: Step) -> None:
         ((key, n),) = step
         there = self.get(f"/{TABLE}/{key}")
@@ -293,7 +303,71 @@ class Aidbox(OverHTTP):
             yield wait
 
 
-WAYS: list[type[Way]] = [Native, RethinkDB, CouchDB, Aidbox]
+class MongoDB(Way):
+    """By PyMongo, over a socket. A step is a transaction."""
+
+    name = "mongodb"
+
+    def connect(self, stack: ExitStack) -> None:
+        server = stack.enter_context(serve_mongodb(self.db))
+        self.client = stack.enter_context(pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=60_000))
+        # Tables with plain names are the collections of this database.
+        self.collection = self.client["reactdb"][TABLE]
+
+    def write(self, step: Step) -> None:
+        with self.client.start_session() as session, session.start_transaction():
+            for key, n in step:
+                if n is None:
+                    self.collection.delete_one({"_id": key}, session=session)
+                else:
+                    self.collection.replace_one({"_id": key}, {"n": n}, upsert=True, session=session)
+
+    def position(self) -> Any:
+        with self.collection.watch(max_await_time_ms=1) as stream:
+            stream.try_next()
+            return {"resume_after": stream.resume_token}
+
+    def beginning(self) -> Any:
+        return {"start_at_operation_time": Timestamp(1, 1)}
+
+    def since(self, position: Any) -> list[Told]:
+        found: list[Told] = []
+        while True:
+            with self.collection.watch(max_await_time_ms=1, **position) as stream:
+                while (event := stream.try_next()) is not None:
+                    if event["operationType"] == "invalidate":
+                        break
+                    if event["operationType"] != "drop":
+                        found.append(self._told(event))
+                else:
+                    return found
+            # The collection was dropped: what comes after is told by another stream, and is of another collection.
+            found.clear()
+            position = {"start_after": event["_id"]}
+
+    @staticmethod
+    def _told(event: Any) -> Told:
+        kind = {"replace": "update"}.get(event["operationType"], event["operationType"])
+        document = event.get("fullDocument")
+        if document is None and kind == "update":
+            # What was changed, where a native writer has updated it.
+            document = event["updateDescription"]["updatedFields"]
+        return Told(kind, event["documentKey"]["_id"], None if document is None else document["n"])
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        with self.collection.watch() as stream:
+            found: list[Told] = []
+
+            def wait(count: int) -> list[Told]:
+                while len(found) < count:
+                    found.append(self._told(next(stream)))
+                return found
+
+            yield wait
+
+
+WAYS: list[type[Way]] = [Native, RethinkDB, CouchDB, Aidbox, MongoDB]
 
 
 def same(way: Way, wanted: list[Told], found: list[Told]) -> None:
@@ -309,4 +383,7 @@ def connected(path: Any, ways: list[type[Way]]) -> Iterator[tuple[Any, list[Way]
     """The file, opened, and every way connected to it."""
     with reactdb.connect(path) as db, ExitStack() as stack:
         db.table_create(TABLE, primary_key="_id", exist_ok=True)
-        yield db, [way(db, stack) for way in ways]
+        found = [way(db, stack) for way in ways]
+        for way in found:
+            way.begin()
+        yield db, found

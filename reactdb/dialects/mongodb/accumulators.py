@@ -60,9 +60,7 @@ def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> Gr
 
 def _one_argument(name: str, spec: Any, scope: Scope) -> Evaluate:
     if isinstance(spec, list | tuple):
-        if len(spec) != 1:
-            raise MongoError(40237, f"The {name} accumulator is a unary operator")
-        spec = spec[0]
+        raise MongoError(40237, f"The {name} accumulator is a unary operator")
     return compiled(spec, scope)
 
 
@@ -146,7 +144,7 @@ class _Merged:
             return
         if not isinstance(value, dict):
             raise MongoError(
-                40400, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}"
+                5911200, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}"
             )
         self._value.update(value)
 

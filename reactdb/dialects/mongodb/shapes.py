@@ -40,7 +40,9 @@ class FieldTree:
         self.inner: dict[str, FieldTree] = {}
         self.has_computed = False
 
-    def place(self, parts: tuple[str, ...], codes: tuple[int, int]) -> tuple[FieldTree, str]:
+    def place(
+        self, parts: tuple[str, ...], codes: tuple[int, int], code_twice: int | None = None
+    ) -> tuple[FieldTree, str]:
         """The node and the name that a path leads to.
 
         Raises:
@@ -53,7 +55,9 @@ class FieldTree:
                 raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: '{name}' is there, too")
             node = node.inner.setdefault(name, FieldTree())
         if node.says(last):
-            raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: it is there twice")
+            raise MongoError(
+                code_twice or codes[0], f"Path collision at {'.'.join(parts)}: it is there twice"
+            )
         if last in node.inner:
             raise MongoError(codes[1], f"Path collision at {'.'.join(parts)}: a part of it is there, too")
         return node, last
@@ -185,8 +189,6 @@ class _ProjectionReader:
 
     def read(self, spec: Mapping[str, Any], prefix: tuple[str, ...]) -> None:
         for path, value in spec.items():
-            if prefix and "." in path:
-                raise MongoError(40183, f"an object in a projection has no dots in its names: '{path}'")
             parts = (*prefix, *field_path(path))
             if _is_flag(value):
                 self._flag(parts, _is_set(value))
@@ -283,6 +285,6 @@ def exclusion(paths: list[str]) -> Reshape:
     """
     shape = FieldTree()
     for path in paths:
-        node, name = shape.place(field_path(path), (31249, 31250))
+        node, name = shape.place(field_path(path), (31249, 31250), code_twice=31250)
         node.left_out.add(name)
     return lambda document, _variables: shape.excluding(document)

@@ -7,8 +7,10 @@ Rule of this file: where a text is asked for, a number or a date is written as o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_EVEN
 from typing import Any, Final
 
 from bson.regex import Regex
@@ -26,7 +28,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
 from reactdb.dialects.mongodb.expressions.writing import number_text
-from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
 from reactdb.dialects.mongodb.times import has_time, is_date
@@ -43,6 +45,9 @@ def _coerced(value: Any) -> str:
         return value
     if is_nullish(value):
         return ""
+    if isinstance(value, float):
+        # Other than `$toString`, these operators write six digits of a double.
+        return f"{value:g}"
     if is_number(value):
         return number_text(value)
     if is_date(value) or (has_time(value) and type_name(value) == "timestamp"):
@@ -126,10 +131,12 @@ def _substring_of_bytes(name: str) -> None:
 def _cut(number: Any) -> int:
     if isinstance(number, int):
         return int(number)
-    value = float(number.to_decimal()) if hasattr(number, "to_decimal") else number
-    if value != value:
-        return 0
-    return int(min(max(value, INT32_MIN * 2.0**31), INT32_MAX * 2.0**31))
+    if isinstance(number, float):
+        return 0 if math.isnan(number) else int(min(max(number, float(INT64_MIN)), float(INT64_MAX)))
+    decimal = number.to_decimal()
+    if not decimal.is_finite():
+        return INT64_MIN
+    return int(min(max(decimal.to_integral_value(ROUND_HALF_EVEN), INT64_MIN), INT64_MAX))
 
 
 _substring_of_bytes("$substr")
@@ -142,10 +149,10 @@ def substring(text: Any, start: Any, count: Any) -> str:
     subject = _coerced(text)
     first = _whole_number(start, 34450, 34451)
     many = _whole_number(count, 34452, 34453)
-    if first < 0:
-        raise MongoError(34455, "$substrCP takes a start of at least 0")
     if many < 0:
         raise MongoError(34454, "$substrCP takes a length of at least 0")
+    if first < 0:
+        raise MongoError(34455, "$substrCP takes a start of at least 0")
     return subject[first : first + many]
 
 
@@ -160,19 +167,15 @@ def _whole_number(value: Any, code_type: int, code_whole: int) -> int:
 
 @function("$split", 2)
 def split(text: Any, delimiter: Any) -> Any:
-    """The parts between a delimiter, a text or a regular expression."""
+    """The parts between a delimiter."""
     if is_nullish(text) or is_nullish(delimiter):
         return None
     if not is_text(text):
         raise MongoError(
             40085, f"$split requires an expression that evaluates to a string, found: {type_name(text)}"
         )
-    if isinstance(delimiter, Regex | re.Pattern):
-        return _read_pattern("$split", delimiter, "").split(text)
     if not is_text(delimiter):
-        raise MongoError(
-            10503900, f"$split takes a text or a regular expression to split at, not {type_name(delimiter)}"
-        )
+        raise MongoError(10503900, f"$split takes a text to split at, not {type_name(delimiter)}")
     if not delimiter:
         raise MongoError(40087, "$split requires a non-empty separator")
     return text.split(delimiter)
@@ -204,6 +207,8 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
         end = numbers[1] if len(numbers) > 1 else len(subject)
         # The bounds are for where it begins; nothing begins at the very end.
         place = subject.find(wanted, start)
+        if not subject and not wanted and start == 0:
+            return 0
         return place if place < min(end, len(subject)) else -1
 
 
@@ -265,10 +270,10 @@ def _replaces(name: str, most: int) -> None:
                 raise MongoError(
                     10503904, f"{name} requires that 'input' be a string, found: {type_name(text)}"
                 )
-            if not is_nullish(wanted) and not (is_text(wanted) or isinstance(wanted, Regex | re.Pattern)):
+            if not is_nullish(wanted) and not is_text(wanted):
                 raise MongoError(
                     10503901,
-                    f"{name} requires that 'find' be a string or a regex, found: {type_name(wanted)}",
+                    f"{name} requires that 'find' be a string, found: {type_name(wanted)}",
                 )
             if not is_nullish(new) and not is_text(new):
                 raise MongoError(
@@ -276,9 +281,7 @@ def _replaces(name: str, most: int) -> None:
                 )
             if is_nullish(text) or is_nullish(wanted) or is_nullish(new):
                 return None
-            if is_text(wanted):
-                return text.replace(wanted, new, most)
-            return _read_pattern(name, wanted, "").sub(lambda _: new, text, count=max(most, 0))
+            return text.replace(wanted, new, most)
 
         return evaluate
 
@@ -354,7 +357,8 @@ def _first(pattern: re.Pattern[str], text: str) -> Any:
 
 def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
     matches: Iterable[re.Match[str]] = pattern.finditer(text)
-    return [_told(found) for found in matches]
+    # PCRE's loop stops at the end: what is empty is not found there once more.
+    return [_told(found) for found in matches if found[0] or found.start() < len(text) or not text]
 
 
 _matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)

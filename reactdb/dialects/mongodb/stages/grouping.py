@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from reactdb.dialects.mongodb.accumulators import GroupAccumulator, compile_accumulator
 from reactdb.dialects.mongodb.errors import MongoError
@@ -51,6 +51,10 @@ class _Group:
         return {"_id": self.id} | {name: total.result() for name, total in self._totals}
 
 
+KEEPING: Final = frozenset({"$push", "$addToSet", "$concatArrays", "$setUnion", "$mergeObjects"})
+"""Accumulators that keep something of each document. Others keep something of each group."""
+
+
 @stage("$group")
 def _group(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
@@ -59,12 +63,24 @@ def _group(spec: Any, setting: Setting) -> Stage:
         raise MongoError(15955, "a group specification must include an _id")
     scope = setting.scope()
     group_id = setting.expression(spec["_id"])
+    _check_group_id(spec["_id"])
     fields = [
         (_output_name(name), compile_accumulator(value, scope, path=f"The field '{name}'"))
         for name, value in spec.items()
         if name != "_id"
     ]
-    return Stage("$group", lambda documents: _grouped(documents, group_id, fields, setting))
+    keeps = any(KEEPING.intersection(value) for name, value in spec.items() if name != "_id")
+    return Stage("$group", lambda documents: _grouped(documents, group_id, fields, setting, keeps=keeps))
+
+
+def _check_group_id(spec: Any) -> None:
+    if isinstance(spec, Mapping) and not next(iter(spec), "$").startswith("$"):
+        for name, value in spec.items():
+            if isinstance(value, bool) or is_number(value):
+                raise MongoError(
+                    17390,
+                    f"the _id of $group has expressions; for a constant write {{$literal: ...}} as '{name}'",
+                )
 
 
 def _grouped(
@@ -72,6 +88,8 @@ def _grouped(
     group_id: Evaluate,
     fields: list[tuple[str, GroupAccumulator]],
     setting: Setting,
+    *,
+    keeps: bool = False,
 ) -> Iterator[Document]:
     groups: dict[Any, _Group] = {}
     variables, text = setting.variables, setting.text
@@ -84,8 +102,10 @@ def _grouped(
         group = groups.get(key)
         if group is None:
             group = groups[key] = _Group(None if value is MISSING else value, fields)
+            held.add({"": None if value is MISSING else value})
         group.add(document, variables)
-        held.add(document)
+        if keeps:
+            held.add(document)
     for group in groups.values():
         yield group.document()
 
@@ -134,9 +154,10 @@ def _count(spec: Any, _setting: Setting) -> Stage:
 def _buckets_output(
     spec: Mapping[str, Any], setting: Setting, code_object: int
 ) -> list[tuple[str, GroupAccumulator]]:
-    output = spec.get("output", {"count": {"$sum": 1}})
+    output = spec.get("output", {})
     if not isinstance(output, Mapping):
         raise MongoError(code_object, "the output of buckets is an object of accumulators")
+    output = output or {"count": {"$sum": 1}}
     for name in output:
         if name == "_id":
             raise MongoError(15948, "the output of buckets has an '_id' of its own")
@@ -264,7 +285,7 @@ def _auto(
         if start >= total:
             return
         # What is left is shared evenly among the buckets that are left; equal values are never parted.
-        size = max(1, round(total / count)) if number < count - 1 else total - start
+        size = max(1, int(total / count + 0.5)) if number < count - 1 else total - start
         end = min(start + size, total)
         while end < total and key(entries[end][0]) == key(entries[end - 1][0]):
             end += 1

@@ -69,12 +69,18 @@ _LOOKUP: Final = ("from", "as", "localField", "foreignField", "pipeline", "let")
 def _lookup(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
         raise MongoError(9, f"the $lookup specification must be an object, but found {type_name(spec)}")
+    # A field that is null or empty counts as one that is not there.
+    spec = {
+        name: value
+        for name, value in spec.items()
+        if name not in {"localField", "foreignField"} or value not in (None, "")
+    }
     for name in spec:
         if name not in _LOOKUP:
-            raise MongoError(9, f"$lookup has no option '{name}'")
+            raise MongoError(40415, f"$lookup has no option '{name}'")
     for name in ("as", "localField", "foreignField"):
         if name in spec and not isinstance(spec[name], str):
-            raise MongoError(9, f"$lookup takes a text as {name}, not {type_name(spec[name])}")
+            raise MongoError(14, f"$lookup takes a text as {name}, not {type_name(spec[name])}")
     if "as" not in spec:
         raise MongoError(9, "must specify 'as' field for a $lookup")
     target = field_path(spec["as"], what="$lookup's as")
@@ -85,7 +91,7 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
         raise MongoError(9, "$lookup needs the option 'from'")
     if by_fields:
         field_path(spec["localField"]), field_path(spec["foreignField"])
-    let = _let(spec.get("let", {}), setting)
+    let = _let(spec.get("let") or {}, setting)
     # Without a collection the pipeline begins with $documents.
     namespace = _namespace("$lookup", spec["from"], setting) if "from" in spec else setting.namespace
     inner = setting.within(let, namespace)
@@ -96,6 +102,8 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         find = join.finder() if by_fields else lambda _document: setting.collections.documents(namespace)
         for document in documents:
+            # What lies around this pipeline may have been given other values since the last document.
+            inner.variables.update(setting.variables)
             if let:
                 inner.variables.update(
                     {name: value(document, setting.variables) for name, value in let.items()}
@@ -108,7 +116,7 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
 
 def _let(spec: Any, setting: Setting) -> dict[str, Evaluate]:
     if not isinstance(spec, Mapping):
-        raise MongoError(9, f"$lookup takes an object as let, not {type_name(spec)}")
+        raise MongoError(14, f"$lookup takes an object as let, not {type_name(spec)}")
     return {variable_name(name): setting.expression(value) for name, value in spec.items()}
 
 
@@ -141,10 +149,9 @@ class _Join:
         wanted = set()
         found = ends(document, self._local)
         for value in found if found else [None]:
-            # An array asks for each of its elements.
-            wanted |= (
-                {self._key(element) for element in value} if isinstance(value, list) else {self._key(value)}
-            )
+            # An array asks for each of its elements; an empty one asks for null.
+            asked = (value or [None]) if isinstance(value, list) else [value]
+            wanted |= {self._key(element) for element in asked}
         return wanted
 
     def _table(self) -> dict[Any, list[tuple[int, Document]]]:
@@ -154,7 +161,7 @@ class _Join:
         )
         for number, document in enumerate(documents):
             found = candidates(document, self._foreign)
-            for key in {self._key(value) for value in (found or [MISSING])}:
+            for key in {self._key(value) for value in found}:
                 table.setdefault(key, []).append((number, document))
         return table
 
@@ -277,6 +284,7 @@ def _union_with(spec: Any, setting: Setting) -> Stage:
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         yield from documents
+        inner.variables.update(setting.variables)
         yield from _through(stages, iter(setting.collections.documents(namespace) if has_source else ()))
 
     return Stage("$unionWith", run)
@@ -286,8 +294,10 @@ def _union_with(spec: Any, setting: Setting) -> Stage:
 def _facet(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping) or not spec:
         raise MongoError(40169, "the $facet specification must be a non-empty object")
-    facets = {}
+    facets, inner = {}, setting.within()
     for name, stages in spec.items():
+        if not name:
+            raise MongoError(15998, "a facet has a name")
         field_path(name)
         if "." in name:
             raise MongoError(16412, f"a facet has no dot in its name: '{name}'")
@@ -295,9 +305,10 @@ def _facet(spec: Any, setting: Setting) -> Stage:
             raise MongoError(40170, f"arguments to $facet must be arrays, {name} is {type_name(stages)}")
         if any(not isinstance(one, Mapping) for one in stages):
             raise MongoError(40171, f"elements of arrays in $facet spec must be objects, in {name}")
-        facets[name] = _nested("$facet", stages, setting.within(), _NOT_IN_FACETS, 40600)
+        facets[name] = _nested("$facet", stages, inner, _NOT_IN_FACETS, 40600)
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
+        inner.variables.update(setting.variables)
         held = list(MemoryBound("$facet", setting).counting(documents))
         yield {name: list(_through(stages, iter(held))) for name, stages in facets.items()}
 

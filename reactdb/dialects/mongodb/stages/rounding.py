@@ -36,11 +36,7 @@ class Rounding(NamedTuple):
 
     def _around(self, number: float) -> list[float]:
         decade = math.floor(math.log10(number))
-        return [
-            member * 10.0**power if power >= 0 else member / 10.0**-power
-            for power in (decade - 1, decade, decade + 1)
-            for member in self.members
-        ]
+        return [member * 10.0**power for power in (decade - 1, decade, decade + 1) for member in self.members]
 
 
 def _renard(count: int, digits: int) -> Rounding:

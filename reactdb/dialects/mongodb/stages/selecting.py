@@ -203,6 +203,8 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
             raise MongoError(28812, "no path specified to $unwind stage")
     if not isinstance(path, str):
         raise MongoError(15981, f"$unwind takes a text or an object, not {type_name(path)}")
+    if not path:
+        raise MongoError(28812, "no path specified to $unwind stage")
     if not path.startswith("$"):
         raise MongoError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
     return field_path(path[1:]), index_name, keeps_empty

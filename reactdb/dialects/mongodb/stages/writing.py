@@ -23,7 +23,7 @@ def _out(spec: Any, setting: Setting) -> Stage:
             if name not in {"db", "coll", "timeseries"}:
                 raise MongoError(40415, f"$out has no option '{name}'")
         for name in ("db", "coll"):
-            if name not in spec:
+            if spec.get(name) is None:
                 raise MongoError(40414, f"$out needs the option '{name}'")
         database, collection = spec["db"], spec["coll"]
     if not isinstance(database, str) or not isinstance(collection, str):
@@ -41,7 +41,9 @@ def _out(spec: Any, setting: Setting) -> Stage:
 
 
 def _check_name(name: str, database: str, collection: str, code_database: int, code_collection: int) -> None:
-    if not collection or "$" in collection or "\0" in collection:
+    if collection.startswith("$"):
+        raise MongoError(20, f"{name} cannot write to a collection with the name '{collection}'")
+    if not collection or collection.startswith(".") or "$" in collection or "\0" in collection:
         raise MongoError(73, f"{name} cannot write to a collection with the name '{collection}'")
     if not database or any(letter in database for letter in '/\\. "$\0'):
         raise MongoError(73, f"{name} cannot write to a database with the name '{database}'")
