@@ -1958,7 +1958,7 @@ MUTANTS = [
         "dialects/mongodb/points.py",
         "max(seq - 1, 0)",
         "seq",
-        ("tests/laws/test_laws_mongodb_streams.py",),
+        ("tests/dialects/mongodb/test_mongodb_streams.py",),
     ),
     Mutant(
         "a resumed stream begins where the first one began",

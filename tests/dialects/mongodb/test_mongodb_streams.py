@@ -644,6 +644,27 @@ def test_a_collection_that_is_made_later_is_waited_for_too(db, spaces, open_stre
     assert ["insert"] == kinds(stream.batch())
 
 
+def test_an_event_has_the_same_token_whoever_opens_the_file_later(tmp_path):
+    read = []
+    start = None
+    for _ in range(3):
+        with reactdb.connect(tmp_path / "a.db") as db:
+            streams = ChangeStreams(Namespaces(db.session))
+            table = db.table_create("t", exist_ok=True)
+            start = (
+                start
+                or streams.open(StreamScope(MongoNamespace("reactdb", "t")), [{"$changeStream": {}}]).token
+            )
+            table.insert({})
+            stream = streams.open(
+                StreamScope(MongoNamespace("reactdb", "t")), [{"$changeStream": {"resumeAfter": start}}]
+            )
+            read.append(stream.batch().events)
+
+    assert read[0] == read[1][:1] == read[2][:1]
+    assert read[1] == read[2][:2]
+
+
 def test_who_waits_is_called_when_the_stream_or_the_file_is_closed(tmp_path):
     called = []
     with reactdb.connect(tmp_path / "a.db") as db:
