@@ -11,7 +11,6 @@ Rule of this file: where the documents come from, and where `$out` and `$merge` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
 from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.dialects.mongodb.variables import now, values_of
 
 __all__ = ["aggregate"]
 
@@ -57,9 +57,7 @@ def aggregate(
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values: dict[str, Any] = {"NOW": _now()}
-    for name, value in (variables or {}).items():
-        values[name] = Setting(variables=values, text=text).expression(value)({}, values)
+    values = values_of(variables) or {"NOW": now()}
     beside = _Beside(spaces, namespace, transaction)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
@@ -78,11 +76,6 @@ def aggregate(
     found = Filter(given, variables=values, collation=text)
     documents = work.matching(given, found, has_collation=text is not None)
     return Pipeline(pipeline[1:], setting).run(documents)
-
-
-def _now() -> datetime:
-    now = datetime.now(UTC).replace(tzinfo=None)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
 
 
 class _Beside:
@@ -143,14 +136,14 @@ class _Beside:
             return []
         work = CollectionWork(self._spaces, self._namespace)
         if stage == "$indexStats":
-            since = _now()
+            since = now()
             return [
                 {"name": one["name"], "key": one["key"], "accesses": {"ops": 0, "since": since}, "spec": one}
                 for one in work.list_indexes()
             ]
         if self._spaces.table(self._namespace) is None:
             raise MongoError(26, f"Collection [{self._namespace}] not found.")
-        found: Document = {"ns": str(self._namespace), "localTime": _now()}
+        found: Document = {"ns": str(self._namespace), "localTime": now()}
         if "count" in spec:
             found["count"] = work.count({})
         if "storageStats" in spec:

@@ -28,6 +28,7 @@ from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.store.catalogue import TableInfo
@@ -128,18 +129,21 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given = list(map(with_id, documents))
+        given: list[Document] = []
         stored: list[tuple[bytes, bytes] | MongoError] = []
         table = self.spaces.table(self.namespace) or _UNMADE
-        for document in given:
+        for document in documents:
             try:
-                stored.append(body_of(table, document))
+                with_own = with_id(document)
+                stored.append(body_of(table, with_own))
+                given.append(with_own)
             except MongoError as error:
                 stored.append(error)
+                given.append(document)
                 if ordered:
                     break
         plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(given) and self._transaction is None:
+        if len(plain) == len(documents) and self._transaction is None:
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -158,6 +162,7 @@ class CollectionWork:
                     writer.insert(one, document)
                     inserted += 1
                 except MongoError as error:
+                    self._check_fatal(error)
                     errors.append(_write_error(place, error))
                     if ordered or self._transaction is not None:
                         break
@@ -206,9 +211,8 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        checked = [
-            self._checked(one, _UPDATE_FIELDS, "update", self._update_of, variables) for one in updates
-        ]
+        values = values_of(variables)
+        checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
         answer: Document = {}
         errors: list[Document] = []
 
@@ -305,9 +309,8 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        checked = [
-            self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, variables) for one in deletes
-        ]
+        values = values_of(variables)
+        checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
         errors: list[Document] = []
 
         def work(target: WriteTransaction | KeptWrites) -> int:
@@ -360,7 +363,7 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=simple(command.get("collation")),
-            variables=command.get("let"),
+            variables=values_of(command.get("let")),
         )
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -387,7 +390,7 @@ class CollectionWork:
         Raises:
             MongoError: As the command deserves, before the first document.
         """
-        variables, collation = command.get("let"), simple(command.get("collation"))
+        variables, collation = values_of(command.get("let")), simple(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
         found = Filter(given, variables=variables, collation=collation)
