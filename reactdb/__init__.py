@@ -23,6 +23,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, connect, remove
+    from reactdb.dialects.aidbox.aidbox import aidbox
+    from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
         BlobNotFound,
         CannotListen,
@@ -85,6 +87,8 @@ _HOMES = {
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "connect", "remove"),
+    "reactdb.dialects.aidbox.aidbox": ("aidbox",),
+    "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
         "BlobNotFound",
         "CannotListen",
@@ -199,6 +203,7 @@ __all__ = [
     "UnsupportedFeed",
     "UsageError",
     "WalTooLarge",
+    "aidbox",
     "asc",
     "branch",
     "connect",
@@ -206,6 +211,7 @@ __all__ = [
     "literal",
     "maxval",
     "minval",
+    "mongodb",
     "r",
     "remove",
     "row",

@@ -336,14 +336,16 @@ PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
 """Types whose values cannot change while they are looked at."""
 
 
-def key_within(own: dict[str, Any], body: bytes, primary_key: str) -> bytes:
-    """The collation bytes of a document's key. No other code holds `own`; `body` is `own` encoded."""
+def key_within(
+    own: dict[str, Any], body: bytes, primary_key: str, most: int = collation.MAX_KEY_BYTES
+) -> bytes:
+    """The collation bytes of a document's key, at most so many. No other code holds `own`; `body` is `own` encoded."""
     key = own[primary_key]
     if type(key) not in PLAIN_KEYS:
         # Another thread may change a list, and an instance of a caller's class may give another value each time.
-        collation.primary_key_bytes(key)
+        collation.primary_key_bytes(key, most)
         key = codec.decode(body)[primary_key]
-    return collation.primary_key_bytes(key)
+    return collation.primary_key_bytes(key, most)
 
 
 def as_dict(document: Any) -> dict[str, Any]:
@@ -440,7 +442,8 @@ def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[st
         get = selected.steps[0]
         assert isinstance(get, Get)
         return [(get.key_bytes, found)]
-    return [(collation.primary_key_bytes(document[write.table.primary_key]), document) for document in found]
+    # Of what is there, a dialect may have written a longer key than is taken here.
+    return [(collation.key_bytes(document[write.table.primary_key]), document) for document in found]
 
 
 def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: bool) -> None:
@@ -506,7 +509,7 @@ def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document:
         raise InvalidDocument(
             f"Inserted object must have primary key `{table.primary_key}`:\n{codec.pretty(codec.decode(body))}"
         )
-    if key_within(own, body, table.primary_key) != key:
+    if key_within(own, body, table.primary_key, max(len(key), collation.MAX_KEY_BYTES)) != key:
         new = codec.pretty(codec.decode(body))
         if old_body is None:
             raise InvalidKey(

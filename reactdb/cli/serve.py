@@ -31,7 +31,7 @@ DEFAULT_PORT = 28_015
 DEFAULT_HTTP_PORT = 5_984
 DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
-FLAGS = {"rethinkdb": "--rethinkdb", "http": "--couchdb", "mongodb": "--mongodb"}
+FLAGS = {"rethinkdb": "--rethinkdb", "http": "--couchdb or --aidbox", "mongodb": "--mongodb"}
 DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb": DEFAULT_MONGODB_PORT}
 
 
@@ -41,6 +41,7 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
 @click.option(
     "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
 )
+@click.option("--aidbox", is_flag=True, help="Speak Aidbox's HTTP interface, with $changes.")
 @click.option("--mongodb", is_flag=True, help="Speak MongoDB's protocol, for its official drivers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -133,6 +134,7 @@ def serve(
     file: str,
     rethinkdb: bool,
     couchdb: bool,
+    aidbox: bool,
     mongodb: bool,
     host: str,
     port: int | None,
@@ -157,22 +159,16 @@ def serve(
     query_memory: int,
 ) -> None:
     """Let other databases' clients use a file."""
-    asked = {"rethinkdb": rethinkdb, "http": couchdb, "mongodb": mongodb}
+    dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
+    asked = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
     ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
     if (mongodb_socket or fail_points) and not mongodb:
         raise click.UsageError("--mongodb-socket and --fail-points need --mongodb.")
-    if (read_only or cors_origin) and not couchdb:
-        raise click.UsageError("--read-only and --cors-origin are about HTTP; they need --couchdb.")
-    if (certificate is None) != (key is None):
-        raise click.UsageError("TLS needs both --certificate and --key.")
-    if users is not None and (user is not None or password_env is not None):
+    if (read_only or cors_origin) and not dialects:
         raise click.UsageError(
-            "--users names everybody who may connect; leave --user and --password-env out."
+            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
         )
-    if host not in LOOPBACK and users is None and password_env is None:
-        raise click.UsageError(
-            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
-        )
+    _check_access(host, certificate, key, users, user, password_env)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
             message_bytes=max_message,
@@ -189,10 +185,43 @@ def serve(
         # is the server's own, so it may change the interval; a server inside another program does not.
         sys.setswitchinterval(0.0005)
         options = ServeOptions(
-            host, ports, credentials, limits, tls, read_only, cors_origin, mongodb_socket, fail_points
+            host,
+            ports,
+            credentials,
+            limits,
+            tls,
+            read_only,
+            cors_origin,
+            dialects,
+            mongodb_socket,
+            fail_points,
         )
         _check(options)
         asyncio.run(_serve(file, options, durability))
+
+
+def _check_access(
+    host: str,
+    certificate: str | None,
+    key: str | None,
+    users: str | None,
+    user: str | None,
+    password_env: str | None,
+) -> None:
+    """
+    Raises:
+        UsageError: Options contradict each other, or would let strangers in.
+    """
+    if (certificate is None) != (key is None):
+        raise click.UsageError("TLS needs both --certificate and --key.")
+    if users is not None and (user is not None or password_env is not None):
+        raise click.UsageError(
+            "--users names everybody who may connect; leave --user and --password-env out."
+        )
+    if host not in LOOPBACK and users is None and password_env is None:
+        raise click.UsageError(
+            f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
+        )
 
 
 def _check(options: ServeOptions) -> None:
@@ -231,7 +260,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
     names = [name for name, is_asked in asked.items() if is_asked]
     if not names:
         raise click.UsageError(
-            "Say which protocol to speak: --rethinkdb, --couchdb, --mongodb, or several of them."
+            "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
         )
     for name, number in own.items():
         if number is not None and name not in names:
@@ -263,7 +292,7 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only` and `origins`, of MongoDB `socket` and
+    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`, of MongoDB `socket` and
     `fail_points`."""
 
     host: str
@@ -273,6 +302,7 @@ class ServeOptions:
     tls: ssl.SSLContext | None
     read_only: bool
     origins: tuple[str, ...]
+    dialects: tuple[str, ...]
     socket: str | None
     fail_points: bool
 
@@ -332,6 +362,7 @@ async def _start_http(
             database,
             host=options.host,
             port=options.ports["http"],
+            dialects=options.dialects,
             credentials=options.credentials,
             origins=options.origins or ("*",),
             read_only=options.read_only,
@@ -347,7 +378,9 @@ async def _start_http(
     )
     scheme = "http" if options.tls is None else "https"
     host = f"[{server.host}]" if ":" in server.host else server.host
-    return f"CouchDB clients on {scheme}://{host}:{server.port}/"
+    names = {"couchdb": "CouchDB clients", "aidbox": "Aidbox clients"}
+    at = {name: "" if len(options.dialects) == 1 else f"{name}/" for name in options.dialects}
+    return ", ".join(f"{names[name]} on {scheme}://{host}:{server.port}/{path}" for name, path in at.items())
 
 
 async def _start_mongodb(

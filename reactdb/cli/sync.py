@@ -78,9 +78,10 @@ def sync(
     auth = None if user is None else (user, os.environ.get(password_env or "", ""))
     lines = SyncLines(None if live else RETRIES)
     selection = _filter(chosen)
-    if not os.path.exists(file):
+    if not os.path.exists(file) and (pull or not push):
         # Before it is made: a command that fails leaves none behind.
-        check_remote(url, auth)
+        creates, retries = push or not pull, None if live else RETRIES
+        check_remote(url, auth, create=creates, retries=retries, tell=lines.tell)
     with (
         open_database(file, write=True, create=pull or not push) as database,
         synchronise(

@@ -20,15 +20,21 @@ class Subset:
 
     Attributes:
         name: `design/filter`, with `parameters`, which the filter reads as `req.query`.
+        removals: What no longer passes is replicated once more, as it has become, where the source can tell of it.
     """
 
     selector: Mapping[str, Any] | None = None
     doc_ids: tuple[str, ...] | None = None
     name: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    removals: bool = False
 
     def query(self) -> dict[str, str]:
         """As parameters of `_changes`."""
+        found = self._filter()
+        return found | {"removals": "true"} if self.removals and found else found
+
+    def _filter(self) -> dict[str, str]:
         if self.selector is not None:
             return {"filter": "_selector"}
         if self.doc_ids is not None:

@@ -24,7 +24,7 @@ from reactdb.errors import DatabaseBusy, SyncFailed
 from reactdb.replication.checkpoints import START, ReplicationLog
 from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset
 
-__all__ = ["Replicator", "SyncProgress", "advice_on", "hopeless", "said_of"]
+__all__ = ["Replicator", "SyncProgress"]
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
@@ -78,6 +78,7 @@ class Replicator:
         retries: How often in a row to try again; None: for ever.
         tell: Called with the progress whenever it changes.
         creates_source: The source may be made where it is not there, as the target may.
+        skip_old_deletions: The first time, deletions of documents that the target never had are passed over.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Replicator:
         retries: int | None,
         tell: Callable[[SyncProgress], object],
         creates_source: bool = False,
+        skip_old_deletions: bool = False,
     ) -> None:
         self._source, self._target = source, target
         self._selection = selection
@@ -106,6 +108,8 @@ class Replicator:
         self._failing_since = 0.0
         self._was_reached = False
         self._creates_source = creates_source
+        self._skip_old_deletions = skip_old_deletions
+        self._is_first = False
 
     def run(self, *, live: bool, create: bool) -> None:
         """Replicate what is there, and with `live` what comes until the bell says stop.
@@ -128,8 +132,51 @@ class Replicator:
             raise
         self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
 
+    def task(self, *, live: bool) -> dict[str, Any]:
+        """As `_active_tasks` tells it."""
+        told = self.progress
+        return {
+            "type": "replication",
+            "replication_id": self._checkpoints.id.removeprefix("_local/"),
+            "source": self._source.name,
+            "target": self._target.name,
+            "continuous": live,
+            "user": None,
+            "database": None,
+            "doc_id": None,
+            "docs_read": told.docs_read,
+            "docs_written": told.docs_written,
+            "doc_write_failures": told.doc_write_failures,
+            "missing_revisions_found": told.docs_read,
+            "changes_pending": told.pending,
+            "checkpointed_source_seq": told.last_seq,
+            "source_seq": told.last_seq,
+            "through_seq": told.last_seq,
+        }
+
+    def reach(self, peer: Peer, *, create: bool, must_answer: bool) -> None:
+        """Ask a side whether it is there, and make nothing.
+
+        Args:
+            create: It would be made.
+            must_answer: No answer is an error, too.
+
+        Raises:
+            SyncFailed: It refuses, or is not there.
+        """
+        while True:
+            try:
+                return peer.prepare(create=False)
+            except Exception as error:
+                if create and isinstance(error, CouchError) and error.status == 404:
+                    return None
+                if not must_answer and is_temporary(error) and not hopeless(error):
+                    return None
+                self._wait_after(error)
+
     def _go_on(self, *, live: bool) -> None:
         self._since = self._checkpoints.read()
+        self._is_first = self._since == START
         self._set(state="active", last_seq=self._since)
         written, due = self._since, time.monotonic() + CHECKPOINT_S
         is_caught_up = False
@@ -144,6 +191,7 @@ class Replicator:
             # Whatever went wrong before, it works again.
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
+            self._is_first = self._is_first and not is_caught_up
             if self._since != written and (is_caught_up or time.monotonic() >= due):
                 # Each costs a commit on both sides. What is past the last one is compared again, and not sent again.
                 self._checkpoints.write(self._since)
@@ -177,6 +225,13 @@ class Replicator:
             known = revisions.setdefault(row["id"], [])
             known += [change["rev"] for change in row["changes"] if change["rev"] not in known]
         missing = self._target.missing(revisions)
+        if self._skip_old_deletions and self._is_first:
+            deleted = {row["id"] for row in page.rows if row.get("deleted")}
+            missing = {
+                id: said
+                for id, said in missing.items()
+                if id not in deleted or said.get("possible_ancestors")
+            }
         if not missing:
             return
         leaves = list(self._source.leaves(missing, self._target))

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from reactdb.database import Database
+from reactdb.database import MOST_ORIGIN, Database, check_origin
+from reactdb.dialects.couchdb.tasks import running
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
-from reactdb.replication.local import LocalPeer
+from reactdb.replication.local import LocalPeer, Resolver
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
-from reactdb.replication.replicator import Replicator, SyncProgress, advice_on, hopeless, said_of
+from reactdb.replication.replicator import Replicator, SyncProgress
+from reactdb.session import Session
 
 __all__ = ["RETRIES", "Sync", "check_remote", "sync"]
 
@@ -35,8 +37,13 @@ class Sync:
     """
 
     def __init__(
-        self, replicators: dict[Direction, Replicator], bells: list[Bell], close: Callable[[], None]
+        self,
+        session: Session,
+        replicators: dict[Direction, Replicator],
+        bells: list[Bell],
+        close: Callable[[], None],
     ) -> None:
+        self._session = session
         self._replicators = replicators
         self._bells = bells
         self._close = close
@@ -101,7 +108,7 @@ class Sync:
         if not live:
             try:
                 for replicator in self._replicators.values():
-                    replicator.run(live=False, create=create)
+                    self._run(replicator, live=False, create=create)
             finally:
                 self._close()
             return
@@ -116,9 +123,13 @@ class Sync:
         for thread in self._threads:
             thread.start()
 
+    def _run(self, replicator: Replicator, *, live: bool, create: bool) -> None:
+        with running(self._session, lambda: replicator.task(live=live)):
+            replicator.run(live=live, create=create)
+
     def _run_live(self, replicator: Replicator, create: bool) -> None:
         try:
-            replicator.run(live=True, create=create)
+            self._run(replicator, live=True, create=create)
         except SyncFailed as error:
             self._error = error
             for bell in self._bells:
@@ -138,6 +149,10 @@ def sync(
     doc_ids: list[str] | None = None,
     filter: str | None = None,
     query_params: Mapping[str, str] | None = None,
+    removals: bool = False,
+    skip_old_deletions: bool = False,
+    resolve: Resolver | None = None,
+    origin: str | None = None,
     batch_size: int = 250,
     retries: int | None = RETRIES,
     auth: tuple[str, str] | None = None,
@@ -157,6 +172,11 @@ def sync(
         create: Make the other database where it is not there.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
             source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
+        removals: With one of these, a document that passes no longer is sent once more, where the source is a reactdb.
+        skip_old_deletions: The first time, leave out deletions of documents that the other side never had.
+        resolve: Called with the winner and the list of the others of each fetched document that is in conflict, as CouchDB shows
+            them. What it returns takes their place, in one commit; None leaves them.
+        origin: What the log calls changes that are fetched; by default `url`, without its password.
         batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
@@ -172,43 +192,63 @@ def sync(
         TableNotFound: There is nothing to send.
         InvalidOption.
     """
-    selection = _selection(selector, doc_ids, filter, query_params)
-    if not (push or pull):
-        raise InvalidOption("push or pull, or both: there is nothing to do")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    selection = _selection(selector, doc_ids, filter, query_params, removals)
+    _check(push or pull, batch_size, resolve)
+    check_origin(origin)
     if not pull and table not in db.table_list():
         raise TableNotFound(table)
+    there = RemotePeer(url, auth=auth, headers=headers)
     made = _made(
-        LocalPeer(db, table),
-        RemotePeer(url, auth=auth, headers=headers),
+        db.session,
+        LocalPeer(db, table, resolve=resolve, origin=origin or there.name[:MOST_ORIGIN]),
+        there,
         {"pull": pull, "push": push},
         selection,
         batch_size,
         None if live else retries,
         on_progress or _say_nothing,
+        skip_old_deletions=skip_old_deletions,
     )
     made.run(live=live, create=create)
     return made
 
 
-def check_remote(url: str, auth: tuple[str, str] | None) -> None:
-    """Ask once whether there is any use in synchronising with it. A server that does not answer now may do so later.
+def check_remote(
+    url: str,
+    auth: tuple[str, str] | None,
+    *,
+    create: bool,
+    retries: int | None,
+    tell: Callable[[SyncProgress], object],
+) -> None:
+    """See whether there is any use in synchronising with it.
+
+    Args:
+        create: It may not be there yet.
+        retries: As for `sync`. None: asked once, and a server that does not answer now may do so later.
 
     Raises:
-        SyncFailed: httpx is not installed, or no attempt would do better; InvalidOption: It is no URL of a database.
+        SyncFailed: httpx is not installed, or it refuses, or does not answer; InvalidOption: It is no URL of a database.
     """
     there = RemotePeer(url, auth=auth)
     try:
-        there.prepare(create=False)
-    except Exception as error:
-        if hopeless(error):
-            raise SyncFailed(there.name, said_of(error) + advice_on(error)) from error
+        asking = Replicator(
+            there,
+            there,
+            Subset(),
+            Bell(),
+            SyncProgress("pull"),
+            batch_size=1,
+            retries=retries or 0,
+            tell=tell,
+        )
+        asking.reach(there, create=create, must_answer=retries is not None)
     finally:
         there.close()
 
 
 def _made(
+    session: Session,
     here: LocalPeer,
     there: RemotePeer,
     wanted: dict[Direction, bool],
@@ -216,6 +256,8 @@ def _made(
     batch_size: int,
     retries: int | None,
     tell: Callable[[SyncProgress], object],
+    *,
+    skip_old_deletions: bool,
 ) -> Sync:
     bells = []
     replicators: dict[Direction, Replicator] = {}
@@ -233,8 +275,22 @@ def _made(
             tell=tell,
             # Fetching comes first, and would not find what sending makes.
             creates_source=direction == "pull" and wanted["push"],
+            skip_old_deletions=skip_old_deletions,
         )
-    return Sync(replicators, bells, there.close)
+    return Sync(session, replicators, bells, there.close)
+
+
+def _check(is_some: bool, batch_size: object, resolve: object) -> None:
+    """
+    Raises:
+        InvalidOption: One of them cannot be.
+    """
+    if not is_some:
+        raise InvalidOption("push or pull, or both: there is nothing to do")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    if resolve is not None and not callable(resolve):
+        raise InvalidOption(f"resolve is a function, not {shown_value(resolve)}")
 
 
 def _say_nothing(progress: SyncProgress) -> None:
@@ -246,6 +302,7 @@ def _selection(
     doc_ids: list[str] | None,
     filter: str | None,
     query_params: Mapping[str, str] | None,
+    removals: bool,
 ) -> Subset:
     if sum(one is not None for one in (selector, doc_ids, filter)) > 1:
         raise InvalidOption("one of selector, doc_ids and filter says which documents, not several")
@@ -257,4 +314,5 @@ def _selection(
         raise InvalidOption(f"doc_ids is a list of ids, not {shown_value(doc_ids)}")
     if filter is not None and not isinstance(filter, str):
         raise InvalidOption(f"filter is the name of a function, `design/filter`, not {shown_value(filter)}")
-    return Subset(selector, None if doc_ids is None else tuple(doc_ids), filter, dict(query_params or {}))
+    ids = None if doc_ids is None else tuple(doc_ids)
+    return Subset(selector, ids, filter, dict(query_params or {}), removals)

@@ -63,6 +63,7 @@ TABLE_CHANGES = (
 )
 ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
+TIME_AT = "SELECT time FROM log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
 Documents = Iterable[FrozenDict | None]
 # Documents that are looked up with one statement.
@@ -173,6 +174,12 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
         raise damaged_entry(name_of(row[1], catalogue), row[KEY], seq)
     meta: bytes | None = row[META]
     return meta
+
+
+def time_at(connection: Connection, seq: int) -> int:
+    """The time of the newest entry up to `seq` that is left, in milliseconds since 1970; 0 where there is none."""
+    row = connection.execute(TIME_AT, (seq,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def fetch(

@@ -467,11 +467,13 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq > ? AND seq <= ? AND (body IS NULL OR table_id = 0)", window
         ).rowcount
-        # Marks serve reads past the low-water mark only. But format 3 keeps the newest of each table.
+        # Marks serve reads past the low-water mark only. But format 3 keeps the newest of each table, and the newest of those
+        # before that mark, which says up to where history of the table was lost.
         connection.execute(
             "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables UNION ALL SELECT 0) AND block <"
-            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id)",
-            (goal >> BLOCK_BITS,),
+            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id"
+            " AND (n.block < ?1 OR n.newest <= ?2))",
+            (goal >> BLOCK_BITS, goal),
         )
         set_fact(connection, "low_water", goal)
         remove_epochs(connection, goal)
@@ -545,16 +547,11 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
 
 
 def _note_newest(connection: Connection, low: int, goal: int) -> None:
-    """Of tables whose newest change is a deletion that is about to be removed: note in the newest mark where that was."""
-    deletions = connection.execute(
-        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? AND body IS NULL GROUP BY table_id",
-        (low, goal),
+    """Note in the marks of tables that were changed in low < seq <= goal where their newest of these changes was: what says so
+    otherwise may be about to be removed."""
+    newest = connection.execute(
+        "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? GROUP BY table_id", (low, goal)
     ).fetchall()
-    for table_id, seq in deletions:
-        connection.execute(
-            f"UPDATE marks SET newest = ?2 WHERE table_id = ?1 AND block = (?2 >> {BLOCK_BITS})"
-            " AND NOT EXISTS (SELECT 1 FROM marks n WHERE n.table_id = ?1 AND n.block > marks.block)"
-            f" AND NOT EXISTS (SELECT 1 FROM log WHERE seq > ?2 AND seq < ((marks.block + 1) << {BLOCK_BITS})"
-            " AND table_id = ?1)",
-            (table_id, seq),
-        )
+    connection.executemany(
+        f"UPDATE marks SET newest = ?2 WHERE table_id = ?1 AND block = (?2 >> {BLOCK_BITS})", newest
+    )

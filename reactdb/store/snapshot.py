@@ -88,6 +88,10 @@ NEWEST = (
     f"SELECT newest, (SELECT seq FROM log WHERE {OF_BLOCK.format('')} AND table_id = ?1 ORDER BY seq DESC LIMIT 1)"
     " FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
 )
+# The same of those marks that begin at or before a seq, as compaction has noted it.
+NOTED_UNTIL = (
+    f"SELECT max(newest) FROM marks WHERE table_id = ?1 AND block <= (?2 >> {BLOCK_BITS}) AND newest <= ?2"
+)
 NEWEST_UNTIL = (
     f"SELECT l.seq FROM marks m CROSS JOIN log l ON l.{OF_BLOCK.format('l.')}"
     f" WHERE m.table_id = ?1 AND m.block <= (?2 >> {BLOCK_BITS}) AND l.table_id = ?1 AND +l.seq <= ?2"
@@ -151,6 +155,19 @@ def newest_seq(connection: Connection, table: TableInfo) -> int:
     """
     row = connection.execute(NEWEST, (table.id,)).fetchone()
     return table.created if row is None else max(table.created, row[0] or 0, row[1] or 0)
+
+
+def lost_until(connection: Connection, table: TableInfo) -> int:
+    """The seq up to which changes of a table may have been removed: none of it is lost to whoever has read up to there.
+
+    The low-water mark is of the whole log. A table that is rarely changed has lost less.
+    """
+    low = low_water(connection)
+    if table.created > low:
+        return 0
+    noted = connection.execute(NOTED_UNTIL, (table.id, low)).fetchone()[0]
+    # A file that was compacted before this was noted does not say.
+    return low if noted is None else int(noted)
 
 
 class Snapshot:

@@ -1,10 +1,11 @@
-"""The pytest plugin: fixtures for code that uses reactdb, or RethinkDB's driver.
+"""The pytest plugin: fixtures for code that uses reactdb, RethinkDB's driver, or PyMongo.
 
     reactdb_memory      an empty database in memory
     reactdb_file        an empty database in a file, at `reactdb_file.path`
     reactdb_clock       a VirtualClock: a scheduler on which time passes only when the test advances it
     reactdb_recorder    reactdb_recorder(feed) records the events of a feed
     reactdb_rethinkdb   a connection of RethinkDB's driver to an empty database, without a server
+    reactdb_mongodb     a client of PyMongo that is connected to an empty database, with `watch()` and transactions
 
 pytest imports this file in every run, also for tests that do not use reactdb, so it imports only pytest until a fixture is
 used.
@@ -75,3 +76,19 @@ def reactdb_rethinkdb() -> Iterator[Any]:
 
     with reactdb.connect(":memory:") as db, rethinkdb_connection(db) as connection:
         yield connection
+
+
+@pytest.fixture
+def reactdb_mongodb() -> Iterator[Any]:
+    """A `MongoClient` that is connected to an empty database in memory, over a socket of this machine. Needs
+    `pip install 'reactdb[mongodb]'`. Other drivers connect to the same place: `"mongodb://{}:{}".format(*client.address)`."""
+    pymongo = pytest.importorskip("pymongo")
+    import reactdb
+    from reactdb.servers.mongodb import serve_in_thread
+
+    with (
+        reactdb.connect(":memory:") as db,
+        serve_in_thread(db) as server,
+        pymongo.MongoClient(server.uri) as client,
+    ):
+        yield client

@@ -129,8 +129,8 @@ def _equal_value(value: Any) -> Any:
 # What may be a key
 
 
-def primary_key_bytes(value: Any) -> bytes:
-    """The bytes of a document's primary key.
+def primary_key_bytes(value: Any, most: int = MAX_KEY_BYTES) -> bytes:
+    """The bytes of a document's primary key, at most so many.
 
     Raises:
         InvalidKey: Null, an object, NaN, an infinity, a bound, an array with one of those inside, or too
@@ -142,10 +142,10 @@ def primary_key_bytes(value: Any) -> bytes:
     data = key_bytes(value)
     if data[0] not in _ALWAYS_KEYS and type(value) is not int:
         _check_primary_key(value, within_array=False)
-    if len(data) > MAX_KEY_BYTES:
+    if len(data) > most:
         shown = pretty(value)
         shown = shown if len(shown) <= 100 else shown[:100] + "..."
-        raise InvalidKey(f"Primary key too long (max {MAX_KEY_BYTES} bytes): {shown}")
+        raise InvalidKey(f"Primary key too long (max {most} bytes): {shown}")
     return data
 
 

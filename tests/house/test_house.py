@@ -237,6 +237,7 @@ SHARED_NAMES: dict[str, list[str]] = {
     "Function": ["dialects/rethinkdb/functions.py", "expression/tree.py"],
     "Node": ["expression/tree.py", "feeds/dispatch.py"],
     "UnreadablePattern": ["dialects/mongodb/patterns.py", "expression/pattern_reader.py"],
+    "Pipeline": ["dialects/mongodb/stages/pipeline.py", "feeds/pipeline.py"],
     "Row": ["expression/tree.py", "store/snapshot.py"],
     "Session": ["dialects/rethinkdb/session.py", "session.py"],
 }

@@ -383,6 +383,124 @@ class TestLive:
             live.wait(PATIENCE_S)
 
 
+def of_both(winner: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**winner, "tags": sorted({tag for one in (winner, *others) for tag in one["tags"]})}
+
+
+@pytest.mark.parametrize("resolves_there", [False, True])
+def test_a_function_ends_conflicts(here: Database, there: Database, url: str, resolves_there: bool) -> None:
+    created(here).put({"_id": "a", "tags": ["x"]})
+    reactdb.sync(here, "notes", url)
+    here.table("notes").get("a").update({"tags": ["x", "here"]})
+    there.table("notes").get("a").update({"tags": ["x", "there"]})
+    if resolves_there:
+        with served(here) as own:
+            reactdb.sync(there, "notes", f"{own}/notes", push=False, resolve=of_both)
+    reactdb.sync(here, "notes", url, resolve=of_both)
+    reactdb.sync(here, "notes", url)
+    for db in (here, there):
+        assert ["here", "there", "x"] == db.table("notes").get("a").run()["tags"]
+        assert "_conflicts" not in notes(db).get("a", conflicts=True)
+    assert state(here) == state(there)
+
+
+def test_a_conflict_that_is_left_can_be_ended_later(here: Database, there: Database, url: str) -> None:
+    for db, tag in ((here, "here"), (there, "there")):
+        created(db).put({"_id": "a", "tags": [tag]})
+    asked: list[Any] = []
+
+    def leave(winner: dict[str, Any], others: list[dict[str, Any]]) -> None:
+        asked.append((winner["_id"], len(others)))
+
+    reactdb.sync(here, "notes", url, resolve=leave)
+    assert [("a", 1)] == asked
+    assert 1 == len(notes(here).get("a", conflicts=True)["_conflicts"])
+    # Nothing is fetched any more, but what is there is looked at.
+    reactdb.sync(here, "notes", url, resolve=of_both)
+    assert ["here", "there"] == here.table("notes").get("a").run()["tags"]
+
+
+def test_what_somebody_writes_while_a_conflict_is_ended_is_not_lost(
+    here: Database, there: Database, url: str
+) -> None:
+    for db, tag in ((here, "here"), (there, "there")):
+        created(db).put({"_id": "a", "tags": [tag]})
+    late = iter([True])
+
+    def decide(winner: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any]:
+        if next(late, False):
+            here.table("notes").get("a").update({"tags": [*winner["tags"], "late"]})
+        return of_both(winner, others)
+
+    reactdb.sync(here, "notes", url, resolve=decide)
+    assert {"here", "there", "late"} == set(here.table("notes").get("a").run()["tags"])
+
+
+def test_feeds_know_what_was_fetched(here: Database, there: Database, url: str) -> None:
+    created(there).put({"_id": "a"})
+    table = here.table_create("notes", primary_key="_id")
+    heard: list[Any] = []
+    own: list[Any] = []
+    table.changes(include_origin=True).subscribe(heard.append)
+    table.changes(skip_origin=url).subscribe(own.append)
+    reactdb.sync(here, "notes", url.replace("//", "//ann:secret@"))
+    table.insert({"_id": "b"})
+    assert [("a", url), ("b", None)] == [(event["new_val"]["_id"], event["origin"]) for event in heard]
+    assert ["b"] == [event["new_val"]["_id"] for event in own]
+
+
+def test_what_runs_is_listed(here: Database, there: Database, url: str) -> None:
+    created(there).put({"_id": "a"})
+    told = Told()
+    with served(here) as own, reactdb.sync(here, "notes", url, live=True, on_progress=told):
+        told.wait_for(is_waiting("pull"))
+        told.wait_for(is_waiting("push"))
+        pull, push = httpx.get(f"{own}/_active_tasks").json()
+        assert [] == httpx.get(f"{url.removesuffix('/notes')}/_active_tasks").json()
+    with served(here) as own:
+        assert [] == httpx.get(f"{own}/_active_tasks").json()
+    assert ("replication", True, url, push["source"]) == (
+        pull["type"],
+        pull["continuous"],
+        pull["source"],
+        pull["target"],
+    )
+    assert (1, 1, 0) == (pull["docs_read"], pull["docs_written"], push["docs_written"])
+    assert pull["started_on"] <= pull["updated_on"]
+
+
+def test_what_no_longer_fits_is_sent_once_more(here: Database, there: Database, url: str) -> None:
+    source = created(there)
+    for id in "abc":
+        source.put({"_id": id, "list": "home"})
+    options: dict[str, Any] = {"push": False, "selector": {"list": "home"}, "removals": True}
+    reactdb.sync(here, "notes", url, **options)
+    assert 3 == here.table("notes").count().run()
+    there.table("notes").get("a").update({"list": "work"})
+    there.table("notes").get("b").delete()
+    there.table("notes").insert({"_id": "d", "list": "work"})
+    reactdb.sync(here, "notes", url, **options)
+    assert {"a": "work", "c": "home"} == {row["_id"]: row["list"] for row in here.table("notes")}
+
+
+def test_what_a_side_never_had_needs_no_deletion(here: Database, there: Database, url: str) -> None:
+    source, target = created(there), created(here)
+    for id in "abc":
+        source.put({"_id": id})
+    # This one is here, and is deleted there.
+    target.put(source.get("b", revs=True), new_edits=False)
+    for id in "ab":
+        source.delete(id, source.get(id)["_rev"])
+    options: dict[str, Any] = {"push": False, "skip_old_deletions": True}
+    reactdb.sync(here, "notes", url, **options)
+    assert ["c"] == [row["_id"] for row in here.table("notes")]
+    assert {"b", "c"} == state(here).keys()
+    source.put({"_id": "d", "_deleted": True})
+    reactdb.sync(here, "notes", url, **options)
+    # From then on, all are told.
+    assert {"b", "c", "d"} == state(here).keys()
+
+
 def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
     """Let these calls for documents fail, counted from 1. Returns: what grows with each call."""
     whole = remote.RemotePeer._documents
@@ -603,6 +721,7 @@ class TestTheCommand:
         assert (1, 6) == (code, len(lines))
         assert lines[1].startswith("pull: 0 revisions fetched; trying again in 0.002 s (2 of 5) after: ")
         assert "after 6 attempts" in lines[-1]
+        assert [] == list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
@@ -630,6 +749,19 @@ class TestTheCommand:
         assert 1 == code
         assert "nothing speaks TLS on that port" in output
         assert [] == list(tmp_path.iterdir())
+
+    def test_a_server_that_refuses_leaves_no_file(self, there, tmp_path):
+        with served(there, credentials=Credentials("ann", "s3cret")) as url:
+            for options in ([], ["--pull"], ["--live"]):
+                code, output = self.run(f"{tmp_path / 'new.db'}/notes", f"{url}/notes", *options)
+                assert 1 == code
+                assert "unauthorized (401)" in output
+        with served(there) as url:
+            code, output = self.run(f"{tmp_path / 'new.db'}/notes", f"{url}/notes", "--pull")
+            assert (1, True) == (code, "not_found (404): Database does not exist." in output)
+            assert [] == list(tmp_path.iterdir())
+            # What is not there is made where something is sent.
+            assert 0 == self.run(f"{tmp_path / 'new.db'}/notes", f"{url}/notes")[0]
 
     def test_without_httpx_no_file_is_made(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "httpx", None)

@@ -25,16 +25,20 @@ from reactdb.dialects.couchdb.attachments import stubs_of
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
 from reactdb.dialects.couchdb.revisions import KeptLeaf
+from reactdb.dialects.couchdb.sequences import time_text
 from reactdb.dialects.couchdb.spelling import id_of, key_or_none
-from reactdb.dialects.couchdb.states import State, load, state_of_entry
+from reactdb.dialects.couchdb.states import State, fields_of, load, revised, state_of_entry
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
-# Documents that are looked at in one snapshot.
+# Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
+FIRST_PAGE: Final = 64
 PAGE: Final = 256
+# About as many bytes of documents are looked at in one snapshot, and told at a time, when it is known how large they are.
+PAGE_BYTES: Final = 1 << 20
 # CouchDB's limit where none is given: what `seq_interval` counts from.
 NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
@@ -70,6 +74,11 @@ class ChangesRequest:
         filter: Which revisions are told; None: all.
         doc_ids: Of these documents only; None: of all.
         seq_interval: Only each so manieth row has its seq.
+        until: End with this position, where it is one of the past: documents that have changed after it are not told.
+        deletions_after: Of documents that are deleted, only those are told that were deleted after this position.
+        removals: With a filter: a document that does not pass, but did where the feed began or had got to, has a row with
+            `removed`, and without `doc`.
+        include_log: Rows have `log`: what the newest change was, when, and of whom.
     """
 
     since: str = "0"
@@ -83,15 +92,26 @@ class ChangesRequest:
     filter: RevisionFilter | None = None
     doc_ids: Sequence[str] | None = None
     seq_interval: int | None = None
+    until: str | None = None
+    deletions_after: str | None = None
+    removals: bool = False
+    include_log: bool = False
 
 
 class _Candidate:
     """A document whose row may be told, while it is made."""
 
-    __slots__ = ("doc", "leaves", "seq", "seq_text", "state")
+    __slots__ = ("before", "doc", "leaves", "log", "seq", "seq_text", "state")
 
     def __init__(
-        self, seq: int, seq_text: str, state: State, leaves: list[tuple[str, Any]], doc: Any
+        self,
+        seq: int,
+        seq_text: str,
+        state: State,
+        leaves: list[tuple[str, Any]],
+        doc: Any,
+        before: Any,
+        log: dict[str, Any] | None,
     ) -> None:
         self.seq = seq
         self.seq_text = seq_text
@@ -99,6 +119,16 @@ class _Candidate:
         # Revisions, each with what the filter sees of it.
         self.leaves = leaves
         self.doc = doc
+        # What who reads from here has seen last: a document, None where there was none, or `_UNKNOWN`.
+        self.before = before
+        self.log = log
+
+    @property
+    def revs(self) -> list[str]:
+        return [rev for rev, _ in self.leaves]
+
+
+_UNKNOWN: Final = object()
 
 
 class ChangesFeed:
@@ -110,6 +140,9 @@ class ChangesFeed:
         self._left = request.limit
         # Rows that were told.
         self._count = 0
+        self._page_rows = FIRST_PAGE
+        # Of the documents of the newest page.
+        self._page_bytes = 0
         self._is_finished = request.limit == 0
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
@@ -123,13 +156,28 @@ class ChangesFeed:
         with database.reading() as reading:
             since = "0" if request.descending else request.since
             self._position = database.sequences.seq(reading.snapshot, reading.tables, since)
+            self._until = min(reading.newest, self._seq(reading, request.until, reading.newest))
+            self._deletions_after = self._seq(reading, request.deletions_after, 0)
             # Descending, what is before this one is next.
-            self._above = database.sequences.newest(reading.snapshot, reading.tables)
-            start = self._above if request.descending else self._position
-            self._last_seq = database.sequences.text(reading.snapshot, start)
+            self._above = self._until
+            self._last_seq = reading.seq_text(self._above if request.descending else self._position)
+
+        # What is up to here was told.
+        self._passed_seq = self._last_seq
+        self._end_if_over()
+
+    def _seq(self, reading: OpenReading, text: str | None, default: int) -> int:
+        if text is None:
+            return default
+        return self._database.sequences.seq(reading.snapshot, reading.tables, text)
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
+
+    @property
+    def passed_seq(self) -> str:
+        """The position up to which everything was told that was to be, also while the next rows are searched for."""
+        return self._passed_seq
 
     @property
     def last_seq(self) -> str:
@@ -143,7 +191,8 @@ class ChangesFeed:
             with self._database.reading() as reading:
                 if self._request.descending:
                     return count_newest(reading.snapshot, reading.tables.told, 0, self._above)
-                return count_newest(reading.snapshot, reading.tables.told, self._position, MOST_SEQ)
+                until = MOST_SEQ if self._request.until is None else max(self._until, self._position)
+                return count_newest(reading.snapshot, reading.tables.told, self._position, until)
         except GONE:
             return 0
 
@@ -153,11 +202,14 @@ class ChangesFeed:
         return self._is_finished
 
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
-        """The next rows that are there now, at most so many. Fewer do not mean that there are no more: an empty list does."""
+        """The next rows that are there now, at most so many, and of large documents fewer. Fewer do not mean that there are no
+        more: an empty list does."""
         with self._lock:
             self._is_told = False
+        self._passed_seq = self._last_seq
         found: list[dict[str, Any]] = []
-        while len(found) < most and not self._is_finished:
+        size = 0
+        while len(found) < most and not self._is_finished and not (found and size >= PAGE_BYTES):
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
                 candidates, end, end_text = self._page(wanted)
@@ -165,9 +217,10 @@ class ChangesFeed:
                 self._is_finished = True
                 break
             is_last, count = len(candidates) == 0, len(found)
+            size += self._page_bytes
             verdicts = self._verdicts(candidates)
             for candidate, passing in zip(candidates, verdicts, strict=True):
-                if not passing:
+                if not passing and not self._is_removal(candidate):
                     continue
                 found.append(self._row(candidate, passing))
                 self._count += 1
@@ -179,6 +232,8 @@ class ChangesFeed:
                     end, end_text = candidate.seq, candidate.seq_text
                     break
             self._move(end, end_text, is_told=len(found) > count)
+            if not found:
+                self._passed_seq = self._last_seq
             if is_last:
                 self._is_finished = self._is_finished or self._request.descending
                 break
@@ -188,34 +243,49 @@ class ChangesFeed:
         if not self._request.descending:
             self._position = end
             self._last_seq = end_text
+            self._end_if_over()
         else:
             self._above = end - 1
             if is_told:
                 self._last_seq = end_text
 
+    def _end_if_over(self) -> None:
+        is_bounded = self._request.until is not None and not self._request.descending
+        if is_bounded and self._position >= self._until:
+            self._is_finished = True
+
     def _page(self, wanted: int) -> tuple[list[_Candidate], int, str]:
         """The next documents, the seq up to which these are all, and its text."""
-        request, sequences = self._request, self._database.sequences
+        request = self._request
         with self._database.reading() as reading:
-            limit = min(PAGE, wanted) if request.filter is None else PAGE
-            newest = sequences.newest(reading.snapshot, reading.tables)
+            limit = min(self._page_rows, wanted) if request.filter is None else self._page_rows
+            newest = reading.newest if request.until is None else self._until
             # Also where everything in the page was told already, by a later change of the document.
             states: list[State] = []
             end = 0 if request.descending else newest
             while not states:
                 changes, is_last = self._changes(reading, newest, limit)
+                self._measure(changes)
                 states = self._states(reading, changes)
                 if is_last:
                     break
                 end = changes[-1].seq
                 if not states:
-                    self._move(end, sequences.text(reading.snapshot, end), is_told=False)
+                    self._move(end, reading.seq_text(end), is_told=False)
             if is_last and not request.descending:
                 end = newest
             elif states:
                 end = states[-1].seq
             candidates = [self._candidate(reading, state) for state in states]
-            return candidates, end, sequences.text(reading.snapshot, end)
+            return candidates, end, reading.seq_text(end)
+
+    def _measure(self, changes: Sequence[Change]) -> None:
+        """How many documents the next page has, after these."""
+        self._page_bytes = sum(len(change.new_bytes or b"") for change in changes)
+        if self._page_bytes > PAGE_BYTES:
+            self._page_rows = max(1, len(changes) * PAGE_BYTES // self._page_bytes)
+        else:
+            self._page_rows = min(PAGE, self._page_rows * 2)
 
     def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
         """The next entries, and whether these are the last."""
@@ -229,13 +299,21 @@ class ChangesFeed:
         return found, len(found) < limit
 
     def _states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
-        """The documents whose newest changes these are."""
+        """The documents that are told, whose newest changes these are."""
+        return [
+            state
+            for state in self._changed(reading, changes)
+            if state.seq > self._deletions_after or not state.is_deleted
+        ]
+
+    def _changed(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
         if self._keys is not None:
             known = (load(reading.heads, reading.tables, key) for key in self._keys)
             if self._request.descending:
                 found = [state for state in known if state is not None and state.seq <= self._above]
                 return sorted(found, key=lambda state: -state.seq)
-            found = [state for state in known if state is not None and state.seq > self._position]
+            until = MOST_SEQ if self._request.until is None else self._until
+            found = [state for state in known if state is not None and self._position < state.seq <= until]
             return sorted(found, key=lambda state: state.seq)
         states = []
         for change in changes:
@@ -249,7 +327,6 @@ class ChangesFeed:
 
     def _candidate(self, reading: OpenReading, state: State) -> _Candidate:
         request, database = self._request, self._database
-        text = database.sequences.text(reading.snapshot, state.seq)
         revs = state.revs() if request.style == "all_docs" else state.revs()[:1]
         leaves: list[tuple[str, Any]]
         if request.filter is None:
@@ -265,13 +342,35 @@ class ChangesFeed:
             # With bytes, the whole is made first.
             if not request.attachments:
                 doc = self._projected(doc)
-        return _Candidate(state.seq, text, state, leaves, doc)
+        before = self._before(reading, state) if request.removals and request.filter is not None else None
+        log = logged(reading, state) if request.include_log else None
+        return _Candidate(state.seq, reading.seq_text(state.seq), state, leaves, doc, before, log)
+
+    def _before(self, reading: OpenReading, state: State) -> Any:
+        """What who reads from here has seen last of a document: see `_Candidate`."""
+        if self._position == 0 or self._request.descending:
+            return None
+        tables, oldest = reading.tables, None
+        for change in reading.snapshot.history(tables.main, state.key_bytes):
+            oldest = change
+            if change.seq <= self._position:
+                if change.new_bytes is None:
+                    return None
+                fields = fields_of(change.new_bytes, tables.main.primary_key)
+                leaf = KeptLeaf(revised(tables, change.new_bytes, change.meta), False, fields)
+                return self._database.shown(leaf, state)
+        # The log may not reach back that far.
+        return None if oldest is not None and oldest.kind == "insert" else _UNKNOWN
+
+    def _is_removal(self, candidate: _Candidate) -> bool:
+        before, filter = candidate.before, self._request.filter
+        return before is _UNKNOWN or (before is not None and filter is not None and filter.passes(before))
 
     def _verdicts(self, candidates: Sequence[_Candidate]) -> list[list[str]]:
         """Of each, the revisions that pass."""
         filter = self._request.filter
         if filter is None:
-            return [[rev for rev, _ in candidate.leaves] for candidate in candidates]
+            return [candidate.revs for candidate in candidates]
         documents = [document for candidate in candidates for _, document in candidate.leaves]
         many = getattr(filter, "passes_many", None)
         answers = iter(many(documents) if many is not None else map(filter.passes, documents))
@@ -286,11 +385,15 @@ class ChangesFeed:
         row: dict[str, Any] = {
             "seq": seq,
             "id": id_of(collation.key_value(state.key_bytes)),
-            "changes": [{"rev": rev} for rev in revs],
+            "changes": [{"rev": rev} for rev in revs or candidate.revs],
         }
         if state.is_deleted:
             row["deleted"] = True
-        if candidate.doc is not None:
+        if candidate.log is not None:
+            row["log"] = candidate.log
+        if not revs:
+            row["removed"] = True
+        elif candidate.doc is not None:
             if request.attachments:
                 winner: KeptLeaf = state.winner
                 if stubs_of(winner.fields):
@@ -334,10 +437,9 @@ class ChangesFeed:
             return True
         try:
             with self._database.reading() as reading:
-                newest = self._database.sequences.newest(reading.snapshot, reading.tables)
+                return reading.newest > self._position
         except GONE:
             return True
-        return newest > self._position
 
     def _wake(self) -> None:
         with self._lock:
@@ -355,3 +457,17 @@ class ChangesFeed:
         self._is_finished = True
         if end is not None:
             end()
+
+
+def logged(reading: OpenReading, state: State) -> dict[str, Any]:
+    """What the log says of the newest change of a document: `{"op", "time", "origin"}`.
+
+    `op` is "create", "update" or "delete", or "conflict" where only leaves have changed that do not win; `time` is that of the
+    commit, as `since` takes it; `origin` what the writer called itself, or None.
+    """
+    change = reading.snapshot.entry(state.seq)
+    assert change is not None
+    op = "delete" if state.is_deleted else "conflict"
+    if state.main is not None and state.main[0] == state.seq:
+        op = "create" if change.kind == "insert" else "update"
+    return {"op": op, "time": time_text(change.time), "origin": change.origin}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from hashlib import md5
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
@@ -23,6 +23,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import no_database, writing
 from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
 from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
+from reactdb.dialects.couchdb.tasks import active_tasks
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import WriteTransaction
@@ -49,6 +50,10 @@ class Couch:
     def database_id(self) -> str:
         """As reactdb has it."""
         return self._session.database_id
+
+    def active_tasks(self) -> list[dict[str, Any]]:
+        """What runs over the file in this process: compactions and synchronisations."""
+        return active_tasks(self._session)
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
@@ -126,4 +131,7 @@ def serve(transaction: WriteTransaction, table: TableInfo) -> None:
     current = transaction.catalogue.by_id[table.id]
     if current.hook is None:
         transaction.set_hook(current, HOOK)
-        settings.change(transaction, table_id=table.id, created=str(int(time.time())))
+        older = max(0, transaction.snapshot().newest_seq(current) - current.created)
+        served = transaction.first + transaction.count
+        created = str(int(time.time()))
+        settings.change(transaction, table_id=table.id, created=created, served=served, older=older)

@@ -31,6 +31,7 @@ from reactdb.dialects.couchdb.states import (
     conflict,
     earlier,
 )
+from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
@@ -52,6 +53,7 @@ class CouchDatabase(DocumentReader):
 
     Attributes:
         name: As CouchDB has it.
+        origin: What its writes are called in the log; None: as those of the native database.
     """
 
     def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
@@ -61,6 +63,7 @@ class CouchDatabase(DocumentReader):
         """
         super().__init__(native, table.id)
         self.name = name
+        self.origin: str | None = None
         self._primary_key = table.primary_key
         self._wakers = wakers
         self._counts = counts
@@ -71,28 +74,29 @@ class CouchDatabase(DocumentReader):
     def info(self) -> dict[str, Any]:
         """What `GET /{db}` answers."""
         with self.reading() as reading:
-            snapshot, tables = reading.snapshot, reading.tables
-            kept = settings.read(reading.heads, snapshot.catalogue, self.table_id)
-            newest = self.sequences.newest(snapshot, tables)
             count, deleted_count = self._count(reading)
             return {
-                "instance_start_time": kept.created,
+                "instance_start_time": reading.settings.created,
                 "db_name": self.name,
                 "purge_seq": "0",
-                "update_seq": self.sequences.text(snapshot, newest),
+                "update_seq": reading.seq_text(reading.newest),
                 "sizes": {"file": 0, "external": 0, "active": 0},
                 "props": {},
                 "doc_del_count": deleted_count,
                 "doc_count": count,
                 "disk_format_version": 8,
-                "compact_running": False,
+                "compact_running": self._is_compacting(),
                 "cluster": {"q": 1, "n": 1, "w": 1, "r": 1},
             }
+
+    def _is_compacting(self) -> bool:
+        compaction = {"type": "database_compaction", "database": self.name}
+        return any(compaction.items() <= task.items() for task in active_tasks(self.session))
 
     def _count(self, reading: OpenReading) -> tuple[int, int]:
         """How many documents there are, alive and deleted. To count takes as long as to read all keys, so it is remembered."""
         snapshot, tables = reading.snapshot, reading.tables
-        newest = self.sequences.newest(snapshot, tables)
+        newest = reading.newest
         known = self._counts.get(self.table_id)
         if known is None or known[0] != newest:
             deleted = 0 if tables.tombstones is None else snapshot.count(tables.tombstones)
@@ -103,13 +107,13 @@ class CouchDatabase(DocumentReader):
     def instance_start_time(self) -> str:
         """When it was first served, in seconds since 1970, as text."""
         with self.reading() as reading:
-            return settings.read(reading.heads, reading.snapshot.catalogue, self.table_id).created
+            return reading.settings.created
 
     @property
     def revs_limit(self) -> int:
         """How many revisions of a path are kept."""
         with self.reading() as reading:
-            return reading.revs_limit
+            return reading.settings.revs_limit
 
     @revs_limit.setter
     def revs_limit(self, limit: int) -> None:
@@ -123,16 +127,16 @@ class CouchDatabase(DocumentReader):
     def update_seq(self) -> str:
         """The position of the newest change."""
         with self.reading() as reading:
-            return self.sequences.text(
-                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
-            )
+            return reading.seq_text(reading.newest)
 
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
-        if retention is not None:
+        if retention is None:
+            return
+        with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
@@ -157,7 +161,7 @@ class CouchDatabase(DocumentReader):
                 raise CouchError(403, "forbidden", reason)
             return work(transaction, tables)
 
-        return writing(lambda: self.session.transact(one))
+        return writing(lambda: self.session.transact(one, origin=self.origin))
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading documents
@@ -202,7 +206,7 @@ class CouchDatabase(DocumentReader):
             if deleted_conflicts:
                 add_losers(found, state, is_deleted=True)
             if local_seq:
-                found["_local_seq"] = self.sequences.text(reading.snapshot, state.seq)
+                found["_local_seq"] = reading.seq_text(state.seq)
         # Outside of the snapshot, because they may be large.
         if attachments or atts_since is not None:
             self.attach(found, leaf, path, atts_since)
@@ -360,9 +364,7 @@ class CouchDatabase(DocumentReader):
                 else self.shown(state.winner, state)
                 for _, state in found
             ]
-            seq = self.sequences.text(
-                reading.snapshot, self.sequences.newest(reading.snapshot, reading.tables)
-            )
+            seq = reading.seq_text(reading.newest)
         rows = []
         for (key, state), document in zip(found, documents, strict=True):
             if state is None:
@@ -393,6 +395,7 @@ class CouchDatabase(DocumentReader):
         rev: str | None = None,
         new_edits: bool = True,
         parts: Mapping[str, Any] | None = None,
+        losers: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Write one document, as its `_id` and `_rev` say.
 
@@ -400,6 +403,7 @@ class CouchDatabase(DocumentReader):
             rev: The same as `_rev`, from elsewhere in the request.
             new_edits: False: the revision is from another server, and grafted on the tree.
             parts: By name, the bytes (a binary file, or an iterable of bytes) of attachments with `follows`.
+            losers: Revisions of other leaves, which are deleted in the same commit, or nothing is written.
 
         Returns:
             `{"ok": True, "id", "rev"}`.
@@ -424,8 +428,15 @@ class CouchDatabase(DocumentReader):
         key = key_bytes_of(id)
         fill = self._fill(given, id, parts, is_new_edit=new_edits)
         if new_edits:
-            made = self._write(lambda editor: editor.edit(key, given.rev, fill, is_deleted=given.is_deleted))
-            return {"ok": True, "id": id, "rev": str(made)}
+            gone = list(map(parse_rev, losers))
+
+            def work(editor: Editor) -> Rev:
+                made = editor.edit(key, given.rev, fill, is_deleted=given.is_deleted)
+                for loser in gone:
+                    editor.edit(key, loser, lambda *_: {}, is_deleted=True)
+                return made
+
+            return {"ok": True, "id": id, "rev": str(self._write(work))}
         path = _told_path(given)
         self._write(lambda editor: editor.add(key, path, fill, is_deleted=given.is_deleted))
         return {"ok": True, "id": id, "rev": str(path.rev)}

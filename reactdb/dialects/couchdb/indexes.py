@@ -126,7 +126,9 @@ def create_index(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any
     options, definition = checked_index(body)
     partial = definition["partial_filter_selector"]
     made = {"fields": definition["fields"], "partial_filter_selector": partial.normal}
-    automatic = sha1(json.dumps(made).encode(), usedforsecurity=False).hexdigest()
+    # The same index under another name is another one, in a design document of its own.
+    said = json.dumps([made, options["name"]])
+    automatic = sha1(said.encode(), usedforsecurity=False).hexdigest()
     name = options["name"] or automatic
     id = DESIGN + (options["ddoc"] or automatic).removeprefix(DESIGN)
     document = _design_document(database, id)

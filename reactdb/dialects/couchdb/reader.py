@@ -35,16 +35,26 @@ class OpenReading:
     """A snapshot of a database.
 
     Attributes:
-        tables: As they are then.
+        tables, settings: As they are then.
+        newest: The seq of its newest change.
     """
 
-    __slots__ = ("heads", "revs_limit", "snapshot", "tables")
+    __slots__ = ("_sequences", "heads", "settings", "snapshot", "tables")
 
-    def __init__(self, snapshot: Snapshot, tables: Tables) -> None:
+    def __init__(self, snapshot: Snapshot, tables: Tables, sequences: Sequences) -> None:
         self.snapshot = snapshot
         self.tables = tables
         self.heads = SnapshotHeads(snapshot)
-        self.revs_limit = settings.read(self.heads, snapshot.catalogue, tables.main.id).revs_limit
+        self.settings = settings.read(self.heads, snapshot.catalogue, tables.main.id)
+        self._sequences = sequences
+
+    @property
+    def newest(self) -> int:
+        return self._sequences.newest(self.snapshot, self.tables)
+
+    def seq_text(self, seq: int) -> str:
+        """A position as clients see it."""
+        return self._sequences.text(self.snapshot, self.tables, self.settings, seq)
 
     def state(self, id: str) -> State | None:
         return load(self.heads, self.tables, key_bytes_of(id))
@@ -53,7 +63,7 @@ class OpenReading:
         return load(self.heads, self.tables, key)
 
     def path(self, state: State, lineage: Lineage) -> Path:
-        return path_of(self.heads, self.tables, state.key_bytes, lineage, self.revs_limit)
+        return path_of(self.heads, self.tables, state.key_bytes, lineage, self.settings.revs_limit)
 
     def knows(self, state: State, rev: Rev) -> bool:
         """Whether the tree has a revision."""
@@ -101,7 +111,7 @@ class DocumentReader:
             CouchError: 404, it was deleted.
         """
         with self.session.read() as snapshot:
-            yield OpenReading(snapshot, self.tables(snapshot.catalogue))
+            yield OpenReading(snapshot, self.tables(snapshot.catalogue), self.sequences)
 
     def tables(self, catalogue: Catalogue) -> Tables:
         tables = tables_of(catalogue, self.table_id)

@@ -1,7 +1,8 @@
-"""Sequences: positions in the log as CouchDB's clients see them, `12-DATABASE.EPOCH`.
+"""Sequences: positions in the log as CouchDB's clients see them, `12-DATABASE.EPOCH.SEQ`.
 
-It is the token of reactdb with its number in front, because clients show the number before the dash. A token as `feed.token`
-gives it is taken, too. `0` is before everything.
+It is the token of reactdb, and before it a number that grows with it and begins with 1 in each database, because clients show
+that number. Only the token says where to go on; it is taken without the number, too. `0` is before everything, and a time such as
+`2026-11-23T02:00:00Z` is the position of the newest change up to then.
 
 Rule of this file: a position is of this file and of a history that it has, or it is refused.
 """
@@ -9,17 +10,20 @@ Rule of this file: a position is of this file and of a history that it has, or i
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.settings import DatabaseSettings
 from reactdb.dialects.couchdb.states import Tables
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.feeds.position import resolve_since
 from reactdb.session import Session
+from reactdb.store.exports import newest_at
 from reactdb.store.snapshot import Snapshot
 
-_TEXT: Final = re.compile(r"([0-9]{1,18})-([0-9a-f]+\.[0-9a-f]+)", re.ASCII)
-_TOKEN: Final = re.compile(r"[0-9a-f]+\.[0-9a-f]+\.[0-9]{1,18}", re.ASCII)
+_TEXT: Final = re.compile(r"(?:[0-9]{1,18}-)?([0-9a-f]+\.[0-9a-f]+\.[0-9]{1,18})", re.ASCII)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 
 
 class Sequences:
@@ -28,9 +32,10 @@ class Sequences:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def text(self, snapshot: Snapshot, seq: int) -> str:
+    def text(self, snapshot: Snapshot, tables: Tables, settings: DatabaseSettings, seq: int) -> str:
         engine = self._session.engine
-        return f"{seq}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}"
+        number = settings.number(tables.main, seq)
+        return f"{number}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
     def newest(self, snapshot: Snapshot, tables: Tables) -> int:
         """The seq of a database's newest change."""
@@ -46,17 +51,36 @@ class Sequences:
             return 0
         if since == "now":
             return self.newest(snapshot, tables)
+        if _TIME.fullmatch(since):
+            return newest_at(snapshot, _milliseconds(since))
         match = _TEXT.fullmatch(since)
-        token = since if match is None else f"{match[2]}.{match[1]}"
-        if not _TOKEN.fullmatch(token):
+        if match is None:
             raise malformed()
         try:
-            return resolve_since(token, self._session.engine, snapshot)
+            return resolve_since(match[1], self._session.engine, snapshot)
         except HistoryLost:
             # Where each document stands today can be told from any position.
-            return int(token.rpartition(".")[2])
+            return int(match[1].rpartition(".")[2])
         except (HistoryDiverged, InvalidOption):
             raise malformed() from None
+
+
+def _milliseconds(text: str) -> int:
+    """The milliseconds from 1970 to a time.
+
+    Raises:
+        CouchError: 400, there is no such time.
+    """
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1_000)
+    except ValueError:
+        raise malformed() from None
+
+
+def time_text(milliseconds: int) -> str:
+    """A time as `since` takes it."""
+    found = datetime.fromtimestamp(milliseconds / 1_000, UTC)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def malformed() -> CouchError:

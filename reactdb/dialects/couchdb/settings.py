@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from reactdb.change import HiddenTable
 from reactdb.dialects.couchdb.revisions import OWNER
 from reactdb.dialects.couchdb.states import HeadSource
-from reactdb.store.catalogue import Catalogue
+from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
@@ -23,10 +23,21 @@ class DatabaseSettings(NamedTuple):
     Attributes:
         created: When it was first served, in seconds since 1970, as text.
         revs_limit: How many revisions of a path are kept.
+        served: The position in the log at which it was first served.
+        older: The number of its newest change up to there: see `number`.
     """
 
     created: str = "0"
     revs_limit: int = REVS_LIMIT
+    served: int = 0
+    older: int = 0
+
+    def number(self, table: TableInfo, seq: int) -> int:
+        """The number of a position in the log as clients see it: about how many changes the database has had up to there. It
+        begins with 1 and grows with the position; but what else is written to the file, and rows beside, are counted, too."""
+        if seq > self.served:
+            return seq - self.served + self.older
+        return max(0, min(self.older, seq - table.created))
 
 
 def read(heads: HeadSource, catalogue: Catalogue, table_id: int) -> DatabaseSettings:
@@ -35,7 +46,7 @@ def read(heads: HeadSource, catalogue: Catalogue, table_id: int) -> DatabaseSett
     if found is None:
         return DatabaseSettings()
     row = codec.decode(found[1])
-    return DatabaseSettings(row["created"], row["revs_limit"])
+    return DatabaseSettings(row["created"], row["revs_limit"], row.get("served", 0), row.get("older", 0))
 
 
 def change(transaction: WriteTransaction, *, table_id: int, **settings: Any) -> None:

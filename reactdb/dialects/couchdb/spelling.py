@@ -42,6 +42,8 @@ _PLAIN: Final = "(?!(?:" + "|".join(sorted(name[1:] for name in REPLICATION_FIEL
 _OURS_INSIDE: Final = re.compile(rf"=*_{_PLAIN}")
 _SPELLED_OURS: Final = re.compile(rf"=+_{_PLAIN}")
 MOST_NAME: Final = 128
+MOST_ID_BYTES: Final = 4_096
+"""Of an id, which may be longer than the keys of native writers: some clients make theirs of what they describe."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ def key_of(id: str) -> Any:
         return id
     try:
         # One that is equal, as 1 is to 1.0, is the same key.
-        key = collation.key_value(collation.primary_key_bytes(json.loads(id[1:])))
+        key = collation.key_value(collation.primary_key_bytes(json.loads(id[1:]), MOST_ID_BYTES))
         is_spelling = "=" + json.dumps(key) == id
     except (InvalidDocument, InvalidKey, ValueError):
         return id
@@ -125,9 +127,9 @@ def key_bytes_of(id: str) -> bytes:
         CouchError: 400, it is too long for a key.
     """
     try:
-        return collation.primary_key_bytes(key_of(id))
-    except InvalidKey as error:
-        raise CouchError(400, "illegal_docid", str(error)) from None
+        return collation.primary_key_bytes(key_of(id), MOST_ID_BYTES)
+    except InvalidKey:
+        raise CouchError(400, "illegal_docid", "Document id is too long") from None
 
 
 def key_or_none(id: str) -> bytes | None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from reactdb.change import DELETE, INSERT, REPLACE, Change
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import (
+    ATTACHMENTS,
     KINDS,
     Beside,
     Chunk,
@@ -360,9 +361,9 @@ class Editor:
             if leaf.content < len(leaves):
                 found.append(leaves[leaf.content]._replace(lineage=lineage))
             else:
-                # Attachments may come from any leaf: the nearest are those that have an ancestor of it.
+                # Attachments may come from any leaf that has some: the nearest are those that have an ancestor of it.
                 near = sorted(
-                    range(len(leaves)),
+                    (place for place, one in enumerate(leaves) if ATTACHMENTS in one.fields),
                     key=lambda place: -sum(map(paths[place].has, path.revs()[:64])),
                 )
                 fields = fill([leaves[place] for place in near], path.start)

@@ -21,7 +21,7 @@ from reactdb.dialects.couchdb.designs import view_function
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import MapFunction
 from reactdb.dialects.couchdb.listing import every
-from reactdb.dialects.couchdb.reader import OpenReading
+from reactdb.dialects.couchdb.reader import OpenReading, add_losers
 from reactdb.dialects.couchdb.spelling import DESIGN
 
 __all__ = ["NO_BOUND", "ViewQuery", "view"]
@@ -72,8 +72,7 @@ def view(database: CouchDatabase, design: str, name: str, query: ViewQuery) -> d
         # The function runs inside of the reading, so that all documents are of one moment, and only some of them in memory.
         # It cannot reach the database, and a request that takes too long is ended.
         rows = sorted(_mapped(database, reading, function), key=lambda row: row.place)
-        newest = database.sequences.newest(reading.snapshot, reading.tables)
-        seq = database.sequences.text(reading.snapshot, newest)
+        seq = reading.seq_text(reading.newest)
     before, found = _found(rows, query)
     found = found[query.skip :][: len(found) if query.limit is None else query.limit]
     answer: dict[str, Any] = {}
@@ -105,6 +104,9 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
             document = database.shown(state.winner, state)
             if not document["_id"].startswith(DESIGN):
                 ids.append(document["_id"])
+                # A map function sees them, so that a view can list the documents that are in conflict.
+                add_losers(document, state)
+                add_losers(document, state, is_deleted=True)
                 yield document
 
     # Documents are taken by the batch, and are ahead of their rows.

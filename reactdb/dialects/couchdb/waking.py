@@ -141,11 +141,8 @@ class Waker:
                         waiting |= self._by_key.get(collation.key_bytes(document[table.primary_key]), {})
                         if self._by_value and not tells_values:
                             waiting |= self._of_any_value()
-                        elif self._by_value and new is not None:
-                            rows = (
-                                [new] if table is tables.main else [leaf["fields"] for leaf in new["leaves"]]
-                            )
-                            for row in rows:
+                        elif self._by_value:
+                            for row in _rows_of(event, is_main=table is tables.main):
                                 waiting |= self._of_values(row)
             _call(waiting)
 
@@ -186,6 +183,12 @@ class Waker:
 
 
 _NOTHING: Final = object()
+
+
+def _rows_of(event: Mapping[str, Any], *, is_main: bool) -> list[Mapping[str, Any]]:
+    """The documents of a change, whose values say who may wait for it. Who hears of removals waits for the one before, too."""
+    found = [event[name] for name in ("old_val", "new_val") if event.get(name) is not None]
+    return found if is_main else [leaf["fields"] for row in found for leaf in row["leaves"]]
 
 
 def _place(value: Any) -> Place:

@@ -18,6 +18,7 @@ Rule of this file: all that one command changes is one commit, or a part of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
@@ -43,6 +44,8 @@ DATABASES: Final = HiddenTable(OWNER, "databases")
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 """The specification of the index that every collection has."""
 IMAGES: Final = "changeStreamPreAndPostImages"
+VIEW_KEY: Final = "viewOn"
+"""The primary key of a view's table, which has no documents. By that it is told from a collection without reading its options."""
 
 _UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
 _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(tz_aware=False)
@@ -55,11 +58,13 @@ class Kept(NamedTuple):
         options: As `create` and `collMod` have set them.
         indexes: The specifications of its indexes but for that of `_id`, in the order in which they were made.
         is_native: Its table was made natively.
+        times_modified: How often `collMod` was used, of which change streams tell also where it has changed nothing.
     """
 
     options: dict[str, Any]
     indexes: tuple[dict[str, Any], ...] = ()
     is_native: bool = False
+    times_modified: int = 0
 
     @property
     def has_images(self) -> bool:
@@ -130,6 +135,16 @@ class Namespaces:
     def table(self, namespace: MongoNamespace) -> TableInfo | None:
         """The table of a collection, or None: the shortest way. Errors as for `find`."""
         return self.session.find(self.names.table(namespace))
+
+    def view(self, namespace: MongoNamespace) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
+        """What a view is of: the collection, or view, and the pipeline. None if it is no view."""
+        table = self.table(namespace)
+        if table is None or table.primary_key != VIEW_KEY:
+            return None
+        options = self.kept(table).options
+        if "viewOn" not in options:
+            return None
+        return MongoNamespace(namespace.db, options["viewOn"]), options.get("pipeline", [])
 
     def kept(self, table: TableInfo) -> Kept:
         """What is kept of a collection beside its documents."""
@@ -249,14 +264,15 @@ class Namespaces:
             merged = {
                 name: value for name, value in (kept.options | dict(options)).items() if value is not None
             }
-            keep(transaction, table, kept._replace(options=merged))
+            changed = kept._replace(options=merged, times_modified=kept.times_modified + 1)
+            keep(transaction, table, changed)
             return table
 
         return self._collection(namespace, self._transact(work))
 
     def _make(self, transaction: WriteTransaction, name: str, kept: Kept) -> TableInfo:
         _hidden(transaction, COLLECTIONS)
-        table = transaction.create_table(name, "_id")
+        table = transaction.create_table(name, VIEW_KEY if "viewOn" in kept.options else "_id")
         keep(transaction, table, kept)
         return table
 
@@ -282,6 +298,7 @@ class Namespaces:
 # Rows of COLLECTIONS
 
 
+@lru_cache(maxsize=4_096)
 def uuid_of(database_id: str, table_id: int) -> Binary:
     """The UUID of a collection."""
     return Binary(uuid5(_UUIDS, f"{database_id}/{table_id}").bytes, UUID_SUBTYPE)
@@ -298,7 +315,7 @@ def kept_of(body: bytes) -> Kept:
         bson.decode(row["options"], _CODEC),
         [bson.decode(one, _CODEC) for one in row["indexes"]],
     )
-    return Kept(options, tuple(indexes), row["native"])
+    return Kept(options, tuple(indexes), row["native"], row.get("modified", 0))
 
 
 def read_kept(transaction: WriteTransaction, table: TableInfo) -> Kept:
@@ -316,6 +333,7 @@ def keep(transaction: WriteTransaction, table: TableInfo, kept: Kept) -> None:
         "options": bson.encode(kept.options),
         "indexes": list(map(bson.encode, kept.indexes)),
         "native": kept.is_native,
+        "modified": kept.times_modified,
     }
     transaction.put(rows, row_key(table.id), codec.encode(row))
 

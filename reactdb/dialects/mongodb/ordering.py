@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from uuid import UUID
 
 from bson.binary import Binary
@@ -43,6 +43,7 @@ __all__ = [
     "equal",
     "identical",
     "is_nan",
+    "is_text",
     "number_of",
     "sort_key",
     "type_code",
@@ -124,6 +125,11 @@ def type_code(value: Any) -> int:
 def type_name(value: Any) -> str:
     """The name of the value's type as `$type` has it, such as `objectId`; `missing` of MISSING."""
     return _type(value)[1]
+
+
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether it is a text. Code is none, though PyMongo's class of it is a subclass of `str`."""
+    return type(value) is str or (isinstance(value, str) and not isinstance(value, Code))
 
 
 def bracket(value: Any) -> int:

@@ -75,7 +75,7 @@ def value_at(value: Any, parts: Sequence[str], start: int = 0) -> Any:
         if type(value) is dict:
             value = value.get(parts[number], MISSING)
         elif type(value) is list:
-            found = [value_at(inner, parts, number) for inner in value]
+            found = [value_at(inner, parts, number) for inner in value if type(inner) is dict]
             return [inner for inner in found if inner is not MISSING]
         else:
             return MISSING

@@ -22,9 +22,16 @@ _FLAGS: Final = {
     "l": re.NOFLAG,
 }
 _LETTERS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
-# PCRE's names for what `re` writes differently: the very end of a text, the end before a last line's end, named groups.
-_SPELLED: Final = re.compile(r"\\(.)|\(\?<(?![=!])|(?<!\\)\$(?=\Z|\))", re.DOTALL)
-_ESCAPES: Final = {"z": r"\Z", "Z": r"(?=\n?\Z)", "h": r"[ \t]", "R": r"(?:\r\n|\n|\r)", "Q": ""}
+# What PCRE writes differently, or understands as ASCII only: the classes of letters, digits and spaces, and words' bounds.
+_OUTSIDE: Final = {
+    "z": r"\Z",
+    "Z": r"(?=\n?\Z)",
+    "h": r"[ \t]",
+    "R": r"(?:\r\n|\n|\r)",
+    **{letter: rf"(?a:\{letter})" for letter in "dDsSwWbB"},
+}
+_INSIDE: Final = {"h": r" \t", "d": "0-9", "s": r" \t\n\r\f\v", "w": "A-Za-z0-9_"}
+_TOKENS: Final = re.compile(r"\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
 
 
 class UnreadablePattern(ValueError):
@@ -48,14 +55,29 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
         if letter not in _FLAGS:
             raise UnreadablePattern(f"there is no option '{letter}'")
         flags |= _FLAGS[letter]
-    # PCRE's classes, such as \w, know ASCII only, unless the option u says otherwise; letters in either case know all.
     try:
-        return re.compile(_SPELLED.sub(_respelled, pattern), flags)
+        return re.compile(_respelled(pattern), flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnreadablePattern(str(error)) from None
 
 
-def _respelled(found: re.Match[str]) -> str:
-    if found[1] is not None:
-        return _ESCAPES.get(found[1], found[0])
-    return "$" if found[0] == "$" else "(?P<"
+def _respelled(pattern: str) -> str:
+    """The pattern as `re` writes it."""
+    is_inside = False
+
+    def spelled(found: re.Match[str]) -> str:
+        nonlocal is_inside
+        token = found[0]
+        if found[1] is not None:
+            return (_INSIDE if is_inside else _OUTSIDE).get(found[1], token)
+        if token.startswith("["):
+            if is_inside:
+                return "\\" + token
+            is_inside = True
+            return token
+        if token == "]":
+            is_inside = False
+            return token
+        return token if is_inside else "(?P<"
+
+    return _TOKENS.sub(spelled, pattern)

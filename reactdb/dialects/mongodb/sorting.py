@@ -93,6 +93,8 @@ class Order:
 
 def _goes_down(name: str, way: Any) -> bool:
     parts = split(name)
+    if name.endswith(".") and name != ".":
+        raise MongoError(40353, f"a sort has no name that ends with a dot: '{name}'")
     if not all(parts):
         raise MongoError(15998 if name else 40352, f"a sort has no empty names: '{name}'")
     if any(part.startswith("$") and part not in {"$id", "$ref", "$db"} for part in parts):

@@ -47,5 +47,6 @@ def time_of(value: Any) -> int:
     if isinstance(value, Timestamp):
         return value.time * 1_000
     if isinstance(value, ObjectId):
-        return int.from_bytes(value.binary[:4], "big") * 1_000
+        # The four bytes of seconds have a sign, as MongoDB reads them.
+        return int.from_bytes(value.binary[:4], "big", signed=True) * 1_000
     return ms_of_date(value)

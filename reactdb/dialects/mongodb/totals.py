@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Any, Final, Protocol
 
 from bson.decimal128 import Decimal128
+from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
-    as_decimal,
     as_float,
     decimal128,
     integer,
@@ -82,8 +82,9 @@ class RunningSum:
 
     def result(self) -> Any:
         if self._kind == _DECIMAL:
-            rest = DECIMAL.add(Decimal(self._whole), as_decimal(self._double_total()))
-            return decimal128(DECIMAL.add(self._decimals, rest) if rest else self._decimals)
+            # Doubles are added up as doubles, and what they are exactly is added to the decimals.
+            rest = DECIMAL.add(Decimal(self._whole), Decimal(self._double_total()))
+            return decimal128(DECIMAL.add(self._decimals, rest))
         if self._kind == _DOUBLE:
             return self._double_total() + self._whole
         return integer(self._whole, self._kind)
@@ -101,7 +102,8 @@ class Average:
         self._sum = RunningSum()
 
     def add(self, value: Any) -> None:
-        self._sum.add(value)
+        # A mean of whole numbers is one of doubles.
+        self._sum.add(float(value) if type(value) is int or type(value) is Int64 else value)
 
     def result(self) -> Any:
         count = self._sum.count

@@ -15,6 +15,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.times import EPOCH
 
 __all__ = ["MILLISECOND", "Zone", "days_of", "local_milliseconds", "zone_of"]
@@ -58,7 +59,7 @@ class Zone:
 
 @lru_cache(maxsize=256)
 def _named_zone(name: str) -> Zone:
-    if name in {"UTC", "GMT", "Z"}:
+    if name in {"UTC", "GMT"}:
         return _fixed(name, timedelta())
     found = _OFFSET.match(name)
     if found:
@@ -89,7 +90,7 @@ def zone_of(value: Any) -> Zone:
     Raises:
         MongoError: It is no text (40517), or no zone has this name (40485).
     """
-    if not isinstance(value, str):
+    if not is_text(value):
         raise MongoError(40517, "a time zone is a text, such as 'Europe/Berlin' or '+02:00'")
     return _named_zone(value)
 

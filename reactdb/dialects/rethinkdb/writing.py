@@ -345,7 +345,7 @@ def addressed(call: TermCall) -> tuple[TableName, list[bytes]]:
 
 def key_of(call: TermCall, table: TableName, document: dict[str, Any]) -> bytes:
     name = tables.table_info(call.evaluator.native, table).primary_key
-    return collation.primary_key_bytes(document[name])
+    return collation.key_bytes(document[name])
 
 
 def check_atomic(call: TermCall) -> bool:

@@ -1,17 +1,20 @@
-"""HTTP: CouchDB's interface, as an ASGI application and on a port of its own. It needs the extra `server`.
+"""HTTP: CouchDB's and Aidbox's interfaces, as ASGI applications and on a port of their own. It needs the extra `server`.
 
-couchdb       couchdb(db): the application, to mount into a program's own
-serving       HTTPServer: the application on a port, by uvicorn
-application   a request from its first byte to the answer's last
-routing       which function answers what
+application   couchdb(db), aidbox(db): the applications, to mount into a program's own; a request from its first byte to the
+              answer's last
+serving       HTTPServer: applications on a port, by uvicorn
+speaking      what an application needs of the language that it speaks
+routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
 asking, answering     a request and an answer, as those functions see them
 streaming, formats    `_changes` while time passes, and its bytes
 multipart     bodies of several parts
+resourcing    Aidbox's: which function answers what
+polling, eventing, rendering    long polls, server-sent events, JSON and YAML
 sessions, origins, limits    who may ask, from where, how much
 page          a page to look at it with
 
-Rule of this folder: HTTP. What a request means is in `reactdb.dialects.couchdb`.
+Rule of this folder: HTTP. What a request means is in `reactdb.dialects`.
 """
 
 from __future__ import annotations
@@ -19,12 +22,13 @@ from __future__ import annotations
 from reactdb.errors import MissingExtra
 
 try:
-    from reactdb.servers.http.application import couchdb
+    from reactdb.servers.http.application import aidbox, couchdb
     from reactdb.servers.http.limits import HTTPLimits
     from reactdb.servers.http.serving import HTTPServer, serve_in_thread
 except ImportError as error:
-    if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn"):
+    if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn", "yaml"):
         raise
-    raise MissingExtra("serving HTTP", error.name.partition(".")[0], "server") from None
+    missing = error.name.partition(".")[0]
+    raise MissingExtra("serving HTTP", "pyyaml" if missing == "yaml" else missing, "server") from None
 
-__all__ = ["HTTPLimits", "HTTPServer", "couchdb", "serve_in_thread"]
+__all__ = ["HTTPLimits", "HTTPServer", "aidbox", "couchdb", "serve_in_thread"]

@@ -1,4 +1,4 @@
-"""CouchApplication: the ASGI application that answers CouchDB's clients: `couchdb(db)`.
+"""HTTPApplication: the ASGI applications that answer the clients of a dialect: `couchdb(db)`, `aidbox(db)`.
 
     app.mount("/db", reactdb.servers.http.couchdb(db))        inside of a Starlette or FastAPI program
     uvicorn.run(reactdb.servers.http.couchdb(db))             by itself
@@ -6,7 +6,8 @@
 A request is read and sent on the event loop, and carried out in one of a bounded number of threads. A feed that waits is only on
 the loop. What one request does wrong harms no other: it is answered with a status, and what nobody foresaw with 500.
 
-Rule of this file: ASGI, limits and order of the checks. What a path means is in `routing`, what a request means in the dialect.
+Rule of this file: ASGI, limits and order of the checks. What a path means is in `routing` or `resourcing`, what a
+request means in the dialect.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -27,20 +28,25 @@ from starlette.types import Receive, Scope, Send
 
 from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
+from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer, error_of, ok
+from reactdb.servers.http.answering import Answer, ok
 from reactdb.servers.http.asking import Asking, parameters_of, parts_of
-from reactdb.servers.http.changing import OpenedFeed
+from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
-from reactdb.servers.http.routing import Bodies, MethodNotAllowed, Route, Service, route
+from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.resourcing import AidboxSpeaker
+from reactdb.servers.http.routing import CouchSpeaker, Service
 from reactdb.servers.http.sessions import Entrance
-from reactdb.servers.http.streaming import FeedStream
+from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
-__all__ = ["CouchApplication", "couchdb"]
+__all__ = ["AidboxApplication", "CouchApplication", "HTTPApplication", "aidbox", "couchdb"]
+
+T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
 """Of an attachment that comes; what is longer goes to a temporary file."""
@@ -68,9 +74,29 @@ def couchdb(
     Raises:
         InvalidOption: An origin or a limit is none.
     """
-    application = CouchApplication(
-        db, credentials=credentials, origins=origins, read_only=read_only, limits=limits
-    )
+    return mountable(CouchApplication(db, **_options(credentials, origins, read_only, limits)))
+
+
+def aidbox(
+    db: Database,
+    *,
+    credentials: Credentials | None = None,
+    origins: Iterable[str] = ("*",),
+    read_only: bool = False,
+    limits: HTTPLimits | None = None,
+) -> Starlette:
+    """Aidbox's HTTP interface to a database, `$changes` above all, as an ASGI application. Arguments and errors: as `couchdb`."""
+    return mountable(AidboxApplication(db, **_options(credentials, origins, read_only, limits)))
+
+
+def _options(
+    credentials: Credentials | None, origins: Iterable[str], read_only: bool, limits: HTTPLimits | None
+) -> dict[str, Any]:
+    return {"credentials": credentials, "origins": origins, "read_only": read_only, "limits": limits}
+
+
+def mountable(application: HTTPApplication) -> Starlette:
+    """The application as one that others can mount; it closes it when they end."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -82,20 +108,19 @@ def couchdb(
     return Starlette(routes=[Mount("/", app=application)], lifespan=lifespan)
 
 
-class CouchApplication:
+class HTTPApplication:
     """See the head of this file, and `couchdb`.
 
     Attributes:
-        feed_count: Open feeds.
+        feed_count: Open feeds, and long polls that wait.
 
     Thread safety: all of it is called on one event loop.
     """
 
     def __init__(
         self,
-        db: Database,
+        speaker: Speaker,
         *,
-        credentials: Credentials | None = None,
         origins: Iterable[str] = ("*",),
         read_only: bool = False,
         limits: HTTPLimits | None = None,
@@ -103,21 +128,25 @@ class CouchApplication:
     ) -> None:
         """`workers`: those of other servers on the loop, and its own by default."""
         self.limits = limits or HTTPLimits()
-        self._service = Service(Couch(db), Entrance(credentials))
+        self._speaker = speaker
         self._origins = Origins(origins)
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)
         self._owns_workers = workers is None
-        self._streams: set[FeedStream] = set()
+        # What ends each open feed early.
+        self._open: set[Stream | LongPoll] = set()
+        self._is_ending = False
 
     @property
     def feed_count(self) -> int:
-        return len(self._streams)
+        return len(self._open)
 
     def end_feeds(self) -> None:
-        """Let every open feed end, as if its time were over: before a server stops."""
-        for stream in list(self._streams):
-            stream.end()
+        """Let every open feed end, as if its time were over: before a server stops. A client that asks again on the connection
+        that it has is answered at once, too."""
+        self._is_ending = True
+        for one in list(self._open):
+            one.end()
 
     def close(self) -> None:
         self.end_feeds()
@@ -138,9 +167,11 @@ class CouchApplication:
         spools: list[IO[bytes]] = []
         try:
             answer = await self._answer(Request(scope, receive), headers, spools)
+            if isinstance(answer, Deferred):
+                answer = await self._wait(answer, receive)
             answer_headers = {**answer.headers, **cors}
-            if isinstance(answer, OpenedFeed):
-                await self._stream(answer, answer_headers, scope["method"], receive, send)
+            if not isinstance(answer, Answer):
+                await self._stream(answer, answer_headers, receive, send)
             else:
                 await self._send(answer, answer_headers, scope["method"], send)
         except (ClientDisconnect, TimeoutError):
@@ -155,24 +186,20 @@ class CouchApplication:
 
     async def _answer(
         self, request: Request, headers: Headers, spools: list[IO[bytes]]
-    ) -> Answer | OpenedFeed:
+    ) -> Answer | Opened | Deferred:
         try:
             asking = self._asked(request, headers)
-            found = route(request.method, asking.parts, headers)
+            found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
                 raise CouchError(403, "forbidden", "This server only reads.")
-            if not found.is_public and not self._service.entrance.is_open:
-                await self._run(self._service.entrance.must_be_known, asking)
+            if not found.is_public and not self._speaker.entrance.is_open:
+                await self._run(self._speaker.entrance.must_be_known, asking)
             await self._read_body(request, asking, found, spools)
             return await self._carry_out(found, asking)
-        except MethodNotAllowed as error:
-            answer = error_of(error)
-            answer.headers["allow"] = error.allowed
-            return answer
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:
-            return error_of(error)
+            return self._speaker.error_of(error)
 
     def _asked(self, request: Request, headers: Mapping[str, str]) -> Asking:
         scope = request.scope
@@ -220,20 +247,21 @@ class CouchApplication:
             raise CouchError(408, "request_timeout", sentence) from None
         asking.body = b"".join(pieces)
 
-    async def _carry_out(self, found: Route, asking: Asking) -> Answer | OpenedFeed:
+    async def _carry_out(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
         answer = await self._run(self._within_budget, found, asking)
-        if isinstance(answer, OpenedFeed) and len(self._streams) >= self.limits.feeds:
-            await self._run(answer.rows.close)
+        if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
+            if not isinstance(answer, Deferred):
+                await self._run(answer.close)
             sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
             raise CouchError(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 
-    def _within_budget(self, found: Route, asking: Asking) -> Answer | OpenedFeed:
+    def _within_budget(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
         """In a thread."""
         budget = Budget(self.limits.request_s, crowd=self._workers.crowd)
         outer = current.set(budget)
         try:
-            return found.answer(self._service, asking)
+            return self._speaker.call(found, asking)
         except Stopped:
             sentence = "The request could not be processed in a reasonable amount of time."
             return ok({"error": "timeout", "reason": sentence}, 500)
@@ -287,29 +315,70 @@ class CouchApplication:
         async with asyncio.timeout(self.limits.write_s):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    async def _stream(
-        self, opened: OpenedFeed, headers: dict[str, str], method: str, receive: Receive, send: Send
-    ) -> None:
+    async def _stream(self, opened: Opened, headers: dict[str, str], receive: Receive, send: Send) -> None:
         """A feed's bytes, until it ends or the client has gone, whichever is first."""
-        stream = FeedStream(opened.rows, opened.waiting, self._run)
-        self._streams.add(stream)
-        sending = asyncio.ensure_future(self._feed(stream, headers, send))
+        stream = opened.stream(self._run)
+        try:
+            await self._until_gone(stream, self._feed(stream, headers, send), receive)
+        finally:
+            opened.close()
+
+    async def _wait(self, deferred: Deferred, receive: Receive) -> Answer:
+        """The answer of a long poll.
+
+        Raises:
+            ClientDisconnect: Nobody waits for it any more.
+        """
+        poll = LongPoll(deferred, self._run)
+        try:
+            found = await self._until_gone(poll, poll.answer(), receive)
+        except Exception as error:
+            return self._speaker.error_of(error)
+        if found is None:
+            raise ClientDisconnect
+        return found
+
+    async def _until_gone(
+        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], receive: Receive
+    ) -> T | None:
+        """What `work` gives; None where the client had gone before."""
+        self._open.add(one)
+        if self._is_ending:
+            one.end()
+        working = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(gone(receive))
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working in done else None
         finally:
             leaving.cancel()
-            sending.cancel()
+            working.cancel()
             with suppress(asyncio.CancelledError, TimeoutError, OSError):
-                await sending
-            opened.rows.close()
-            self._streams.discard(stream)
+                await asyncio.wait((working,))
+            self._open.discard(one)
 
-    async def _feed(self, stream: FeedStream, headers: dict[str, str], send: Send) -> None:
+    async def _feed(self, stream: Stream, headers: dict[str, str], send: Send) -> None:
         await self._begin(send, 200, headers, stream.content_type)
         async for piece in stream.chunks():
             await self._push(send, piece)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class CouchApplication(HTTPApplication):
+    """The application that answers CouchDB's clients."""
+
+    def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
+        """`options`: as of HTTPApplication."""
+        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials), Counts())), **options)
+
+
+class AidboxApplication(HTTPApplication):
+    """The application that answers Aidbox's clients."""
+
+    def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
+        """`options`: as of HTTPApplication."""
+        limits = options.get("limits") or HTTPLimits()
+        super().__init__(AidboxSpeaker(Aidbox(db), Entrance(credentials), limits), **options)
 
 
 async def gone(receive: Receive) -> None:

@@ -18,9 +18,10 @@ from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
-from reactdb.servers.http.streaming import FIRST_DOCUMENTS, ToldRows, Waiting
+from reactdb.servers.http.speaking import Run
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting
 
-__all__ = ["OpenedFeed", "changes"]
+__all__ = ["Counts", "OpenedFeed", "changes"]
 
 MOST_MS: Final = 60_000
 IN_FILTERS: Final = ("filter", "doc_ids", "view")
@@ -38,9 +39,16 @@ class OpenedFeed:
     waiting: Waiting
     headers: dict[str, str]
 
+    def stream(self, run: Run) -> FeedStream:
+        return FeedStream(self.rows, self.waiting, run)
 
-def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
-    """
+    def close(self) -> None:
+        self.rows.close()
+
+
+def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer | OpenedFeed:
+    """`counts`: what was found out already, of all databases of the file.
+
     Raises:
         CouchError: As CouchDB refuses the parameters.
     """
@@ -61,8 +69,8 @@ def changes(database: CouchDatabase, asking: Asking) -> Answer | OpenedFeed:
     rows: ToldRows = database.changes(request)
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
-    elif chosen is None and not request.descending:
-        rows = Paged(rows, database, request.since)
+    elif chosen is None and not (request.descending or request.until or request.deletions_after):
+        rows = Paged(rows, database, request.since, counts)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
@@ -80,6 +88,10 @@ class Wrapped:
     @property
     def last_seq(self) -> str:
         return self.inner.last_seq
+
+    @property
+    def passed_seq(self) -> str:
+        return self.inner.passed_seq
 
     @property
     def pending(self) -> int:
@@ -131,15 +143,13 @@ class Counts:
                 del self._found[next(iter(self._found))]
 
 
-COUNTS: Final = Counts()
-
-
 class Paged(Wrapped):
     """Rows of all documents. Who reads page after page has what is pending counted once, and from then on subtracted: otherwise
     each page would count all that come after it."""
 
-    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str) -> None:
+    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str, counts: Counts) -> None:
         super().__init__(rows)
+        self._counts = counts
         self._database = database
         self._since = since
         self._told = 0
@@ -152,13 +162,13 @@ class Paged(Wrapped):
     @property
     def pending(self) -> int:
         newest = self._database.update_seq
-        before = COUNTS.get(self._database, newest, self._since)
+        before = self._counts.get(self._database, newest, self._since)
         # In a feed that went on for a while, a document may have been told several times.
         count = None if before is None or before < self._told else before - self._told
         if count is None:
             count = self.inner.pending
         if newest == self._database.update_seq:
-            COUNTS.keep(self._database, newest, self.last_seq, count)
+            self._counts.keep(self._database, newest, self.last_seq, count)
         return count
 
 
@@ -197,11 +207,13 @@ def _waiting(asking: Asking) -> Waiting:
     timeout = _number(asking, "timeout")
     if timeout is not None and timeout < 0:
         raise CouchError(400, "bad_request", "The timeout value should be a non-negative integer")
+    heartbeat_s, tells_seqs = _heartbeats(asking)
     return Waiting(
         feed=feed,
         limit=limit,
         descending=asking.boolean("descending"),
-        heartbeat_s=_heartbeat(asking),
+        heartbeat_s=heartbeat_s,
+        tells_seqs=tells_seqs,
         timeout_s=min(MOST_MS if timeout is None else timeout, MOST_MS) / 1_000,
         has_documents=asking.boolean("include_docs"),
     )
@@ -221,8 +233,19 @@ def _limit(asking: Asking) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-def _heartbeat(asking: Asking) -> float | None:
-    value = asking.text("heartbeat")
+def _heartbeats(asking: Asking) -> tuple[float | None, bool]:
+    """Seconds between two heartbeats, and whether these tell the position."""
+    heartbeat_s = _heartbeat(asking, "heartbeat")
+    said = asking.text("heartbeat_seq")
+    if said in (None, "false"):
+        return heartbeat_s, False
+    if said == "true":
+        return heartbeat_s or MOST_MS / 1_000, True
+    return _heartbeat(asking, "heartbeat_seq"), True
+
+
+def _heartbeat(asking: Asking, name: str) -> float | None:
+    value = asking.text(name)
     if value is None:
         return None
     if value == "true":
@@ -257,7 +280,21 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
         att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
         filter=chosen,
         seq_interval=None if interval is None else int(interval),
+        until=_position(asking, "until"),
+        deletions_after=_position(asking, "deletions_after"),
+        removals=asking.boolean("removals"),
+        include_log=asking.boolean("include_log"),
     )
+
+
+def _position(asking: Asking, name: str) -> str | None:
+    found = asking.text(name)
+    return None if found is None else unquoted(found)
+
+
+def unquoted(seq: str) -> str:
+    """A seq as it is, or in quotation marks."""
+    return seq[1:-1] if len(seq) > 2 and seq[0] == seq[-1] == '"' else seq
 
 
 def _since(asking: Asking) -> str:
@@ -267,8 +304,6 @@ def _since(asking: Asking) -> str:
         found = asking.headers.get("last-event-id", found)
     if found is None:
         return "0"
-    if len(found) > 2 and found[0] == found[-1] == '"':
-        found = found[1:-1]
-        if found == "now":
-            raise malformed()
-    return found
+    if found == '"now"':
+        raise malformed()
+    return unquoted(found)

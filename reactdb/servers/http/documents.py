@@ -24,12 +24,13 @@ REV_AND_ETAG: Final = "Document rev and etag have different values"
 def read(database: CouchDatabase, id: str, asking: Asking) -> Answer:
     if asking.has("open_revs"):
         return _open_revs(database, id, asking)
-    has_parts = asking.accepts("multipart/related") and asking.boolean("attachments")
     since = _revisions(asking.json_parameter("atts_since"))
+    with_attachments = asking.boolean("attachments") or since is not None
+    has_parts = asking.accepts("multipart/related") and with_attachments
     document = database.get(
         id,
         rev=asking.text("rev"),
-        revs=asking.boolean("revs"),
+        revs=asking.boolean("revs") or has_parts,
         revs_info=asking.boolean("revs_info") or asking.boolean("meta"),
         conflicts=asking.boolean("conflicts") or asking.boolean("meta"),
         deleted_conflicts=asking.boolean("deleted_conflicts") or asking.boolean("meta"),
@@ -44,8 +45,8 @@ def read(database: CouchDatabase, id: str, asking: Asking) -> Answer:
         etag = etag_of(document["_rev"])
         if asking.knows(etag):
             return not_modified(etag)
-    if has_parts and document.get("_attachments"):
-        return attaching.document_parts(database, document, etag)
+    if has_parts:
+        return attaching.document_parts(database, document, since, asking.boolean("revs"), etag)
     return ok(document, etag=etag)
 
 

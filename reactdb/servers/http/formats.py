@@ -7,7 +7,8 @@ r"""The four formats of `_changes`: bytes of rows, of waiting, and of the end.
     continuous   -               the row, \n                      \n       \n                   {"last_seq":...}\n\n
     eventsource  -               data: the row\nid: its seq\n\n   \n       event: heartbeat...  \n
 
-The rows of all of them are CouchDB's: `{"seq":...,"id":...,"changes":[...]}`.
+The rows of all of them are CouchDB's: `{"seq":...,"id":...,"changes":[...]}`. A position without a document is a row whose id is
+null, in the last two formats; the others have no way to tell it before the end.
 
 Rule of this file: bytes. When which of them is sent is in `streaming`.
 """
@@ -37,6 +38,9 @@ class ResultsFormat:
         self._separator = b",\r\n"
         return line
 
+    def position(self, seq: Any) -> bytes:
+        return self.heartbeat
+
     def tail(self, last_seq: Any, pending: int) -> bytes:
         end = encoded({"last_seq": last_seq, "pending": pending})[1:]
         return b"\n],\n" + end + b"\n\n"
@@ -53,6 +57,9 @@ class ContinuousFormat:
     def row(self, row: dict[str, Any]) -> bytes:
         return encoded(row) + b"\n"
 
+    def position(self, seq: Any) -> bytes:
+        return self.row(no_document(seq))
+
     def tail(self, last_seq: Any, pending: int) -> bytes:
         return encoded({"last_seq": last_seq, "pending": pending}) + b"\n\n"
 
@@ -68,8 +75,16 @@ class EventFormat:
     def row(self, row: dict[str, Any]) -> bytes:
         return b"data: " + encoded(row) + b"\nid: " + encoded(row["seq"]) + b"\n\n"
 
+    def position(self, seq: Any) -> bytes:
+        return self.row(no_document(seq))
+
     def tail(self, last_seq: Any, pending: int) -> bytes:
         return b"\n"
+
+
+def no_document(seq: Any) -> dict[str, Any]:
+    """A row that tells how far the feed has got, and nothing else."""
+    return {"seq": seq, "id": None, "changes": []}
 
 
 FORMATS: Final[dict[str, type[ResultsFormat] | type[ContinuousFormat] | type[EventFormat]]] = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, NoReturn
 
 from reactdb import __version__
@@ -19,12 +18,13 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
-from reactdb.servers.http.answering import Answer, etag_of, not_modified, ok, state_etag
+from reactdb.servers.http.answering import Answer, error_of, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.asking import Asking
-from reactdb.servers.http.changing import OpenedFeed, changes
+from reactdb.servers.http.changing import Counts, OpenedFeed, changes
 from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.speaking import Bodies, Route
 
-__all__ = ["Bodies", "Route", "Service", "route"]
+__all__ = ["CouchSpeaker", "Service", "route"]
 
 MOST_UUIDS: Final = 1_000
 SPOKEN_VERSION: Final = "3.5.0"
@@ -37,31 +37,7 @@ class Service:
 
     couch: Couch
     entrance: Entrance
-
-
-class Bodies(Enum):
-    """What happens to a request's body before the function is called."""
-
-    NONE = "not read"
-    WHOLE = "read into memory"
-    SPOOLED = "put into a temporary file"
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """See the head of this file.
-
-    Attributes:
-        answer: Called in a thread.
-        bodies: What it needs of the body.
-        writes: Refused where the server only reads.
-        is_public: Also for whom has not said who they are.
-    """
-
-    answer: Callable[[Service, Asking], Answer | OpenedFeed]
-    bodies: Bodies = Bodies.NONE
-    writes: bool = False
-    is_public: bool = False
+    counts: Counts
 
 
 def route(method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
@@ -77,6 +53,31 @@ def route(method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
     if found.bodies is Bodies.WHOLE and method == "PUT" and is_related:
         return Route(found.answer, Bodies.SPOOLED, found.writes, found.is_public)
     return found
+
+
+class CouchSpeaker:
+    """CouchDB's language, as an application needs it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.entrance = service.entrance
+
+    def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
+        """
+        Raises:
+            CouchError: 405.
+        """
+        return route(method, parts, headers)
+
+    def call(self, route: Route, asking: Asking) -> Answer | OpenedFeed:
+        found: Answer | OpenedFeed = route.answer(self._service, asking)
+        return found
+
+    def error_of(self, error: BaseException) -> Answer:
+        answer = error_of(error)
+        if isinstance(error, MethodNotAllowed):
+            answer.headers["allow"] = error.allowed
+        return answer
 
 
 class MethodNotAllowed(CouchError):
@@ -180,7 +181,7 @@ def _all_dbs(service: Service, asking: Asking) -> Answer:
 
 
 def _active_tasks(service: Service, asking: Asking) -> Answer:
-    return ok([])
+    return ok(service.couch.active_tasks())
 
 
 def _no_such_path(service: Service, asking: Asking) -> NoReturn:
@@ -244,6 +245,10 @@ def _of_database(
     return Route(call, bodies, writes)
 
 
+def _changes(service: Service, asking: Asking) -> Answer | OpenedFeed:
+    return changes(service.couch.open(asking.parts[0]), asking, service.counts)
+
+
 DATABASE: Final[Table] = {
     "GET": _of_database(databases.info),
     "POST": _of_database(databases.post, Bodies.WHOLE, writes=True),
@@ -256,7 +261,7 @@ DATABASE: Final[Table] = {
 }
 
 DATABASES: Final[dict[str, Table]] = {
-    "_changes": {"GET": _of_database(changes), "POST": _of_database(changes, Bodies.WHOLE)},
+    "_changes": {"GET": Route(_changes), "POST": Route(_changes, Bodies.WHOLE)},
     "_bulk_docs": {"POST": _of_database(databases.bulk_docs, Bodies.WHOLE, writes=True)},
     "_bulk_get": {"POST": _of_database(databases.bulk_get, Bodies.WHOLE)},
     "_revs_diff": {"POST": _of_database(databases.revs_diff, Bodies.WHOLE)},

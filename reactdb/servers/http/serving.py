@@ -1,4 +1,6 @@
-"""HTTPServer: a port for CouchDB's clients, in front of one database: the application and uvicorn.
+"""HTTPServer: a port for the clients of CouchDB, of Aidbox, or of both, in front of one database: applications and uvicorn.
+
+A dialect that is served alone is at the root; several are under `/couchdb` and `/aidbox`.
 
 A server that closes ends its feeds first, each with its last line, so that clients know where to go on.
 
@@ -11,14 +13,18 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp
 
 from reactdb.database import Database
-from reactdb.servers.http.application import CouchApplication
+from reactdb.errors import InvalidOption, shown
+from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.listening import listen
 from reactdb.servers.users import Credentials
@@ -36,7 +42,7 @@ class HTTPServer:
 
     Attributes:
         host, port: Where it listens, once it does.
-        application: What answers.
+        applications: What answers, by dialect.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class HTTPServer:
         *,
         host: str = "127.0.0.1",
         port: int = DEFAULT_PORT,
+        dialects: Iterable[str] = ("couchdb",),
         credentials: Credentials | None = None,
         origins: Iterable[str] = ("*",),
         read_only: bool = False,
@@ -53,22 +60,31 @@ class HTTPServer:
         tls: ssl.SSLContext | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`port` 0 takes any free port; `connections` is how many requests there may be at a time, beyond which 503 is answered;
+        """`port` 0 takes any free port; `dialects` are some of `couchdb` and `aidbox`;
+        `connections` is how many requests there may be at a time, beyond which 503 is answered;
         the others: see `couchdb`.
 
         Raises:
-            InvalidOption: An origin or a limit is none.
+            InvalidOption: A dialect, an origin or a limit is none.
         """
         self.host = host
         self.port = port
-        self.application = CouchApplication(
-            database,
-            credentials=credentials,
-            origins=origins,
-            read_only=read_only,
-            limits=limits,
-            workers=workers,
-        )
+        # All have the same threads.
+        self._workers = workers or Workers((limits or HTTPLimits()).requests)
+        self._owns_workers = workers is None
+        self.applications = {
+            name: application_of(name)(
+                database,
+                credentials=credentials,
+                origins=origins,
+                read_only=read_only,
+                limits=limits,
+                workers=self._workers,
+            )
+            for name in dict.fromkeys(dialects)
+        }
+        if not self.applications:
+            raise InvalidOption(f"dialects: name some of {', '.join(APPLICATIONS)}")
         self._tls = tls
         self._connections = connections
         self._server: Quiet | None = None
@@ -83,7 +99,7 @@ class HTTPServer:
         listening = listen(self.host, self.port)
         self.host, self.port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            self.application,
+            together(self.applications),
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -105,10 +121,19 @@ class HTTPServer:
         if self._server is None or self._serving is None:
             return
         self._server.should_exit = True
-        self.application.end_feeds()
+        for application in self.applications.values():
+            application.end_feeds()
         await self._serving
         self._server = None
-        self.application.close()
+        for application in self.applications.values():
+            application.close()
+        if self._owns_workers:
+            self._workers.close()
+
+    @property
+    def feed_count(self) -> int:
+        """Open feeds of all clients."""
+        return sum(application.feed_count for application in self.applications.values())
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -116,6 +141,31 @@ class HTTPServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+APPLICATIONS: Final[dict[str, type[HTTPApplication]]] = {
+    "couchdb": CouchApplication,
+    "aidbox": AidboxApplication,
+}
+
+
+def application_of(name: str) -> Any:
+    """
+    Raises:
+        InvalidOption: There is no such dialect.
+    """
+    if name not in APPLICATIONS:
+        raise InvalidOption(
+            f"a dialect that is spoken over HTTP is one of {', '.join(APPLICATIONS)}, not {shown(name)}"
+        )
+    return APPLICATIONS[name]
+
+
+def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
+    """One application at the root, or several under their names."""
+    if len(applications) == 1:
+        return next(iter(applications.values()))
+    return Starlette(routes=[Mount(f"/{name}", app=one) for name, one in applications.items()])
 
 
 class Quiet(uvicorn.Server):

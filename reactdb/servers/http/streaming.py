@@ -13,13 +13,14 @@ Rule of this file: when something is said. What is said is in `formats`, and whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.speaking import Run
 
 __all__ = ["FeedStream", "Waiting"]
 
@@ -30,15 +31,15 @@ CHUNK_BYTES: Final = 64 * 1024
 FIRST_DOCUMENTS: Final = 1
 """Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
 
-Run = Callable[..., Awaitable[Any]]
-"""Calls a function in a thread."""
-
 
 class ToldRows(Protocol):
     """What the dialect's feed has."""
 
     @property
     def last_seq(self) -> str: ...
+
+    @property
+    def passed_seq(self) -> str: ...
 
     @property
     def pending(self) -> int: ...
@@ -64,6 +65,7 @@ class Waiting:
         heartbeat_s: Seconds between two signs of life, or None; then it ends after `timeout_s`.
         timeout_s: Seconds without a change after which it ends.
         has_documents: Its rows may be large.
+        tells_seqs: A heartbeat tells the position, where that has moved since, and the format has a way to.
     """
 
     feed: str
@@ -72,6 +74,7 @@ class Waiting:
     heartbeat_s: float | None = None
     timeout_s: float = 60.0
     has_documents: bool = False
+    tells_seqs: bool = False
 
     @property
     def never_waits(self) -> bool:
@@ -92,6 +95,9 @@ class FeedStream:
         # Set when the database has changed, or when the feed has to end.
         self._changed = asyncio.Event()
         self._is_ending = False
+        self._is_beat_due = False
+        # The newest position that the client knows.
+        self._told_seq: str | None = None
         self.content_type = self._format.content_type
 
     def end(self) -> None:
@@ -126,20 +132,24 @@ class FeedStream:
             found: list[dict[str, Any]] = []
             async for found_or_none in self._found():
                 if found_or_none is None:
-                    yield self._format.heartbeat
+                    yield self._beat()
                 else:
                     found = found_or_none
             if found:
                 self._sent += len(found)
+                self._told_seq = found[-1]["seq"]
                 chunk = b"".join(map(self._format.row, found))
                 self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
                 yield prefix + chunk
-                prefix = b""
+                prefix, self._is_beat_due = b"", False
                 continue
-            if prefix:
+            if self._is_beat_due:
+                yield self._beat()
+            elif prefix:
                 # The filter rejected what has woken it.
                 yield prefix
-                prefix = b""
+            prefix = b""
+            self._is_beat_due = False
             is_last = is_last or self._is_ending
             if waiting.never_waits or (waiting.feed == "longpoll" and self._sent) or is_last:
                 break
@@ -178,8 +188,7 @@ class FeedStream:
         searching = asyncio.ensure_future(self._run(self._rows.rows, most))
         try:
             while True:
-                beat = None if waiting.never_waits else waiting.heartbeat_s
-                done, _ = await asyncio.wait((searching,), timeout=beat)
+                done, _ = await asyncio.wait((searching,), timeout=waiting.heartbeat_s)
                 if done:
                     break
                 yield None
@@ -198,7 +207,20 @@ class FeedStream:
             except TimeoutError:
                 if waiting.heartbeat_s is None:
                     return
+                if waiting.tells_seqs:
+                    # What the filter's hash has kept from waking it is read first, because the position is past that.
+                    self._is_beat_due = True
+                    self._changed.set()
+                    return
                 yield self._format.heartbeat
+
+    def _beat(self) -> bytes:
+        """A heartbeat, or the position instead."""
+        seq = self._rows.passed_seq
+        if not self._waiting.tells_seqs or seq == self._told_seq:
+            return self._format.heartbeat
+        self._told_seq = seq
+        return self._format.position(seq)
 
     def _pending(self) -> int:
         try:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.views import ViewQuery, view
-from reactdb.servers.http.answering import Answer
+from reactdb.servers.http.answering import Answer, not_modified, state_etag
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.databases import list_options, listed
 
 
 def rows(database: CouchDatabase, asking: Asking) -> Answer:
+    # The same question about the same documents, which a client that has the answer need not wait for.
+    etag = state_etag(database.update_seq, asking.parts, sorted(asking.query), asking.body)
+    if asking.knows(etag):
+        return not_modified(etag)
     design, name = asking.parts[-3].removeprefix("_design/"), asking.parts[-1]
     asking = asking.with_members()
     is_grouped = asking.strict_boolean("group") or bool(asking.count("group_level"))
@@ -24,4 +28,6 @@ def rows(database: CouchDatabase, asking: Asking) -> Answer:
         reduce=asking.strict_boolean("reduce") if asking.has("reduce") else (is_grouped or None),
         is_sorted=asking.strict_boolean("sorted", True),
     )
-    return listed(view(database, design, name, query))
+    answer = listed(view(database, design, name, query))
+    answer.headers["etag"] = etag
+    return answer

@@ -381,7 +381,7 @@ def check_documents(examined: Examination) -> Found:
             continue
         primary_key = primary_keys[table_id]
         try:
-            own = collation.primary_key_bytes(document[primary_key])
+            own = collation.key_bytes(document[primary_key])
         except (KeyError, ReactDBError):
             own = None
         if own != key:

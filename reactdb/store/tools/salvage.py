@@ -319,9 +319,7 @@ class Salvage:
             table = self.tables.get(table_id)
             primary_key = None if table is None else table.primary_key
             # A document that matches its checksum is right, even if the list of tables is wrong.
-            return (
-                is_sealed or primary_key is None or collation.primary_key_bytes(document[primary_key]) == key
-            )
+            return is_sealed or primary_key is None or collation.key_bytes(document[primary_key]) == key
         except (ReactDBError, KeyError, TypeError):
             return False
 

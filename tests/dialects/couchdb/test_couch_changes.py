@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reactdb.database import Database
+from reactdb.dialects.couchdb import changes
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
@@ -100,10 +101,43 @@ def test_after_compaction_the_same_is_told(filled: CouchDatabase, db: Database) 
 
 
 def test_a_position_of_another_history_is_refused(filled: CouchDatabase, couch: Couch) -> None:
-    for since in ("1", "x", "", "-1", "1-abc.def", "99999-" + rows(filled)[0]["seq"].partition("-")[2]):
+    history = rows(filled)[0]["seq"].rpartition(".")[0]
+    for since in ("1", "x", "", "-1", "1-abc.def", "1-abc.def.1", f"{history}.99999", "1-"):
         with pytest.raises(CouchError) as caught:
             rows(filled, since=since)
         assert caught.value.reason == "Malformed sequence supplied in 'since' parameter."
+
+
+def numbers(notes: CouchDatabase) -> list[int]:
+    return [int(row["seq"].partition("-")[0]) for row in rows(notes)]
+
+
+def test_seqs_of_each_database_begin_with_1(couch: Couch, db: Database) -> None:
+    for name in ("first", "second"):
+        notes = couch.create(name)
+        assert notes.info()["update_seq"].startswith("0-")
+        notes.bulk_docs([{"_id": id} for id in "abc"])
+        assert numbers(notes) == [1, 2, 3]
+        assert notes.info()["update_seq"] == rows(notes)[-1]["seq"]
+    assert numbers(couch.open("first")) == [1, 2, 3]
+    assert rows(couch.open("first"), since=rows(couch.open("first"))[1]["seq"])[0]["id"] == "c"
+
+
+def test_seqs_of_a_table_with_a_past_go_on_from_it(couch: Couch, db: Database) -> None:
+    table = db.table_create("old", primary_key="_id")
+    table.insert([{"_id": "a"}, {"_id": "b"}])
+    db.table_create("other").insert([{"id": number} for number in range(100)])
+    notes = couch.open("old")
+    assert numbers(notes) == [1, 2]
+    assert notes.info()["update_seq"].startswith("2-")
+    table.insert({"_id": "c"})
+    assert numbers(notes) == [1, 2, 3]
+
+
+def test_a_seq_without_its_number_is_the_same_position(filled: CouchDatabase) -> None:
+    second = rows(filled)[1]["seq"]
+    for since in (second.partition("-")[2], "0-" + second.partition("-")[2]):
+        assert ids(filled, since=since) == ["gamma", "conf"]
 
 
 def test_a_token_of_the_native_database_is_a_position(filled: CouchDatabase, db: Database) -> None:
@@ -200,3 +234,18 @@ def test_a_new_losing_branch_wakes_who_waits_for_the_winner(notes: CouchDatabase
 def test_a_selector_projects_what_comes_along(filled: CouchDatabase) -> None:
     found = rows(filled, filter=SelectorFilter(Selector({"n": 3}), ["_id", "n"]), include_docs=True)
     assert [row["doc"] for row in found] == [{"_id": "alpha", "n": 3}]
+
+
+def test_large_documents_are_read_a_few_at_a_time(
+    notes: CouchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in memory at a time is bounded by bytes, and all is told nevertheless."""
+    monkeypatch.setattr(changes, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(changes, "FIRST_PAGE", 2)
+    notes.bulk_docs([{"_id": f"{number:03}", "text": "x" * 3_000} for number in range(100)])
+    feed = notes.changes(ChangesRequest(include_docs=True))
+    told: list[str] = []
+    while found := feed.rows(1_000):
+        assert len(found) <= 10
+        told += [row["id"] for row in found]
+    assert [f"{number:03}" for number in range(100)] == told

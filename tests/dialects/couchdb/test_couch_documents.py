@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb import row
 from reactdb.database import Database
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.store.tools.doctor import examine
 
 
 def refused(status: int, reason: str, call: Any, *arguments: Any, **options: Any) -> CouchError:
@@ -363,3 +365,48 @@ def test_a_shared_chunk_keeps_what_another_leaf_needs(notes: CouchDatabase) -> N
     notes.revs_limit = 1000
     path = [one.partition("-")[2] for one in ids("low", 34)]
     assert notes.get("a", rev="34-low", revs=True)["_revisions"]["ids"] == path
+
+
+def test_an_id_may_be_longer_than_native_keys(tmp_path: Path) -> None:
+    id = "é" * 1_500
+    with reactdb.connect(tmp_path / "a.db") as db:
+        notes, table = Couch(db).create("notes"), db.table("notes")
+        heard: list[Any] = []
+        table.filter(row["n"] > 0).changes().subscribe(heard.append)
+        rev = notes.put({"_id": id, "n": 0})["rev"]
+        for n in range(1, 40):
+            rev = notes.put({"_id": id, "_rev": rev, "n": n})["rev"]
+        assert 39 == len(heard)
+        # What is there can be changed natively.
+        assert 1 == table.update({"seen": True})["replaced"]
+        assert 1 == table.filter(row["n"] == 39).replace({"_id": id, "n": 40})["replaced"]
+        assert 42 == len(notes.get(id, revs=True)["_revisions"]["ids"])
+        assert [id] == [found["id"] for found in notes.changes(ChangesRequest()).rows()]
+        assert [id] == [found["id"] for found in notes.all_docs(startkey="é")["rows"]]
+        notes.compact()
+        notes.delete(id, notes.get(id)["_rev"])
+        refused(404, "deleted", notes.get, id)
+    findings = [one for _, found in examine(str(tmp_path / "a.db")) for one in found]
+    assert [] == [one for one in findings if one.level == "problem"]
+
+
+def test_an_id_that_is_too_long_is_refused(notes: CouchDatabase) -> None:
+    refused(400, "Document id is too long", notes.put, {"_id": "x" * 5_000})
+    assert [] == notes.changes(ChangesRequest()).rows()
+
+
+def test_a_compaction_that_runs_is_listed(
+    notes: CouchDatabase, couch: Couch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    other = couch.create("other")
+
+    def look(keep: object) -> None:
+        seen.append((notes.info()["compact_running"], other.info()["compact_running"], couch.active_tasks()))
+
+    monkeypatch.setattr(notes.session, "compact", look)
+    notes.compact()
+    ((mine, others, (task,)),) = seen
+    assert (True, False) == (mine, others)
+    assert ("database_compaction", "notes") == (task["type"], task["database"])
+    assert (False, []) == (notes.info()["compact_running"], couch.active_tasks())

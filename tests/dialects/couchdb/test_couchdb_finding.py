@@ -154,6 +154,9 @@ class TestIndexes:
 
         assert one["id"] == f"_design/{one['name']}"
         assert one["name"] != other["name"]
+        named = index(people, "age", name="years")
+        assert ("created", "years") == (named["result"], named["name"])
+        assert one["id"] != named["id"]
         assert "exists" == index(people, "age")["result"]
 
     def test_they_are_listed(self, people):

@@ -46,6 +46,7 @@ VIEWS = {
     "hungry": {"map": "function(doc) { while (true) emit(new Array(1000).fill(1), 1); }"},
     "halved": {"map": "function(doc) { emit('😀'[0], null); }"},
     "reduced": {"map": "function(doc) { emit(1, 1); }", "reduce": "_sum"},
+    "conflicts": {"map": "doc => { if (doc._conflicts) emit(doc._conflicts, doc._deleted_conflicts); }"},
     "lib": {"names": "exports.x = 1"},
     "broken": {"map": "function(doc) {"},
 }
@@ -229,6 +230,15 @@ def test_what_is_refused(
 
 def test_the_rows_of_a_view_that_is_reduced_can_be_asked_for(mapped: CouchDatabase) -> None:
     assert 4 == len(rows(mapped, "reduced", reduce=False))
+
+
+def test_a_view_can_list_the_documents_in_conflict(mapped: CouchDatabase) -> None:
+    for rev, is_deleted in (("1-a", False), ("1-b", False), ("1-c", True)):
+        mapped.put({"_id": "x", "_rev": rev, "_deleted": is_deleted}, new_edits=False)
+
+    found = rows(mapped, "conflicts")
+
+    assert [{"id": "x", "key": ["1-a"], "value": ["1-c"]}] == found
 
 
 @pytest.mark.parametrize(

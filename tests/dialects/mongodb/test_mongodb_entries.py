@@ -99,7 +99,7 @@ def test_such_files_are_sound(tmp_path):
         finding
         for _, found in examine(str(tmp_path / "a.db"))
         for finding in found
-        if finding.level == "error"
+        if finding.level == "problem"
     ]
 
 

@@ -110,6 +110,7 @@ NAN = float("nan")
         ({"a": {"$bitsAllClear": [1]}}, [{"a": 5}], [{"a": 2}]),
         ({"a": {"$bitsAnySet": Binary(b"\x03", 0)}}, [{"a": b"\x02"}], [{"a": b"\x04"}]),
         ({"a": {"$bitsAnyClear": [70]}}, [{"a": 1}, {"a": b"\xff"}], [{"a": -1}]),
+        ({"$expr": {"$gt": ["$a", "$b"]}}, [{"a": 2, "b": 1}], [{"a": 1, "b": 1}, {}]),
         ({"$comment": "x", "a": 1}, [{"a": 1}], [{"a": 2}]),
     ],
 )
@@ -205,6 +206,14 @@ def test_a_collation_decides_about_texts() -> None:
     assert Filter({"a": {"$in": ["X"]}}, collation=str.casefold).matches({"a": ["x"]})
     assert Filter({"a": {"$gt": "A"}}, collation=str.casefold).matches({"a": "b"})
     assert not Filter({"a": "X"}).matches({"a": "x"})
+
+
+def test_an_expression_in_a_filter_has_the_commands_variables() -> None:
+    spec = {"$expr": {"$eq": ["$a", "$$wanted"]}}
+    assert Filter(spec, variables={"wanted": 5}).matches({"a": 5})
+    with pytest.raises(MongoError) as caught:
+        Filter(spec)
+    assert caught.value.code == 17276
 
 
 _NAMES = st.sampled_from(["a", "b", "0", "1"])

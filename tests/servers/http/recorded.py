@@ -80,3 +80,40 @@ def read_timed(made: Exchange, lines: list[str]) -> None:
         line for line in lines[end + 1 :] if not CHUNK_SIZE.fullmatch(line) and line not in ("", "\\r\\n")
     ]
     made.answer = "\n".join(re.sub(r"(\\r)?\\n$", "", line) for line in body)
+
+
+def replication(path: Path) -> list[Exchange]:
+    """The requests of a replication, `#1`, `#2` and so on, with what was answered.
+
+    > GET /db/_local/x            the request and its headers; after an empty line its body
+    < 404 Object Not Found        the answer's status and headers
+    | [+7ms]                      its body, with the times at which it came; `·` is a byte that is no text
+    """
+    blocks = re.split(r"\n#\d+  t=\d+ms\n", path.read_text(encoding="utf-8"))
+    return [replicated(block.rstrip("\n").split("\n")) for block in blocks[1:]]
+
+
+def replicated(lines: list[str]) -> Exchange:
+    method, path = lines[0].removeprefix("> ").split(" ", 1)
+    made = Exchange("", f"{method} {path.partition('?')[0]}", method, path)
+    body: list[str] | None = None
+    answer: list[str] = []
+    for line in lines[1:]:
+        text = line[2:]
+        if line == ">" and body is None:
+            body = []
+        elif line.startswith(">") and body is not None:
+            body.append(text)
+        elif line.startswith("> "):
+            name, _, value = text.partition(": ")
+            made.headers[name] = value
+        elif line.startswith("< ") and made.status is None:
+            made.status = int(text.split(" ")[0])
+        elif line.startswith("< "):
+            name, _, value = text.partition(": ")
+            made.answer_headers[name] = value
+        elif line.startswith("|") and not re.fullmatch(r"\[\+\d+ms\]", text):
+            answer.append(text)
+    made.body = None if body is None else "\n".join(body).replace("\\r\n", "\r\n")
+    made.answer = "\n".join(answer).replace("\\r", "\r")
+    return made

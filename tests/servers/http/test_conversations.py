@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import re
 import threading
 import time
@@ -23,6 +22,7 @@ import reactdb
 from reactdb.dialects.couchdb import database
 from reactdb.servers.http import serve_in_thread
 from tests.conftest import ACCEPTANCE
+from tests.servers.http.matching import MADE, OWN_SEQ, Like, Matches, differences, values
 from tests.servers.http.recorded import Exchange, conversation
 
 WIRE = ACCEPTANCE / "couchdb" / "wire-couchdb-3.5.0.txt"
@@ -33,12 +33,6 @@ pytestmark = [
 
 # Nothing that is waited for takes longer, even on a busy machine.
 PATIENCE_S = 60.0
-
-SEQ = re.compile(r"\d+-g[12][A-Za-z0-9_-]{20,}")
-REV = re.compile(r"(\d+)-[0-9a-f]{32}")
-ID = re.compile(r"[0-9a-f]{32}")
-# Of what headers name, what is made by the server: not the revisions that a test has chosen.
-MADE = re.compile(rf"{REV.pattern}|[A-Z0-9]{{20,}}|-*[0-9a-f]{{32}}|[A-Za-z0-9+/]{{22}}==")
 
 FIRST_REV_OF_ALPHA = "1-f5cfa3077faec62918197b00c697e8cd"
 DESIGN = {
@@ -75,14 +69,14 @@ MEANWHILE = {
 }
 
 
-class Replay:
+class Replay(Matches):
     """The server that is asked, and what of the recording stands for what here."""
 
     def __init__(self, client: httpx.Client, url: str) -> None:
+        # Attachments are not compressed, so their digests are other ones.
+        super().__init__({"md5-EGZM0DR7tfylLvvZCXP1ug==": "md5-ZnptFLLcFU/qw2LdrU1MqA=="})
         self.client = client
         self.url = url
-        # Attachments are not compressed, so their digests are other ones.
-        self.here: dict[str, str] = {"md5-EGZM0DR7tfylLvvZCXP1ug==": "md5-ZnptFLLcFU/qw2LdrU1MqA=="}
 
     def make(self) -> None:
         """What was there before the recording began."""
@@ -152,11 +146,6 @@ class Replay:
         else:
             self.client.delete(f"{self.url}/{step[1]}").raise_for_status()
 
-    def translated(self, text: str) -> str:
-        for recorded in sorted(self.here, key=len, reverse=True):
-            text = text.replace(recorded, self.here[recorded])
-        return text
-
     def ask(self, exchange: Exchange) -> tuple[int, httpx.Headers, str]:
         headers = {name: self.translated(value) for name, value in exchange.headers.items()}
         content = None if exchange.body is None else self.translated(exchange.body).encode()
@@ -200,80 +189,6 @@ class Replay:
             # The feed has ended before.
             self.meanwhile(step)
         return answer.status_code, answer.headers, b"".join(parts).decode()
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Comparing
-
-    def match(self, recorded: Any, here: Any) -> Any:
-        """The recorded value as it would be here, if the two have the same shape: then they are equal."""
-        if isinstance(recorded, str) and isinstance(here, str):
-            return self._match_text(recorded, here)
-        if isinstance(recorded, list) and isinstance(here, list):
-            tail = recorded[len(here) :]
-            return [self.match(one, other) for one, other in zip(recorded, here, strict=False)] + tail
-        if isinstance(recorded, dict) and isinstance(here, dict):
-            return {name: self.match(value, here.get(name)) for name, value in recorded.items()}
-        return recorded
-
-    def _match_text(self, recorded: str, here: str) -> str:
-        known = self.here.get(recorded)
-        if known is not None:
-            return known
-        if SEQ.fullmatch(recorded) and re.fullmatch(r"\d+-[0-9a-f]+\.[0-9a-f]+", here):
-            self.here[recorded] = here
-        elif (match := REV.fullmatch(recorded)) and here.startswith(f"{match[1]}-") and REV.fullmatch(here):
-            self.here[recorded] = here
-            self.here[recorded.partition("-")[2]] = here.partition("-")[2]
-        elif ID.fullmatch(recorded) and ID.fullmatch(here):
-            self.here[recorded] = here
-        return self.here.get(recorded, recorded)
-
-
-def values(text: str) -> list[Any]:
-    """The JSON of a body: one value, or one a line; of server-sent events their data."""
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        pass
-    found = []
-    for line in text.split("\n"):
-        line = re.sub(r"^(data|id): ?", "", line.strip())
-        if line.startswith("event: heartbeat"):
-            continue
-        try:
-            found.append(json.loads(line.removesuffix(",")))
-        except ValueError:
-            # The end of a boundary may have come by itself.
-            line = line.removesuffix("--") if line.startswith("--") else line
-            found += [line] if line else []
-    return found
-
-
-def differences(recorded: Any, here: Any, path: str = "") -> dict[str, Any]:
-    """What is here where two values are different, by its path."""
-    found: dict[str, Any] = {}
-    if isinstance(recorded, dict) and isinstance(here, dict):
-        for name in {**recorded, **here}:
-            found |= differences(recorded.get(name), here.get(name), f"{path}.{name}".lstrip("."))
-    elif isinstance(recorded, list) and isinstance(here, list) and len(recorded) == len(here):
-        for place, pair in enumerate(zip(recorded, here, strict=True)):
-            found |= differences(*pair, f"{path}[{place}]")
-    elif recorded != here:
-        found[path] = here
-    return found
-
-
-class Like:
-    """A value that is another one each time."""
-
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-
-    def __eq__(self, other: object) -> bool:
-        return re.fullmatch(self.pattern, str(other)) is not None
-
-    def __repr__(self) -> str:
-        return f"like {self.pattern}"
 
 
 BEGINNING = {"instance_start_time": Like(r"\d+")}
@@ -324,7 +239,7 @@ DEVIATIONS: dict[str, dict[str, Any]] = {
         "results[0].doc._attachments.a.txt.encoded_length": None,
     },
     "attachment GET": {"accept-ranges": "bytes"},
-    "GET ?local_seq=true": {"_local_seq": Like(r"\d+-[0-9a-f]+\.[0-9a-f]+")},
+    "GET ?local_seq=true": {"_local_seq": Like(OWN_SEQ.pattern)},
     # The winner is always first.
     "GET conf ?open_revs=all": {
         "[0].ok._rev": "2-bbb",

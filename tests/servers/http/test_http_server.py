@@ -27,6 +27,7 @@ import pytest
 import reactdb
 from reactdb.errors import InvalidOption
 from reactdb.servers.http import HTTPLimits, HTTPServer, couchdb, serve_in_thread
+from reactdb.servers.http.application import CouchApplication
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 from tests.support.processes import ROOT
@@ -237,9 +238,9 @@ class TestLimits:
     def test_more_feeds_than_there_may_be(self, db: Any) -> None:
         with serve_in_thread(db, limits=HTTPLimits(feeds=1)) as server, client_of(server) as client:
             with client.stream("GET", "/todo/_changes?feed=continuous&heartbeat=1000"):
-                until(lambda: server.application.feed_count == 1)
+                until(lambda: server.feed_count == 1)
                 answer = client.get("/todo/_changes?feed=longpoll")
-            until(lambda: server.application.feed_count == 0)
+            until(lambda: server.feed_count == 0)
             after = client.get("/todo/_changes?feed=longpoll&timeout=0")
 
         assert (503, "service_unavailable") == error_of(answer)[:2]
@@ -258,8 +259,45 @@ class TestFeeds:
     ) -> None:
         for _ in range(3):
             with client.stream("GET", "/todo/_changes?feed=longpoll"):
-                until(lambda: server.application.feed_count == 1)
-            until(lambda: server.application.feed_count == 0)
+                until(lambda: server.feed_count == 1)
+            until(lambda: server.feed_count == 0)
+
+    def test_a_filtered_feed_can_tell_how_far_it_got(self, db: Any, client: httpx.Client) -> None:
+        body = {"selector": {"kind": "rare"}}
+        query = "feed=continuous&filter=_selector&heartbeat_seq=20"
+        db.table("todo").insert([{"_id": "a", "kind": "usual"}, {"_id": "b", "kind": "rare"}])
+        with client.stream("POST", f"/todo/_changes?{query}", json=body) as feed:
+            lines = map(json.loads, filter(None, feed.iter_lines()))
+            assert "b" == next(lines)["id"]
+            db.table("todo").insert({"_id": "c", "kind": "usual"})
+            newest = client.get("/todo").json()["update_seq"]
+            told = next(line for line in lines if line["seq"] == newest)
+        assert {"seq": newest, "id": None, "changes": []} == told
+        assert [] == client.get("/todo/_changes", params={"since": told["seq"]}).json()["results"]
+
+    def test_what_is_told_beyond_couchdb_is_asked_for_by_parameters(
+        self, db: Any, client: httpx.Client
+    ) -> None:
+        def rows(**query: str) -> list[dict[str, Any]]:
+            query = {"filter": "_selector", **query}
+            answer = client.post("/todo/_changes", params=query, json={"selector": {"kind": "rare"}})
+            return list(answer.json()["results"])
+
+        table = db.table("todo")
+        table.insert([{"_id": "a", "kind": "rare"}, {"_id": "b", "kind": "rare"}])
+        first, second = rows(include_log="true")
+        assert "create" == first["log"]["op"]
+        assert ["a"] == [row["id"] for row in rows(until=first["seq"])]
+        assert [] == rows(since=second["log"]["time"])
+        table.get("a").update({"kind": "usual"})
+        table.get("b").delete()
+        assert [("a", True), ("b", True)] == [
+            (row["id"], row["removed"]) for row in rows(since=json.dumps(second["seq"]), removals="true")
+        ]
+        plain = client.get("/todo/_changes", params={"deletions_after": "now"}).json()
+        assert (["a"], 0) == ([row["id"] for row in plain["results"]], plain["pending"])
+        refused = client.get("/todo/_changes", params={"until": "x"})
+        assert (400, "Malformed sequence supplied in 'since' parameter.") == error_of(refused)[::2]
 
     def test_changes_of_the_program_and_of_others_arrive(self, db: Any, client: httpx.Client) -> None:
         with client.stream(
@@ -334,6 +372,17 @@ class TestFeeds:
 
         assert "last_seq" in json.loads("".join(rest))
 
+    def test_who_asks_again_while_the_server_stops_is_answered(self, db: Any) -> None:
+        application = CouchApplication(db)
+
+        async def run() -> Any:
+            application.end_feeds()
+            return await asked(application, "GET", "/todo/_changes?feed=longpoll&since=now&heartbeat=60000")
+
+        answer = asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+        application.close()
+        assert [] == json.loads(answer.body)["results"]
+
     def test_a_filter_function_that_fails_is_told_with_a_status(self, client: httpx.Client) -> None:
         pytest.importorskip("quickjs")
         client.put("/todo/a", json={})
@@ -359,7 +408,7 @@ class TestFeeds:
                 line.connect(("127.0.0.1", server.port))
                 line.sendall(request)
                 lines.append(line)
-            until(lambda: server.application.feed_count == count)
+            until(lambda: server.feed_count == count)
             before = memory()
             for number in range(60):
                 table.insert({"_id": f"{number:04}", "text": "x" * 40_000})
@@ -374,7 +423,7 @@ class TestFeeds:
             grown = memory() - before
             for line in lines:
                 line.close()
-            until(lambda: server.application.feed_count == 0)
+            until(lambda: server.feed_count == 0)
 
         ids = re.findall(rb'"id":"(\d{4})"', heard)
         assert [b"%04d" % number for number in range(60)] == ids
@@ -468,7 +517,9 @@ class TestAttachments:
         ).content
 
         assert b"\r\n\r\nNEW\r\n--" in body
-        assert b"OLD" not in body
+        assert b"\r\n\r\nNEW\r\n--" in related
+        assert b"OLD" not in body + related
+        assert b"_revisions" not in body + related
         # The bytes come once: what follows is not in the document besides.
         assert b'"data"' not in body + related
 
@@ -700,9 +751,12 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ((), "Say which protocol to speak: --rethinkdb, --couchdb, --mongodb, or several of them."),
+            (
+                (),
+                "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them.",
+            ),
             (("--couchdb", "--rethinkdb-port", "1"), "--rethinkdb-port needs --rethinkdb."),
-            (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb."),
+            (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb or --aidbox."),
             (
                 ("--rethinkdb", "--couchdb", "--port", "1"),
                 "Of several protocols each has its port: --rethinkdb-port and --http-port.",
@@ -713,7 +767,7 @@ class TestCommand:
             ),
             (
                 ("--rethinkdb", "--read-only"),
-                "--read-only and --cors-origin are about HTTP; they need --couchdb.",
+                "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox.",
             ),
         ],
     )

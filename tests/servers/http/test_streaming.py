@@ -18,7 +18,7 @@ class ScriptedRows:
 
     def __init__(self, *ids: str) -> None:
         self.waiting = [row(id) for id in ids]
-        self.last_seq = "0-x"
+        self.last_seq = self.passed_seq = "0-x"
         self.pending = 0
         self.is_finished = False
         self.is_closed = False
@@ -30,6 +30,7 @@ class ScriptedRows:
         found, self.waiting = self.waiting[:most], self.waiting[most:]
         if found:
             self.last_seq = found[-1]["seq"]
+        self.passed_seq = self.last_seq
         return found
 
     def on_ready(self, callback: Callable[[], object]) -> None:
@@ -91,6 +92,41 @@ def test_a_long_poll_answers_at_once_with_what_there_is() -> None:
 
     assert b'{"results":[\n' + ROW_A + b'\n],\n"last_seq":"a-x","pending":0}\n\n' == body(found)
     assert 0 == found[-1][0]
+
+
+def test_heartbeats_can_tell_the_position() -> None:
+    rows = ScriptedRows("a")
+
+    def passes_over_one() -> None:
+        rows.passed_seq = rows.last_seq = "b-x"
+
+    waiting = Waiting("continuous", heartbeat_s=10, tells_seqs=True)
+    found = told(rows, waiting, (15, passes_over_one), (33, lambda: rows.add("c")), most=45)
+
+    position = b'{"seq":"b-x","id":null,"changes":[]}\n'
+    end = b'{"last_seq":"c-x","pending":0}\n\n'
+    expected = [
+        (0, ROW_A + b"\n"),
+        (10, b"\n"),
+        (20, position),
+        (30, b"\n"),
+        (33, b"\n" + ROW_A.replace(b"a-x", b"c-x").replace(b':"a"', b':"c"') + b"\n"),
+    ]
+    assert [*expected, (43, b"\n"), (45, end)] == found
+
+
+def test_a_position_moves_where_a_browser_goes_on() -> None:
+    rows = ScriptedRows()
+    found = told(rows, Waiting("eventsource", heartbeat_s=10, tells_seqs=True), most=15)
+
+    event = b'data: {"seq":"0-x","id":null,"changes":[]}\nid: "0-x"\n\n'
+    assert [(10, event), (15, b"\n")] == found[1:]
+
+
+def test_a_long_poll_has_no_positions() -> None:
+    found = told(ScriptedRows(), Waiting("longpoll", heartbeat_s=10, tells_seqs=True), most=15)
+
+    assert [(10, b"\n"), (15, b'\n],\n"last_seq":"0-x","pending":0}\n\n')] == found[2:]
 
 
 def test_a_long_poll_waits_for_the_next_change() -> None:

@@ -83,6 +83,16 @@ def test_the_whole_answer(client: httpx.Client) -> None:
     assert ["rows"] == list(client.get(VIEW, params={"sorted": "false"}).json())
 
 
+def test_who_has_the_rows_is_told_so(client: httpx.Client) -> None:
+    etag = client.get(VIEW).headers["etag"]
+    assert 304 == client.get(VIEW, headers={"If-None-Match": etag}).status_code
+    assert 200 == client.get(VIEW, params={"limit": 1}, headers={"If-None-Match": etag}).status_code
+    by_body = client.post(VIEW, json={"limit": 1})
+    assert by_body.headers["etag"] not in (etag, client.post(VIEW, json={"limit": 2}).headers["etag"])
+    client.put("/todo/9", json={})
+    assert etag != client.get(VIEW, headers={"If-None-Match": etag}).headers["etag"]
+
+
 def test_a_view_has_what_was_just_written(client: httpx.Client) -> None:
     rev = client.get("/todo/1").json()["_rev"]
     client.delete("/todo/1", params={"rev": rev})

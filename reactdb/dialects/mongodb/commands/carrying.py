@@ -3,8 +3,9 @@
     1  a fail point may end it here
     2  it is in the table, and the client may ask for it
     3  its fields are known, where it is strict
-    4  the function of the command
-    5  `ok`, or the error; and the moment of the log
+    4  its session, its transaction
+    5  the function of the command
+    6  `ok`, or the error; and the moment of the log
 
 Rule of this file: what is the same for all commands.
 """
@@ -12,18 +13,25 @@ Rule of this file: what is the same for all commands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from bson import Binary, Int64
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp
+from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
-from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.errors import MongoError, code_name
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
 T = TypeVar("T")
+RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
+"""The codes after which a driver may send a write again, says the drivers' specification."""
+UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
+"""The signature of a moment where nobody has to prove anything."""
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -73,7 +81,9 @@ def told(request: CommandRequest, work: Callable[[], T]) -> dict[str, Any] | T:
         reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
     if request.write_concern_error is not None:
         reply["writeConcernError"] = request.write_concern_error
-    reply["operationTime"] = request.deployment.operation_time()
+    moment = request.deployment.operation_time()
+    reply["$clusterTime"] = {"clusterTime": moment, "signature": UNSIGNED}
+    reply["operationTime"] = moment
     return reply
 
 
@@ -108,8 +118,9 @@ def failing(
             labels=labels,
         )
     if "writeConcernError" in ordered:
-        request.labels.extend(labels)
         request.write_concern_error = ordered["writeConcernError"]
+        is_retryable = "txnNumber" in request.body and request.write_concern_error.get("code") in RETRYABLE
+        request.labels.extend(labels or (["RetryableWriteError"] if is_retryable else ()))
     return called(request, found)
 
 
@@ -127,7 +138,22 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
     limit_time(request)
-    return found.work(request)
+    reply = in_session(request, found.is_write, lambda: found.work(request))
+    if "writeConcern" in body and request.write_concern_error is None:
+        check_write_concern(request)
+    return reply
+
+
+def check_write_concern(request: CommandRequest) -> None:
+    """Say that a write was carried out and does not have what was asked for: there is one member only."""
+    asked = request.get("writeConcern", dict, {}).get("w", 1)
+    if isinstance(asked, int | float) and asked > 1:
+        code, message = 100, "Not enough data-bearing nodes"
+    elif isinstance(asked, str) and asked != "majority":
+        code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"
+    else:
+        return
+    request.write_concern_error = {"code": code, "codeName": code_name(code), "errmsg": message}
 
 
 def check_api(body: dict[str, Any]) -> None:
@@ -143,5 +169,11 @@ def limit_time(request: CommandRequest) -> None:
     """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
     budget = current.get()
     most = request.number("maxTimeMS")
+    if (
+        most
+        and request.deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name)
+        is not None
+    ):
+        raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
     if most and budget is not None and request.name != "getMore":
         budget.limit(most / 1000)

@@ -124,11 +124,22 @@ class Events(OpenCursor):
         super().__init__(namespace, session)
         self._stream = stream
         self._token: dict[str, Any] | None = None
+        self._waiter: Callable[[], None] | None = None
+        self._is_listening = False
         self.is_closed = False
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
-        """Whom to call when there may be something. Any thread calls it."""
-        self._stream.on_ready(call)
+        """Whom to call when there may be something: the command that waits. Any thread calls it."""
+        self._waiter = call
+        if call is not None and not self._is_listening:
+            # From then on until its end: to begin to listen costs more than to be called in vain.
+            self._is_listening = True
+            self._stream.on_ready(self._ready)
+
+    def _ready(self) -> None:
+        call = self._waiter
+        if call is not None:
+            call()
 
     def first_batch(self, most: int | None) -> dict[str, Any]:
         """The answer of the command that opens it. Of a batch of 0, nothing is read."""

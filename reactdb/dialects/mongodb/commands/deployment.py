@@ -19,7 +19,11 @@ from bson import ObjectId, Timestamp
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.failing import FailPoints
+from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.dialects.mongodb.transactions import Transactions
 
 __all__ = ["Client", "Deployment"]
 
@@ -49,12 +53,16 @@ class Deployment:
         self.started_at = time.time()
         self.election_id = ObjectId()
         self.spaces = Namespaces(database.session)
+        self.sessions = SessionStates(Transactions(self.spaces))
+        self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
         self.clients: set[Client] = set()
         self.counts: dict[str, int] = {}
         self._numbers = count(1)
         self._lock = Lock()
+        # The newest change that was seen, and the moment of its commit.
+        self._moment = 0, Timestamp(1, 1)
         # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
         self.is_memory = database.path == ":memory:"
         self.writes_quickly = self.is_memory or database.session.durability == "soft"
@@ -72,17 +80,26 @@ class Deployment:
 
     def operation_time(self) -> Timestamp:
         """The moment of the newest commit, which every answer tells."""
-        return Timestamp(int(time.time()), 1)
+        with self.spaces.session.engine.fresh_snapshot() as snapshot:
+            seq = snapshot.seq
+            if seq != self._moment[0]:
+                newest = snapshot.entry(seq)
+                if newest is not None:
+                    self._moment = seq, Timestamp(*cluster_time(newest))
+        return self._moment[1]
 
     def end_session(self, key: bytes) -> None:
         """End a session: its transaction and its cursors."""
+        self.sessions.end(key)
         self.cursors.end_session(key)
 
     def end_all_sessions(self) -> None:
+        self.sessions.end_all()
         self.cursors.close()
 
     def close(self) -> None:
-        """Let go of all cursors."""
+        """Let go of all cursors and transactions."""
+        self.sessions.end_all()
         self.cursors.close()
 
 

@@ -1,20 +1,105 @@
-"""Commands about sessions. A driver makes their ids itself, so a session begins with the first command that names it.
+"""Sessions and transactions: the commands about them, and what a session means for every other command.
 
-Rule of this file: ids. What a transaction does is in `transactions`, beside this package.
+A driver makes the ids itself, so a session begins with the first command that names it. A command is a statement of a transaction
+if it has `autocommit: false`, and a retryable write if it has only a number.
+
+Rule of this file: fields of commands. What a transaction does is in `transactions`, beside this package.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 from bson import Binary
 
-from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp, type_name
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
-__all__ = ["session_key"]
+__all__ = ["in_session", "session_key"]
+
+IN_TRANSACTIONS = frozenset(
+    (
+        "find",
+        "getMore",
+        "killCursors",
+        "aggregate",
+        "distinct",
+        "insert",
+        "update",
+        "delete",
+        "findAndModify",
+        "bulkWrite",
+        "commitTransaction",
+        "abortTransaction",
+    )
+)
+ENDS = frozenset(("commitTransaction", "abortTransaction"))
+
+
+def in_session(
+    request: CommandRequest, is_write: bool, work: Callable[[], dict[str, Any] | AwaitedReply]
+) -> dict[str, Any] | AwaitedReply:
+    """Carry out a command as its session says.
+
+    Raises:
+        MongoError: 263, the command cannot be in a transaction; 20, the fields do not fit; 225 and 251.
+    """
+    body = request.body
+    number = body.get("txnNumber")
+    if number is None:
+        if "autocommit" in body or "startTransaction" in body:
+            raise MongoError(72, "autocommit and startTransaction need a txnNumber")
+        return work()
+    key = session_key(request)
+    if key is None:
+        raise MongoError(72, "Transaction number requires a session ID to also be specified")
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise MongoError(14, "BSON field 'txnNumber' is the wrong type, expected type 'long'")
+    state = request.deployment.sessions.find(key)
+    if body.get("autocommit") is not False:
+        if not is_write:
+            return work()
+        ordered = request.deployment.fail_points.struck(
+            "onPrimaryTransactionalWrite", None, request.client.app_name
+        )
+        if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
+            raise HangUp
+        with state.lock:
+            answer = state.once(number, work)
+        if ordered is not None:
+            # It is written, and the client does not hear of it.
+            raise HangUp
+        return answer
+    if request.name not in IN_TRANSACTIONS:
+        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
+    with state.lock:
+        if body.get("startTransaction") is True:
+            request.transaction = state.begin(number, request.deployment.sessions.transactions)
+        else:
+            request.transaction = state.continued(number)
+            if request.transaction.state != "open" and request.name not in ENDS:
+                raise MongoError(
+                    251,
+                    f"Transaction with number {number} has been {request.transaction.state}",
+                    labels=(TRANSIENT,),
+                )
+        return in_transaction(request, request.transaction, work)
+
+
+def in_transaction(
+    request: CommandRequest, transaction: Transaction, work: Callable[[], dict[str, Any] | AwaitedReply]
+) -> dict[str, Any] | AwaitedReply:
+    try:
+        return work()
+    except MongoError:
+        # An error ends the transaction; one about a cursor does not.
+        if request.name not in ("getMore", "killCursors", *ENDS):
+            transaction.abort()
+        raise
 
 
 def session_key(request: CommandRequest) -> bytes | None:
@@ -43,6 +128,31 @@ def keys_of(request: CommandRequest) -> list[bytes]:
     if not isinstance(given, list):
         raise MongoError(14, f"BSON field '{request.name}' is the wrong type, expected type 'array'")
     return [key_of(one) for one in given]
+
+
+def own_transaction(request: CommandRequest) -> Transaction:
+    if request.database != "admin":
+        raise MongoError(13, f"{request.name} may only be run against the admin database.")
+    if request.transaction is None:
+        raise MongoError(125, f"{request.name} must be run within a transaction")
+    return request.transaction
+
+
+@command("commitTransaction", fields="recoveryToken", is_write=True)
+def commit_transaction(request: CommandRequest) -> dict[str, Any]:
+    own_transaction(request).commit()
+    return {}
+
+
+@command("abortTransaction", fields="recoveryToken")
+def abort_transaction(request: CommandRequest) -> dict[str, Any]:
+    transaction = own_transaction(request)
+    if transaction.state == "committed":
+        raise MongoError(256, "Transaction has been committed")
+    if transaction.state == "aborted":
+        raise MongoError(251, "Transaction has been aborted", labels=(TRANSIENT,))
+    transaction.abort()
+    return {}
 
 
 @command("startSession", quick=always)

@@ -16,7 +16,14 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import function, is_nullish
+from reactdb.dialects.mongodb.expressions.compiling import (
+    Evaluate,
+    Scope,
+    compiled,
+    function,
+    is_nullish,
+    syntax,
+)
 from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
     INT64_MAX,
@@ -167,7 +174,9 @@ def _rounded_float(rounding: Callable[[float], int]) -> Callable[[float], float]
 
 
 def _rounded_decimal(rounding: str) -> Callable[[Decimal], Decimal]:
-    return lambda value: value.to_integral_value(rounding) if value.is_finite() else value
+    return lambda value: (
+        value.quantize(Decimal(1), rounding, DECIMAL) if value.is_finite() else Decimal("NaN")
+    )
 
 
 unary("$ceil", _rounded_float(math.ceil), _rounded_decimal(ROUND_CEILING), keeps_integers=True)
@@ -204,12 +213,22 @@ def _sigmoid(value: float) -> float:
     return 1 / (1 + math.exp(-value)) if value >= 0 else _exp(value) / (1 + _exp(value))
 
 
-unary(
-    "$sigmoid",
-    _sigmoid,
-    lambda value: DECIMAL.divide(Decimal(1), DECIMAL.add(Decimal(1), DECIMAL.exp(value.copy_negate()))),
-    keeps_integers=False,
-)
+@syntax("$sigmoid")
+def _compile_sigmoid(spec: Any, scope: Scope) -> Evaluate:
+    part = compiled(spec, scope)
+
+    def evaluate(document: Any, variables: dict[str, Any]) -> Any:
+        value = part(document, variables)
+        if is_nullish(value):
+            return None
+        if not is_number(value):
+            raise _not_numeric("$sigmoid", value)
+        if type(value) is Decimal128:
+            power = DECIMAL.exp(value.to_decimal().copy_negate())
+            return decimal128(DECIMAL.divide(Decimal(1), DECIMAL.add(Decimal(1), power)))
+        return _sigmoid(float(value))
+
+    return evaluate
 
 
 def _root(value: float) -> float:
@@ -279,12 +298,21 @@ def power(base: Any, exponent: Any) -> Any:
         raise MongoError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = max(rank(base), rank(exponent))
     if kind == _DECIMAL:
-        return decimal128(DECIMAL.power(as_decimal(base), as_decimal(exponent)))
+        return decimal128(_padded(DECIMAL.power(as_decimal(base), as_decimal(exponent))))
+    if kind != _DOUBLE and base in (1, -1):
+        return integer(int(base) ** (int(exponent) % 2), kind)
     if kind == _DOUBLE or exponent < 0:
         return _float_power(float(base), float(exponent))
     if abs(int(base)) > 1 and exponent > 64:
         return _float_power(float(base), float(exponent))
     return integer(int(base) ** int(exponent), kind)
+
+
+def _padded(value: Decimal) -> Decimal:
+    """A power has all 34 digits."""
+    if not value.is_finite() or not value:
+        return value
+    return value.quantize(Decimal((0, (1,), max(value.adjusted() - 33, -6_176))), context=DECIMAL)
 
 
 def _float_power(base: float, exponent: float) -> float:
@@ -306,7 +334,11 @@ def _rounds(name: str, rounding: str) -> None:
             return None
         if not is_number(value):
             raise _not_numeric(name, value, 51081)
-        places = whole(place) if is_number(place) else None
+        if not is_number(place):
+            raise MongoError(16004, f"{name} takes a number of places, not {type_name(place)}")
+        if not as_decimal(place).is_finite():
+            raise MongoError(31109, f"{name} takes a finite number of places")
+        places = whole(place)
         if places is None:
             raise MongoError(51082, f"{name} takes a whole number of places")
         if not -20 <= places <= 100:
@@ -327,11 +359,10 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
     if not decimal.is_finite():
         return value
     unit = Decimal((0, (1,), -places))
-    exponent = decimal.as_tuple().exponent
-    if isinstance(exponent, int) and exponent >= -places:
-        return value
-    result = decimal.quantize(unit, rounding, _WIDE)
-    return decimal128(result) if kind == _DECIMAL else float(result)
+    if kind == _DECIMAL:
+        # What needs more than 34 digits at these places is no number.
+        return decimal128(decimal.quantize(unit, rounding, DECIMAL))
+    return float(decimal.quantize(unit, rounding, _WIDE))
 
 
 _WIDE: Final = DECIMAL.copy()

@@ -26,7 +26,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import MISSING, type_name
-from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.paths import split, value_at
 
 __all__: list[str] = []
 
@@ -259,7 +259,7 @@ def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
 
 def _index(name: str, value: Any) -> int:
     place = whole(value) if is_number(value) else None
-    if place is None:
+    if place is None or place > INT32_MAX:
         raise MongoError(9711600, f"{name} takes whole numbers as bounds, not {type_name(value)}")
     if place < 0:
         raise MongoError(9711601, f"{name} takes bounds of at least 0")
@@ -293,15 +293,33 @@ def _sort_array(spec: Any, scope: Scope) -> Evaluate:
 
 def _sorter(spec: Any, scope: Scope) -> Callable[[list[Any]], list[Any]]:
     if isinstance(spec, Mapping):
-        if not spec:
-            raise MongoError(2942505, "$sortArray needs at least one field to sort by")
-        return Order(spec, scope.text).sorted
+        return _sorter_by_fields(spec, scope)
     if not is_number(spec):
         raise MongoError(2942507, "$sortArray sorts by 1, by -1 or by an object of fields")
     if whole(spec) not in (1, -1):
         raise MongoError(2942506, "$sortArray sorts by 1, by -1 or by an object of fields")
     identity, down = scope.identity(), whole(spec) == -1
     return lambda array: sorted(array, key=identity, reverse=down)
+
+
+def _sorter_by_fields(spec: Mapping[str, Any], scope: Scope) -> Callable[[list[Any]], list[Any]]:
+    if not spec or any(not is_number(way) or whole(way) not in (1, -1) for way in spec.values()):
+        raise MongoError(2942505, "$sortArray sorts by an object of fields, each with 1 or -1")
+    identity = scope.identity()
+    ways = [(split(path), whole(way) == -1) for path, way in spec.items()]
+
+    def put_in_order(array: list[Any]) -> list[Any]:
+        result = list(array)
+        for parts, down in reversed(ways):
+            # Other than `$sort` it compares arrays as they are, and what is not there with null.
+            result.sort(key=lambda element: identity(_or_null(value_at(element, parts))), reverse=down)
+        return result
+
+    return put_in_order
+
+
+def _or_null(value: Any) -> Any:
+    return None if value is MISSING else value
 
 
 def _ends(name: str, *, of_order: bool, from_end: bool) -> None:
@@ -501,9 +519,11 @@ def _checked_array(name: str, value: Any, code: int) -> list[Any]:
 
 
 def _set_union(scope: Scope, arrays: list[Any]) -> Any:
-    if any(is_nullish(array) for array in arrays):
-        return None
-    elements = [element for array in arrays for element in _checked_array("$setUnion", array, 17043)]
+    elements: list[Any] = []
+    for array in arrays:
+        if is_nullish(array):
+            return None
+        elements += _checked_array("$setUnion", array, 17043)
     return list(_distinct(elements, scope).values())
 
 
@@ -546,6 +566,9 @@ def _compile_set_equals(spec: Any, scope: Scope) -> Evaluate:
     if not isinstance(spec, list | tuple) or len(spec) < 2:
         raise MongoError(17045, "$setEquals needs at least two arguments")
     parts = arguments("$setEquals", spec, scope)
+    for part in parts:
+        if constant_of(part) is not MISSING:
+            _checked_array("$setEquals", constant_of(part), 5887502)
     return lambda document, variables: _set_equals(scope, [part(document, variables) for part in parts])
 
 

@@ -174,7 +174,9 @@ def _field(parts: tuple[str, ...]) -> Evaluate:
 
 def variable_name(name: Any, *, may_be_current: bool = False) -> str:
     """A name that an operator gives to a variable, checked: it begins with a small letter."""
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str):
+        raise MongoError(9, "a variable's name is a text")
+    if not name:
         raise MongoError(16867, "a variable needs a name")
     if name == "CURRENT" and may_be_current:
         return name
@@ -190,7 +192,7 @@ def variable_name(name: Any, *, may_be_current: bool = False) -> str:
 def _variable(text: str, scope: Scope) -> Evaluate:
     name, dot, rest = text.partition(".")
     if not name:
-        raise MongoError(16867, "'$$' needs the name of a variable")
+        raise MongoError(9, "'$$' needs the name of a variable")
     if name not in _SYSTEM and name not in scope.names:
         variable_name(name)
         raise MongoError(17276, f"Use of undefined variable: {name}")
@@ -238,15 +240,12 @@ def _mapping(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
     if scope.depth > MAX_DEPTH:
         raise MongoError(15, f"expressions are nested at most {MAX_DEPTH} deep")
     scope = replace(scope, depth=scope.depth + 1)
-    for name in spec:
-        if name.startswith("$"):
-            if len(spec) != 1:
-                raise MongoError(
-                    15983,
-                    f"an expression has one operator and nothing beside it; there are {len(spec)} fields",
-                )
-            return _operator(name, spec[name], scope)
-    return _object(spec, scope)
+    first = next(iter(spec), "")
+    if not first.startswith("$"):
+        return _object(spec, scope)
+    if len(spec) != 1:
+        raise MongoError(15983, f"an expression has one operator and nothing beside it: '{first}' has more")
+    return _operator(first, spec[first], scope)
 
 
 def _operator(name: str, spec: Any, scope: Scope) -> Evaluate:
@@ -258,6 +257,10 @@ def _operator(name: str, spec: Any, scope: Scope) -> Evaluate:
 
 def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
     for name in spec:
+        if not name:
+            raise MongoError(15998, "a field of an object expression has a name")
+        if name.startswith("$"):
+            raise MongoError(16410, f"an object expression has no operators beside its fields: '{name}'")
         if "." in name:
             raise MongoError(16412, f"a field of an object expression has no dot in its name: '{name}'")
         if "\0" in name:

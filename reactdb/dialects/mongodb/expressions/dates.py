@@ -29,7 +29,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     syntax,
 )
 from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, is_number, whole
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import EPOCH, from_milliseconds, has_time, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.dialects.mongodb.zones import MILLISECOND, Zone, days_of, local_milliseconds, zone_of
@@ -40,14 +40,27 @@ Variables = dict[str, Any]
 _UTC: Final = zone_of("UTC")
 
 
-def _utc(value: Any) -> datetime:
+def _utc(value: Any, code: int = 2) -> datetime:
     """A date that Python can work with."""
     if not has_time(value):
         raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
     found = from_milliseconds(time_of(value))
     if isinstance(found, DatetimeMS):
-        raise MongoError(2, "a date outside of the years 1 to 9999 has no parts here")
+        raise MongoError(code, "only dates of the years 1 to 9999 can be worked with here")
     return found
+
+
+# The calendar repeats itself after 400 years.
+_ERA_MS: Final = 146_097 * 86_400_000
+
+
+def _local(value: Any, zone: Zone) -> tuple[datetime, int]:
+    """The local time of a date, and how many years later that is than what is returned."""
+    if not has_time(value):
+        raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
+    time = time_of(value)
+    eras = 0 if abs(time) < 5 * _ERA_MS - 366 * 86_400_000 and time > -4 * _ERA_MS else time // _ERA_MS
+    return zone.local(EPOCH + (time - eras * _ERA_MS) * MILLISECOND), eras * 400
 
 
 # --- Parts ---
@@ -65,7 +78,7 @@ _PARTS: Final[dict[str, Callable[[datetime], int]]] = {
     "$week": lambda time: _week_of_year(time),
     "$isoDayOfWeek": lambda time: time.isoweekday(),
     "$isoWeek": lambda time: time.isocalendar().week,
-    "$isoWeekYear": lambda time: Int64(time.isocalendar().year),
+    "$isoWeekYear": lambda time: time.isocalendar().year,
 }
 
 
@@ -108,7 +121,12 @@ def _part(name: str, read: Callable[[datetime], int]) -> None:
                 if is_nullish(zone_name):
                     return None
                 place = zone_of(zone_name)
-            return None if is_nullish(value) else read(place.local(_utc(value)))
+            if is_nullish(value):
+                return None
+            local, years = _local(value, place)
+            if name == "$isoWeekYear":
+                return Int64(read(local) + years)
+            return read(local) + years if name == "$year" else read(local)
 
         return evaluate
 
@@ -144,12 +162,12 @@ def _date_to_parts(spec: Any, scope: Scope) -> Evaluate:
             return None
         if not isinstance(iso, bool):
             raise MongoError(40521, f"$dateToParts takes a bool as iso8601, not {type_name(iso)}")
-        time = zone.local(_utc(value))
+        time, years = _local(value, zone)
         if iso:
             year, week, day = time.isocalendar()
-            found = {"isoWeekYear": year, "isoWeek": week, "isoDayOfWeek": day}
+            found = {"isoWeekYear": year + years, "isoWeek": week, "isoDayOfWeek": day}
         else:
-            found = {"year": time.year, "month": time.month, "day": time.day}
+            found = {"year": time.year + years, "month": time.month, "day": time.day}
         found |= {
             "hour": time.hour,
             "minute": time.minute,
@@ -173,16 +191,13 @@ _FROM_PARTS = NamedArguments(40519, 40518, {}, (*_CALENDAR, *_ISO, *_CLOCK, "tim
 def _date_from_parts(spec: Any, scope: Scope) -> Evaluate:
     parts = _compiled_parts("$dateFromParts", spec, _FROM_PARTS, scope)
     is_iso = "isoWeekYear" in parts
-    if is_iso and any(name in parts for name in _CALENDAR):
+    if any(name in parts for name in _CALENDAR) and any(name in parts for name in _ISO):
+        code = 40489 if is_iso or "year" in parts else 40525
         raise MongoError(
-            40489, "$dateFromParts takes parts of the calendar, or of the ISO week calendar, not both"
+            code, "$dateFromParts takes parts of the calendar, or of the ISO week calendar, not both"
         )
     if not is_iso and "year" not in parts:
         raise MongoError(40516, "$dateFromParts needs either 'year' or 'isoWeekYear'")
-    if not is_iso and any(name in parts for name in _ISO):
-        raise MongoError(
-            40525, "$dateFromParts takes parts of the calendar, or of the ISO week calendar, not both"
-        )
 
     def evaluate(document: Any, variables: Variables) -> Any:
         names = (*(_ISO if is_iso else _CALENDAR), *_CLOCK)
@@ -292,7 +307,7 @@ def _spell(time: datetime, offset: timedelta, pattern: str) -> str:
 
 
 def _check_format(pattern: Any, known: Any, code_type: int, code: int) -> str:
-    if not isinstance(pattern, str):
+    if not is_text(pattern):
         raise MongoError(code_type, f"a format is a text, not {type_name(pattern)}")
     place = 0
     while (place := pattern.find("%", place)) >= 0:
@@ -318,7 +333,7 @@ def _date_to_string(spec: Any, scope: Scope) -> Evaluate:
             return parts["onNull"](document, variables) if "onNull" in parts else None
         if zone is None or ("format" in parts and is_nullish(pattern)):
             return None
-        utc = _utc(value)
+        utc = _utc(value, 18537)
         if pattern is None:
             pattern = "%Y-%m-%dT%H:%M:%S.%LZ" if zone is _UTC else "%Y-%m-%dT%H:%M:%S.%L"
         return _spell(zone.local(utc), zone.offset(utc), pattern)
@@ -365,7 +380,7 @@ _READ: Final = {
 
 @lru_cache(maxsize=256)
 def _reader(pattern: str) -> re.Pattern[str]:
-    _check_format(pattern, _READ, 40684, 40685)
+    _check_format(pattern, _READ, 40684, 18536)
     pieces = []
     place = 0
     while place < len(pattern):
@@ -397,7 +412,7 @@ def parsed_date(text: str, zone: Zone | None = None, pattern: str | None = None)
     parts = {name: value for name, value in found.groupdict().items() if value is not None}
     written = parts.pop("zone", None)
     minutes = parts.pop("minutes", None)
-    if (written or minutes) and zone is not None:
+    if (written or minutes) and zone is not None and zone is not _UTC:
         raise MongoError(
             241, f"the date string names a time zone, and so does the argument 'timezone': '{text}'"
         )
@@ -412,7 +427,7 @@ def parsed_date(text: str, zone: Zone | None = None, pattern: str | None = None)
     local = local_milliseconds(days, hour, minute, second, thousandths)
     if minutes is not None:
         return from_milliseconds(local - int(minutes) * 60_000)
-    place = zone_of("UTC" if written in {"z", "Z"} else written) if written else zone or _UTC
+    place = zone_of("UTC" if written.upper() == "Z" else written) if written else zone or _UTC
     return from_milliseconds(place.utc_milliseconds(local))
 
 
@@ -440,14 +455,14 @@ def _date_from_string(spec: Any, scope: Scope) -> Evaluate:
         text = parts["dateString"](document, variables)
         pattern = parts["format"](document, variables) if "format" in parts else None
         if not is_nullish(pattern):
-            _check_format(pattern, _READ, 40684, 40685)
+            _check_format(pattern, _READ, 40684, 18536)
         zone = _zone_in(parts, document, variables)
         if is_nullish(text):
             return parts["onNull"](document, variables) if "onNull" in parts else None
         if zone is None or ("format" in parts and is_nullish(pattern)):
             return None
         try:
-            if not isinstance(text, str):
+            if not is_text(text):
                 raise MongoError(
                     241, f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)}"
                 )
@@ -474,9 +489,9 @@ _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12}
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def _unit(name: str, value: Any, code_type: int = 5439013) -> str:
-    if not isinstance(value, str):
-        raise MongoError(code_type, f"{name} takes a text as unit, not {type_name(value)}")
+def _unit(name: str, value: Any) -> str:
+    if not is_text(value):
+        raise MongoError(5439013, f"{name} takes a text as unit, not {type_name(value)}")
     if value not in _UNITS and value not in _MONTHS_OF:
         raise MongoError(9, f"{name} knows no unit '{value}'")
     return value
@@ -500,7 +515,7 @@ def _adds(name: str, sign: int) -> None:
                 raise MongoError(
                     5166403, f"{name} requires startDate to be convertible to a date, not {type_name(start)}"
                 )
-            unit = _unit(name, unit, 5166404)
+            unit = _unit(name, unit)
             count = whole(amount) if is_number(amount) else None
             if count is None:
                 raise MongoError(5166405, f"{name} takes a whole number as amount")
@@ -562,7 +577,7 @@ def _date_diff(spec: Any, scope: Scope) -> Evaluate:
             if not has_time(value):
                 raise MongoError(5166307, f"$dateDiff takes dates, not {type_name(value)}")
         first_day = _week_day("$dateDiff", week) if unit == "week" else 0
-        if unit in {"millisecond", "second"}:
+        if unit in {"millisecond", "second", "minute", "hour"}:
             return Int64(time_of(end) // _UNITS[unit] - time_of(start) // _UNITS[unit])
         return Int64(
             _bin(zone.local(_utc(end)), unit, first_day) - _bin(zone.local(_utc(start)), unit, first_day)
@@ -572,7 +587,7 @@ def _date_diff(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _week_day(name: str, value: Any) -> int:
-    if not isinstance(value, str):
+    if not is_text(value):
         raise MongoError(5439015, f"{name} takes a text as startOfWeek, not {type_name(value)}")
     day = value.lower()
     matching = [index for index, full in enumerate(_DAYS) if day in (full, full[:3])]
@@ -609,7 +624,7 @@ def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
         if is_nullish(value) or is_nullish(unit) or is_nullish(size) or zone is None:
             return None
         if not has_time(value):
-            raise MongoError(5439012, f"$dateTrunc takes a date, not {type_name(value)}")
+            raise MongoError(5166307, f"$dateTrunc takes a date, not {type_name(value)}")
         unit = _unit("$dateTrunc", unit)
         if unit == "week" and is_nullish(week):
             return None

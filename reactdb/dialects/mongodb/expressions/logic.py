@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     arguments,
     compiled,
     constant,
+    constant_of,
     is_nullish,
     named_parts,
     syntax,
@@ -79,6 +80,8 @@ def _and(spec: Any, scope: Scope) -> Evaluate:
 @syntax("$or")
 def _or(spec: Any, scope: Scope) -> Evaluate:
     parts = arguments("$or", spec, scope)
+    if any(is_true(constant_of(part)) for part in parts):
+        return constant(True)
     return lambda document, variables: any(is_true(part(document, variables)) for part in parts)
 
 

@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     named_parts,
     syntax,
 )
-from reactdb.dialects.mongodb.ordering import MISSING, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, type_name
 
 __all__: list[str] = []
 
@@ -74,7 +74,7 @@ def _pair(element: Any) -> tuple[str, Any]:
     if len(element) != 2:
         raise MongoError(40397, f"$arrayToObject takes arrays of 2 elements, not of {len(element)}")
     name, value = element
-    if not isinstance(name, str):
+    if not is_text(name):
         raise MongoError(40395, f"$arrayToObject takes texts as names, not {type_name(name)}")
     if "\0" in name:
         raise MongoError(4940400, "a field's name must not contain a null character")
@@ -90,7 +90,7 @@ def _named_pair(element: Any) -> tuple[str, Any]:
         raise MongoError(40392, f"$arrayToObject takes objects of k and v, not of {len(element)} fields")
     if "k" not in element or "v" not in element:
         raise MongoError(40393, "$arrayToObject takes objects of k and v")
-    if not isinstance(element["k"], str):
+    if not is_text(element["k"]):
         raise MongoError(40394, f"$arrayToObject takes texts as names, not {type_name(element['k'])}")
     if "\0" in element["k"]:
         raise MongoError(4940401, "a field's name must not contain a null character")
@@ -110,11 +110,11 @@ def _get_field(spec: Any, scope: Scope) -> Evaluate:
     else:
         field_spec, source = spec, compiled("$$CURRENT", scope)
     field = compiled(field_spec, scope)
-    _check_constant_name(field, 5654602)
+    _check_constant_name(field, 3041704)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         name = field(document, variables)
-        if not isinstance(name, str):
+        if not is_text(name):
             raise MongoError(
                 3041704, f"$getField requires 'field' to evaluate to type String, but got {type_name(name)}"
             )
@@ -128,7 +128,7 @@ def _get_field(spec: Any, scope: Scope) -> Evaluate:
 
 def _check_constant_name(field: Evaluate, code: int) -> None:
     name = constant_of(field)
-    if name is not MISSING and not isinstance(name, str):
+    if name is not MISSING and not is_text(name):
         raise MongoError(code, f"a field's name is a text, not {type_name(name)}")
 
 
@@ -137,12 +137,12 @@ _UNSET: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input": 416
 
 
 def _constant_field(name: str, spec: Any, scope: Scope) -> str:
-    if isinstance(spec, str) and spec.startswith("$"):
+    if is_text(spec) and spec.startswith("$"):
         raise MongoError(4161108, f"{name} takes a text as field, not a path: write {{$literal: '{spec}'}}")
     field = constant_of(compiled(spec, scope))
     if field is MISSING:
         raise MongoError(4161106, f"{name} takes a constant as field")
-    if not isinstance(field, str):
+    if not is_text(field):
         raise MongoError(4161107, f"{name} takes a text as field, not {type_name(field)}")
     return field
 

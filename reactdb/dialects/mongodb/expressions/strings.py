@@ -7,8 +7,10 @@ Rule of this file: where a text is asked for, a number or a date is written as o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_EVEN
 from typing import Any, Final
 
 from bson.regex import Regex
@@ -26,10 +28,11 @@ from reactdb.dialects.mongodb.expressions.compiling import (
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
 from reactdb.dialects.mongodb.expressions.writing import number_text
-from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
 from reactdb.dialects.mongodb.times import has_time, is_date
+from reactdb.dialects.mongodb.values import MAX_BSON_BYTES
 
 __all__: list[str] = []
 
@@ -38,10 +41,13 @@ Variables = dict[str, Any]
 
 def _coerced(value: Any) -> str:
     """A value as a text: null is empty; numbers, dates and timestamps are written."""
-    if isinstance(value, str):
+    if is_text(value):
         return value
     if is_nullish(value):
         return ""
+    if isinstance(value, float):
+        # Other than `$toString`, these operators write six digits of a double.
+        return f"{value:g}"
     if is_number(value):
         return number_text(value)
     if is_date(value) or (has_time(value) and type_name(value) == "timestamp"):
@@ -55,9 +61,12 @@ def concat(*texts: Any) -> Any:
     for text in texts:
         if is_nullish(text):
             return None
-        if not isinstance(text, str):
+        if not is_text(text):
             raise MongoError(16702, f"$concat only supports strings, not {type_name(text)}")
-    return "".join(texts)
+    joined = "".join(texts)
+    if len(joined) * 4 > MAX_BSON_BYTES and len(joined.encode()) >= MAX_BSON_BYTES:
+        raise MongoError(16493, "$concat makes texts of less than 16 MB")
+    return joined
 
 
 # Only ASCII letters have two cases here.
@@ -87,7 +96,7 @@ def compare_without_case(left: Any, right: Any) -> int:
 @function("$strLenCP", 1)
 def length(text: Any) -> int:
     """Its characters."""
-    if not isinstance(text, str):
+    if not is_text(text):
         raise MongoError(34471, f"$strLenCP requires a string argument, found: {type_name(text)}")
     return len(text)
 
@@ -95,7 +104,7 @@ def length(text: Any) -> int:
 @function("$strLenBytes", 1)
 def length_in_bytes(text: Any) -> int:
     """Its bytes of UTF-8."""
-    if not isinstance(text, str):
+    if not is_text(text):
         raise MongoError(34473, f"$strLenBytes requires a string argument, found: {type_name(text)}")
     return len(text.encode())
 
@@ -122,10 +131,12 @@ def _substring_of_bytes(name: str) -> None:
 def _cut(number: Any) -> int:
     if isinstance(number, int):
         return int(number)
-    value = float(number.to_decimal()) if hasattr(number, "to_decimal") else number
-    if value != value:
-        return 0
-    return int(min(max(value, INT32_MIN * 2.0**31), INT32_MAX * 2.0**31))
+    if isinstance(number, float):
+        return 0 if math.isnan(number) else int(min(max(number, float(INT64_MIN)), float(INT64_MAX)))
+    decimal = number.to_decimal()
+    if not decimal.is_finite():
+        return INT64_MIN
+    return int(min(max(decimal.to_integral_value(ROUND_HALF_EVEN), INT64_MIN), INT64_MAX))
 
 
 _substring_of_bytes("$substr")
@@ -138,10 +149,10 @@ def substring(text: Any, start: Any, count: Any) -> str:
     subject = _coerced(text)
     first = _whole_number(start, 34450, 34451)
     many = _whole_number(count, 34452, 34453)
-    if first < 0:
-        raise MongoError(34455, "$substrCP takes a start of at least 0")
     if many < 0:
         raise MongoError(34454, "$substrCP takes a length of at least 0")
+    if first < 0:
+        raise MongoError(34455, "$substrCP takes a start of at least 0")
     return subject[first : first + many]
 
 
@@ -156,19 +167,15 @@ def _whole_number(value: Any, code_type: int, code_whole: int) -> int:
 
 @function("$split", 2)
 def split(text: Any, delimiter: Any) -> Any:
-    """The parts between a delimiter, a text or a regular expression."""
+    """The parts between a delimiter."""
     if is_nullish(text) or is_nullish(delimiter):
         return None
-    if not isinstance(text, str):
+    if not is_text(text):
         raise MongoError(
             40085, f"$split requires an expression that evaluates to a string, found: {type_name(text)}"
         )
-    if isinstance(delimiter, Regex | re.Pattern):
-        return _read_pattern("$split", delimiter, "").split(text)
-    if not isinstance(delimiter, str):
-        raise MongoError(
-            10503900, f"$split takes a text or a regular expression to split at, not {type_name(delimiter)}"
-        )
+    if not is_text(delimiter):
+        raise MongoError(10503900, f"$split takes a text to split at, not {type_name(delimiter)}")
     if not delimiter:
         raise MongoError(40087, "$split requires a non-empty separator")
     return text.split(delimiter)
@@ -179,11 +186,11 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
     def work(text: Any, part: Any, *bounds: Any) -> Any:
         if is_nullish(text):
             return None
-        if not isinstance(text, str):
+        if not is_text(text):
             raise MongoError(
                 code_text, f"{name} requires a string as the first argument, found: {type_name(text)}"
             )
-        if not isinstance(part, str):
+        if not is_text(part):
             raise MongoError(
                 code_part, f"{name} requires a string as the second argument, found: {type_name(part)}"
             )
@@ -197,8 +204,12 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
             numbers.append(number)
         subject, wanted = measure(text), measure(part)
         start = numbers[0] if numbers else 0
-        end = min(numbers[1], len(subject)) if len(numbers) > 1 else len(subject)
-        return -1 if start > end else subject.find(wanted, start, end)
+        end = numbers[1] if len(numbers) > 1 else len(subject)
+        # The bounds are for where it begins; nothing begins at the very end.
+        place = subject.find(wanted, start)
+        if not subject and not wanted and start == 0:
+            return 0
+        return place if place < min(end, len(subject)) else -1
 
 
 _finds("$indexOfCP", lambda text: text, 40093, 40094)
@@ -222,14 +233,14 @@ def _trims(name: str, work: Callable[[str, str], str]) -> None:
             text = source(document, variables)
             if is_nullish(text):
                 return None
-            if not isinstance(text, str):
+            if not is_text(text):
                 raise MongoError(50699, f"{name} requires its input to be a string, got {type_name(text)}")
             if letters is None:
                 return work(text, _SPACES)
             chars = letters(document, variables)
             if is_nullish(chars):
                 return None
-            if not isinstance(chars, str):
+            if not is_text(chars):
                 raise MongoError(50700, f"{name} requires 'chars' to be a string, got {type_name(chars)}")
             # Python's own functions take an empty set of letters as it is: nothing is trimmed.
             return work(text, chars)
@@ -255,24 +266,22 @@ def _replaces(name: str, most: int) -> None:
 
         def evaluate(document: Any, variables: Variables) -> Any:
             text, wanted, new = (part(document, variables) for part in (source, find, replacement))
-            if not is_nullish(text) and not isinstance(text, str):
+            if not is_nullish(text) and not is_text(text):
                 raise MongoError(
                     10503904, f"{name} requires that 'input' be a string, found: {type_name(text)}"
                 )
-            if not is_nullish(wanted) and not isinstance(wanted, str | Regex | re.Pattern):
+            if not is_nullish(wanted) and not is_text(wanted):
                 raise MongoError(
                     10503901,
-                    f"{name} requires that 'find' be a string or a regex, found: {type_name(wanted)}",
+                    f"{name} requires that 'find' be a string, found: {type_name(wanted)}",
                 )
-            if not is_nullish(new) and not isinstance(new, str):
+            if not is_nullish(new) and not is_text(new):
                 raise MongoError(
                     10503902, f"{name} requires that 'replacement' be a string, found: {type_name(new)}"
                 )
             if is_nullish(text) or is_nullish(wanted) or is_nullish(new):
                 return None
-            if isinstance(wanted, str):
-                return text.replace(wanted, new, most)
-            return _read_pattern(name, wanted, "").sub(lambda _: new, text, count=max(most, 0))
+            return text.replace(wanted, new, most)
 
         return evaluate
 
@@ -311,21 +320,25 @@ def _matches(name: str, work: Callable[[re.Pattern[str], str], Any], otherwise: 
         def evaluate(document: Any, variables: Variables) -> Any:
             text, pattern = parts["input"](document, variables), parts["regex"](document, variables)
             options = parts["options"](document, variables) if "options" in parts else None
-            if not is_nullish(text) and not isinstance(text, str):
-                raise MongoError(51104, f"{name} needs 'input' to be of type string")
-            if not is_nullish(pattern) and not isinstance(pattern, str | Regex | re.Pattern):
+            if not is_nullish(pattern) and not (is_text(pattern) or isinstance(pattern, Regex | re.Pattern)):
                 raise MongoError(51105, f"{name} needs 'regex' to be of type string or regex")
-            if not is_nullish(options) and not isinstance(options, str):
+            if not is_nullish(options) and not is_text(options):
                 raise MongoError(51106, f"{name} needs 'options' to be of type string")
-            if isinstance(pattern, str) and "\0" in pattern:
+            if is_text(pattern) and "\0" in pattern:
                 raise MongoError(51109, f"{name}: regular expression cannot contain a null character")
-            if isinstance(options, str) and "\0" in options:
+            if is_text(options) and "\0" in options:
                 raise MongoError(51110, f"{name}: regular expression options cannot contain a null character")
-            if isinstance(pattern, Regex | re.Pattern) and options and option_letters(pattern.flags):
+            if (
+                isinstance(pattern, Regex | re.Pattern)
+                and not is_nullish(options)
+                and option_letters(pattern.flags)
+            ):
                 raise MongoError(
                     51107, f"{name} found regex option(s) specified in both 'regex' and 'options' fields"
                 )
             ready = None if is_nullish(pattern) else _read_pattern(name, pattern, options or "")
+            if not is_nullish(text) and not is_text(text):
+                raise MongoError(51104, f"{name} needs 'input' to be of type string")
             if ready is None or is_nullish(text):
                 return otherwise()
             return work(ready, text)
@@ -344,7 +357,8 @@ def _first(pattern: re.Pattern[str], text: str) -> Any:
 
 def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
     matches: Iterable[re.Match[str]] = pattern.finditer(text)
-    return [_told(found) for found in matches]
+    # PCRE's loop stops at the end: what is empty is not found there once more.
+    return [_told(found) for found in matches if found[0] or found.start() < len(text) or not text]
 
 
 _matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)

@@ -1,0 +1,338 @@
+"""Aidbox: a file as an Aidbox server sees it: `reactdb.aidbox(db)`.
+
+    box = reactdb.aidbox(db)
+    box["Patient"].create({"id": "pt-1", "name": [{"family": "Smith"}]})
+    box["Patient"].changes(version=1)       {"version": 2, "changes": [...]}, or None: nothing has changed
+    box.bundle({"type": "transaction", "entry": [...]})
+
+Every table is a resource type, and documents that were written natively are resources. See `spelling`.
+
+Rule of this file: it opens snapshots and transactions, and closes them. Any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reactdb.dialects.aidbox import bundles
+from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
+from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage, changes_of, resource_version
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.dialects.aidbox.fhir import instant
+from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
+from reactdb.dialects.aidbox.searching import SearchPage, bundle_of, search
+from reactdb.dialects.aidbox.spelling import keys_of
+from reactdb.errors import ReadOnlyDatabase
+from reactdb.query import Get, Query
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+from reactdb.store.transaction import WriteTransaction
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.feeds.reader import FeedReader
+
+T = TypeVar("T")
+
+
+def aidbox(db: Database) -> Aidbox:
+    """A database as Aidbox has it: its tables are resource types. `aidbox(db)["Patient"].changes(version=1)`."""
+    return Aidbox(db)
+
+
+class Aidbox:
+    """See the head of this file."""
+
+    def __init__(self, db: Database) -> None:
+        self._session = db.session
+
+    def __getitem__(self, type: str) -> ResourceType:
+        """A resource type. It need not be there: the first resource that is written makes it."""
+        return ResourceType(self, type)
+
+    def __repr__(self) -> str:
+        return f"<Aidbox of {self._session.engine.path}>"
+
+    def types(self) -> list[str]:
+        """The names of all resource types, sorted."""
+        return sorted(self._session.tables())
+
+    def bundle(self, bundle: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a Bundle of the type `transaction` (all of it or nothing, one commit) or `batch`, and give the Bundle that
+        answers it.
+
+        Raises:
+            AidboxError: 400, it is none; in a transaction, what the first entry was refused with that failed.
+        """
+        kind, entries = bundles.entries_of(bundle)
+        if kind == "transaction":
+            return bundles.bundle_of(kind, self._transaction(entries))
+        return bundles.bundle_of(kind, [self._one(entry) for entry in entries])
+
+    def _transaction(self, entries: list[bundles.BundledRequest]) -> list[dict[str, Any]]:
+        order = bundles.in_order(entries)
+        entries = bundles.resolved(entries)
+
+        def work(transaction: WriteTransaction) -> dict[int, Written]:
+            writing = Writing(transaction)
+            return {
+                place: bundles.carry_out(writing, entries[place])
+                for place in order
+                if entries[place].method != "GET"
+            }
+
+        written = self.write(work)
+        return [
+            self._answer(written[place]) if place in written else self._read(entry)
+            for place, entry in enumerate(entries)
+        ]
+
+    def _one(self, entry: bundles.BundledRequest) -> dict[str, Any]:
+        try:
+            if entry.method == "GET":
+                return self._read(entry)
+            return self._answer(
+                self.write(lambda transaction: bundles.carry_out(Writing(transaction), entry))
+            )
+        except AidboxError as error:
+            return bundles.refusal_of(error)
+
+    def _read(self, entry: bundles.BundledRequest) -> dict[str, Any]:
+        of_type = self[entry.type]
+        if entry.id is None:
+            return {"resource": bundle_of(of_type.find(entry.parameters), []), "response": {"status": "200"}}
+        found = of_type.resource(entry.id)
+        return {"resource": found.body, "response": {"status": "200", "etag": found.etag}}
+
+    def _answer(self, written: Written) -> dict[str, Any]:
+        resource = self.shown(written)
+        modified = None if resource.time is None else instant(resource.time)
+        return bundles.answer_of(written, resource.body, modified)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # For those who stand on it
+
+    def reading(self, type: str, read: Callable[[Snapshot, TableInfo], T]) -> T:
+        """What `read` finds in one snapshot.
+
+        Raises:
+            AidboxError: 404, there is no such type.
+        """
+        with self._session.read() as snapshot:
+            table = snapshot.table(type)
+            if table is None:
+                raise no_type(type)
+            return read(snapshot, table)
+
+    def write(self, work: Callable[[WriteTransaction], T]) -> T:
+        """One commit.
+
+        Raises:
+            AidboxError: 403, the file is only read; what `work` raises: then nothing was written.
+        """
+        try:
+            return self._session.transact(work)
+        except ReadOnlyDatabase as error:
+            raise AidboxError(403, "forbidden", str(error)) from None
+
+    def shown(self, written: Written) -> Resource:
+        """What was written, as it is shown."""
+        with self._session.read() as snapshot:
+            entry = snapshot.entry(written.version)
+        return Resource(written.type, written.fields, written.version, None if entry is None else entry.time)
+
+    def watch(self, type: str, id: str | None, on_ready: Callable[[], object]) -> FeedReader:
+        """A reader that calls `on_ready` when a type, or one resource, has changed: poll it until nothing is left, and ask for
+        the changes then. Close it.
+
+        Raises:
+            AidboxError: 404, there is no such type.
+        """
+        table = self._session.find(type)
+        if table is None:
+            raise no_type(type)
+        keys = [] if id is None else keys_of(id)
+        query = Query(type)
+        if len(keys) == 1:
+            query = query.then(Get(id, keys[0]))
+        return self._session.reader(query, {}, on_ready)
+
+
+class ResourceType:
+    """One resource type: `box["Patient"]`. Answers are those of the HTTP interface, as Python values."""
+
+    def __init__(self, box: Aidbox, name: str) -> None:
+        self._box = box
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<resource type {self.name}>"
+
+    # -----------------------------------------------------------------------------------------------------------
+    # $changes
+
+    def version(self, id: str | None = None) -> int:
+        """The version of the type, or of one resource.
+
+        Raises:
+            AidboxError: 404, there is no such type or resource.
+        """
+
+        def read(snapshot: Snapshot, table: TableInfo) -> int:
+            return snapshot.newest_seq(table) if id is None else resource_version(snapshot, table, id)
+
+        return self._box.reading(self.name, read)
+
+    def changes(
+        self,
+        version: int | str | tuple[int, int] | None = None,
+        *,
+        id: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        omit_resources: bool = False,
+        fhir: bool = False,
+        count: int | None = None,
+        page: int | None = None,
+        total: str | None = None,
+        cut_commits: bool = False,
+    ) -> dict[str, Any] | None:
+        """What has changed since a version: `{"version": ..., "changes": [...]}`, as `GET /{type}/$changes` answers.
+
+        Args:
+            version: After which; or (after which, up to which), also as a text `"2,5"`. None: only the version is told.
+            id: Of one resource alone.
+            where: Dot expressions: `{".name.0.family": "Wood"}`.
+            omit_resources: Only `id` and `resourceType` are told of resources.
+            fhir: Resources in FHIR's format.
+            count: Changes of a page; more where a commit goes on, unless `cut_commits`.
+            page: From 1.
+            total: `accurate` counts all pages' changes.
+
+        Returns:
+            None where nothing has changed, which is 304 over HTTP.
+
+        Raises:
+            AidboxError: 400, an option is malformed; 404, there is no such type or resource; 410, changes after this version are
+                no longer in the log: `details["oldest"]` says which version is the oldest one that can be asked from.
+        """
+        if isinstance(version, tuple):
+            version = ",".join(map(str, version))
+        conditions = {
+            name if name.startswith(".") else "." + name: _text(value)
+            for name, value in (where or {}).items()
+        }
+        found = self.changes_page(
+            spelled(
+                {
+                    "version": version if version is None else str(version),
+                    "omit-resources": omit_resources,
+                    "fhir": fhir,
+                    "_count": count if count is None else str(count),
+                    "_page": page if page is None else str(page),
+                    "_total": total,
+                    "_cut-commits": cut_commits,
+                    **conditions,
+                }
+            ),
+            id,
+        )
+        return None if found is None else found.body
+
+    def changes_page(self, parameters: Parameters, id: str | None = None) -> VersionedPage | None:
+        """`changes`, by the parameters of a URL."""
+        return self.changes_asked(changes_asked(parameters), id)
+
+    def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> VersionedPage | None:
+        """`changes`, by what was asked for."""
+        return self._box.reading(self.name, lambda snapshot, table: changes_of(snapshot, table, id, asked))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Resources
+
+    def read(self, id: str) -> dict[str, Any]:
+        """
+        Raises:
+            AidboxError: 404, there is no such resource; 410, it was deleted.
+        """
+        return self.resource(id).body
+
+    def resource(self, id: str) -> Resource:
+        """The same, with its version and time."""
+        return self._box.reading(self.name, lambda snapshot, table: read_resource(snapshot, table, id))
+
+    def create(self, resource: Mapping[str, Any]) -> dict[str, Any]:
+        """A new resource, under its `id` or a new one.
+
+        Raises:
+            AidboxError: 409, there is one with this id; 400, 422: it cannot be stored.
+        """
+        return self._written(lambda writing: writing.create(self.name, _object(resource)))
+
+    def put(
+        self, id: str, resource: Mapping[str, Any], *, if_match: int | str | None = None
+    ) -> dict[str, Any]:
+        """The resource in the place of what is there, or a new one.
+
+        Args:
+            if_match: The version that it must have now.
+
+        Raises:
+            AidboxError: 412, it has another version; 400, 422: it cannot be stored.
+        """
+        match = None if if_match is None else str(if_match)
+        return self._written(lambda writing: writing.put(self.name, id, _object(resource), match))
+
+    def patch(self, id: str, patch: Any, *, if_match: int | str | None = None) -> dict[str, Any]:
+        """Merge an object into a resource (RFC 7396), or carry out a list of operations on it (RFC 6902).
+
+        Raises:
+            AidboxError: 404, there is none; 412, it has another version; 400, 422: the patch is none, or cannot be carried out.
+        """
+        match = None if if_match is None else str(if_match)
+        return self._written(lambda writing: writing.patch(self.name, id, patch, match))
+
+    def delete(self, id: str, *, if_match: int | str | None = None) -> dict[str, Any]:
+        """Delete a resource, and give its last state.
+
+        Raises:
+            AidboxError: 404, there is none; 412, it has another version.
+        """
+        match = None if if_match is None else str(if_match)
+        return self._written(lambda writing: writing.delete(self.name, id, match))
+
+    def search(self, where: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        """The resources that dot expressions let pass, as a Bundle of the type `searchset`.
+
+        Args:
+            where: `{".name.0.family": "Wood"}`.
+            options: `count` (100), `page` (1), `total` (`accurate`).
+
+        Raises:
+            AidboxError: 400, an option is malformed; 404, there is no such type.
+        """
+        conditions = {
+            name if name.startswith(".") else "." + name: _text(value)
+            for name, value in (where or {}).items()
+        }
+        return bundle_of(
+            self.find(spelled({**{f"_{name}": str(value) for name, value in options.items()}, **conditions})),
+            [],
+        )
+
+    def find(self, parameters: Parameters) -> SearchPage:
+        """`search`, by the parameters of a URL."""
+        return self._box.reading(self.name, lambda snapshot, table: search(snapshot, table, parameters))
+
+    def _written(self, write: Callable[[Writing], Written]) -> dict[str, Any]:
+        return self._box.shown(self._box.write(lambda transaction: write(Writing(transaction)))).body
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _object(resource: object) -> Mapping[str, Any]:
+    if not isinstance(resource, Mapping):
+        raise AidboxError(400, "invalid", "a resource is an object")
+    return resource

@@ -1,0 +1,128 @@
+"""What the parameters of a request ask for: `version=2,5`, `_count=10`, `omit-resources=true`, `.name.0.family=Wood`.
+
+Rule of this file: texts in, values or a refusal out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from reactdb.dialects.aidbox.changes import ChangesAsked
+from reactdb.dialects.aidbox.dotted import dot_expressions
+from reactdb.dialects.aidbox.errors import AidboxError
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+MOST_COUNT: Final = 10_000
+TOTALS: Final = {"none": False, "estimate": True, "accurate": True, "count": True}
+CHANGES: Final = frozenset(
+    {
+        "version",
+        "fhir",
+        "omit-resources",
+        "_count",
+        "_page",
+        "_total",
+        "_totalMethod",
+        "_cut-commits",
+        "wait",
+        "_format",
+    }
+)
+SEARCH: Final = frozenset({"_count", "_page", "_total", "_totalMethod", "_id", "_format"})
+
+Parameters = list[tuple[str, str]]
+
+
+def changes_asked(parameters: Parameters) -> ChangesAsked:
+    """
+    Raises:
+        AidboxError: 400, a parameter is unknown or malformed.
+    """
+    check_known(parameters, CHANGES)
+    since, until = versions(last(parameters, "version"))
+    return ChangesAsked(
+        since=since,
+        until=until,
+        filters=tuple(dot_expressions(parameters)),
+        omit_resources=boolean(parameters, "omit-resources"),
+        fhir=boolean(parameters, "fhir"),
+        count=page_size(parameters),
+        page=number(parameters, "_page", 1, 10**9) or 1,
+        cuts_commits=boolean(parameters, "_cut-commits"),
+        total=has_total(parameters) or False,
+    )
+
+
+def versions(text: str | None) -> tuple[int | None, int | None]:
+    """(after which, up to which) of `L` or `L,U`.
+
+    Raises:
+        AidboxError: 400, it is neither.
+    """
+    if text is None:
+        return None, None
+    lower, comma, upper = text.partition(",")
+    if not _NUMBER.fullmatch(lower) or (comma and not _NUMBER.fullmatch(upper)):
+        raise AidboxError(
+            400, "invalid", f"version is a number, or two with a comma between them: not {text!r}"
+        )
+    return int(lower), int(upper) if comma else None
+
+
+def page_size(parameters: Parameters) -> int | None:
+    found = number(parameters, "_count", 0, MOST_COUNT)
+    if found == 0:
+        raise AidboxError(400, "invalid", "_count is a number from 1 on")
+    return found if found is not None or last(parameters, "_page") is None else 100
+
+
+def has_total(parameters: Parameters) -> bool | None:
+    """Whether all are to be counted; None where nothing is said."""
+    text = last(parameters, "_total")
+    text = last(parameters, "_totalMethod") if text is None else text
+    if text is None:
+        return None
+    if text not in TOTALS:
+        raise AidboxError(400, "invalid", f"_total is none, estimate or accurate: not {text!r}")
+    return TOTALS[text]
+
+
+def check_known(parameters: Parameters, known: Iterable[str]) -> None:
+    for name, _ in parameters:
+        if not name.startswith(".") and name not in known:
+            raise AidboxError(
+                400, "not-supported", f"there is no parameter {name}; there are {', '.join(sorted(known))}"
+            )
+
+
+def last(parameters: Parameters, name: str) -> str | None:
+    """The value of a parameter; where it is there several times, the last one."""
+    found = [value for one, value in parameters if one == name]
+    return found[-1] if found else None
+
+
+def boolean(parameters: Parameters, name: str) -> bool:
+    text = last(parameters, name)
+    if text not in (None, "", "true", "false"):
+        raise AidboxError(400, "invalid", f"{name} is true or false: not {text!r}")
+    return text in ("", "true")
+
+
+def number(parameters: Parameters, name: str, least: int, most: int) -> int | None:
+    text = last(parameters, name)
+    if text is None:
+        return None
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+        raise AidboxError(400, "invalid", f"{name} is a number from {least} to {most}: not {text!r}")
+    return int(text)
+
+
+def spelled(options: dict[str, Any]) -> Parameters:
+    """Options of a call as parameters: True is `true`, and what is None or False was not asked for."""
+    return [
+        (name, "true" if value is True else str(value))
+        for name, value in options.items()
+        if value is not None and value is not False
+    ]

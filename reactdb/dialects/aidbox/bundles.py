@@ -1,0 +1,184 @@
+"""Bundles: many requests in one, `POST /`.
+
+    transaction    all of them, or none; one commit of the log
+    batch          each for itself, with its own answer
+
+In a transaction, writes are carried out in FHIR's order (DELETE, POST, PUT and PATCH, GET), and a reference to the `fullUrl` of
+an entry that is made becomes a reference to what it was given. Source: http://hl7.org/fhir/R4/http.html#transaction.
+
+Rule of this file: what is in a bundle, and the order of it. What one entry does is in `resources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.dialects.aidbox.resources import Writing, Written, etag_of
+from reactdb.dialects.aidbox.spelling import check_id
+from reactdb.identifiers import new_key
+
+ORDER: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2, "GET": 3}
+STATUSES: Final = {"created": "201", "updated": "200", "unchanged": "200", "deleted": "200"}
+
+
+class BundledRequest(NamedTuple):
+    """One request of a bundle.
+
+    Attributes:
+        type, id: Of the resource; no id in a POST, or a search.
+        parameters: Of the URL.
+        resource: The body.
+        if_match: The version that it must have.
+        full_url: What other entries call it.
+    """
+
+    method: str
+    type: str
+    id: str | None
+    parameters: list[tuple[str, str]]
+    resource: Any
+    if_match: str | None
+    full_url: str | None
+
+
+def entries_of(bundle: object) -> tuple[str, list[BundledRequest]]:
+    """(transaction or batch, the requests).
+
+    Raises:
+        AidboxError: 400, it is no such bundle.
+    """
+    if not isinstance(bundle, Mapping) or bundle.get("resourceType", "Bundle") != "Bundle":
+        raise AidboxError(400, "invalid", "the body is a Bundle")
+    kind, entries = bundle.get("type"), bundle.get("entry", [])
+    if kind not in ("transaction", "batch"):
+        raise AidboxError(400, "invalid", f"a bundle has the type transaction or batch: not {kind!r}")
+    if not isinstance(entries, list):
+        raise AidboxError(400, "invalid", "`entry` is a list")
+    return str(kind), [_entry(entry, number) for number, entry in enumerate(entries)]
+
+
+def _entry(entry: object, number: int) -> BundledRequest:
+    where = f"entry {number}"
+    request = entry.get("request") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(request, Mapping):
+        raise AidboxError(400, "invalid", f"{where} has a `request` with `method` and `url`")
+    method, url = request.get("method"), request.get("url")
+    if not isinstance(method, str) or method.upper() not in ORDER or not isinstance(url, str):
+        raise AidboxError(
+            400, "invalid", f"{where}: a request has a method of {', '.join(ORDER)}, and a `url`"
+        )
+    path, _, query = url.partition("?")
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    method = method.upper()
+    wanted = (1,) if method == "POST" else (1, 2) if method == "GET" else (2,)
+    if len(parts) not in wanted or not all(parts):
+        raise AidboxError(
+            400,
+            "invalid",
+            f"{where}: {method} is of /type{'' if method == 'POST' else '/id'}: not of {url!r}",
+        )
+    resource = entry.get("resource")
+    if method in ("POST", "PUT") and not isinstance(resource, Mapping):
+        raise AidboxError(400, "invalid", f"{where}: {method} has a `resource`")
+    match, full_url = request.get("ifMatch"), entry.get("fullUrl")
+    return BundledRequest(
+        method,
+        parts[0],
+        parts[1] if len(parts) == 2 else None,
+        parse_qsl(query, keep_blank_values=True),
+        resource,
+        match if isinstance(match, str) else None,
+        full_url if isinstance(full_url, str) else None,
+    )
+
+
+def carry_out(writing: Writing, entry: BundledRequest) -> Written:
+    """A request that writes."""
+    if entry.method == "POST":
+        return writing.create(entry.type, entry.resource)
+    assert entry.id is not None
+    if entry.method == "PUT":
+        return writing.put(entry.type, entry.id, entry.resource, entry.if_match)
+    if entry.method == "PATCH":
+        return writing.patch(entry.type, entry.id, entry.resource, entry.if_match)
+    return writing.delete(entry.type, entry.id, entry.if_match)
+
+
+def in_order(entries: list[BundledRequest]) -> list[int]:
+    """The places of entries in the order in which a transaction carries them out.
+
+    Raises:
+        AidboxError: 400, one resource is written twice.
+    """
+    seen = set()
+    for entry in entries:
+        named = (entry.type, entry.id)
+        if entry.method != "GET" and entry.id is not None:
+            if named in seen:
+                raise AidboxError(
+                    400, "invalid", f"{entry.type}/{entry.id} is written twice in one transaction"
+                )
+            seen.add(named)
+    return sorted(range(len(entries)), key=lambda place: ORDER[entries[place].method])
+
+
+def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
+    """Entries in which everything that is made has an id, and is called by it.
+
+    Raises:
+        AidboxError: 422, an id is none.
+    """
+    made, named = [], {}
+    for entry in entries:
+        if entry.method == "POST":
+            given = entry.resource.get("id")
+            id = new_key() if given is None else check_id(given)
+            entry = entry._replace(resource={**entry.resource, "id": id})
+            if entry.full_url is not None:
+                named[entry.full_url] = (entry.type, id)
+        elif entry.full_url is not None and entry.id is not None:
+            named[entry.full_url] = (entry.type, entry.id)
+        made.append(entry)
+    if not named:
+        return made
+    return [entry._replace(resource=_renamed(entry.resource, named)) for entry in made]
+
+
+def _renamed(value: Any, named: Mapping[str, tuple[str, str]]) -> Any:
+    if isinstance(value, list):
+        return [_renamed(one, named) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {name: _renamed(one, named) for name, one in value.items()}
+    target = named.get(value["reference"]) if isinstance(value.get("reference"), str) else None
+    if target is not None:
+        found["reference"] = f"{target[0]}/{target[1]}"
+    target = named.get(value["uri"]) if isinstance(value.get("uri"), str) else None
+    if target is not None:
+        del found["uri"]
+        found = {"resourceType": target[0], "id": target[1], **found}
+    return found
+
+
+def answer_of(written: Written, body: dict[str, Any] | None, modified: str | None) -> dict[str, Any]:
+    """The entry that answers a write."""
+    response = {"status": STATUSES[written.event], "etag": etag_of(written.version)}
+    if modified is not None:
+        response["lastModified"] = modified
+    if written.event == "created":
+        response["location"] = f"/{written.type}/{written.fields['id']}/_history/{written.version}"
+    return {"response": response} if body is None else {"resource": body, "response": response}
+
+
+def refusal_of(error: AidboxError) -> dict[str, Any]:
+    """The entry that answers a request of a batch that was refused."""
+    return {"response": {"status": str(error.status), "outcome": error.outcome}}
+
+
+def bundle_of(
+    kind: str, entries: list[dict[str, Any]], base: Callable[[str], str] | None = None
+) -> dict[str, Any]:
+    return {"resourceType": "Bundle", "type": f"{kind}-response", "entry": entries}

@@ -1,0 +1,234 @@
+"""Changes: what has happened to a type or to one resource since a version, as `$changes` tells it.
+
+A version is a seq of the log. The version of a type is the seq of its newest change, and before the first one that at which its
+table was made; it is found by one look-up, so a poll that finds nothing reads no change. Seqs are given in the transaction that
+writes, and become visible with it, so no change with a lower version can come later than one that was read.
+
+Every change is told, not only the newest of a resource. A page holds whole commits: its version is one to go on from.
+
+Rule of this file: it reads one snapshot. What a request says is in `asked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from reactdb.change import Change
+from reactdb.dialects.aidbox.dotted import DotExpression, passes
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.dialects.aidbox.fhir import to_fhir
+from reactdb.dialects.aidbox.spelling import id_of, keys_of, resource_of
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot, lost_until, low_water, read_document
+from reactdb.values import collation
+
+PAGE: Final = 500
+MOST_CHANGES: Final = 10_000
+"""In one answer, where nothing else is asked for; the rest is asked for with the version of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesAsked:
+    """What a request for changes asks for.
+
+    Attributes:
+        since: The version after which changes are told; None: only the newest version is asked for.
+        until: The version up to which they are told, or None.
+        filters: Which resources are told. Of a deleted one the last state counts.
+        omit_resources: Only `id` and `resourceType` are told.
+        fhir: Resources are told in FHIR's format.
+        count: Changes of a page; it has more where a commit goes on.
+        page: From 1.
+        cuts_commits: A page has exactly `count` changes, also where it cuts a commit apart; its version is then that of the last
+            whole commit.
+        total: Whether all of them are counted.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    filters: tuple[DotExpression, ...] = ()
+    omit_resources: bool = False
+    fhir: bool = False
+    count: int | None = None
+    page: int = 1
+    cuts_commits: bool = False
+    total: bool = False
+
+
+class VersionedPage(NamedTuple):
+    """An answer.
+
+    Attributes:
+        version: To ask with next. What came up to there was told, or does not pass the filters, or is on a page before.
+        changes: As Aidbox tells them; None where only the version was asked for.
+        total: How many there are on all pages, where that was asked for.
+        has_more: There are changes behind this page.
+        pages: How many pages there are, where all were counted.
+    """
+
+    version: int
+    changes: list[dict[str, Any]] | None = None
+    total: int | None = None
+    has_more: bool = False
+    pages: int | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"version": self.version}
+        if self.changes is not None:
+            found["changes"] = self.changes
+        if self.total is not None:
+            found["total"] = self.total
+        return found
+
+
+def type_version(snapshot: Snapshot, table: TableInfo) -> int:
+    return snapshot.newest_seq(table)
+
+
+def resource_version(snapshot: Snapshot, table: TableInfo, id: str) -> int:
+    """
+    Raises:
+        AidboxError: 404, there never was one, or nothing is left of it.
+    """
+    for key in keys_of(id):
+        newest = snapshot.newest(table, key)
+        if newest is not None:
+            return newest.seq
+        found = _head_seq(snapshot, table, key)
+        if found is not None:
+            return found
+    raise AidboxError(404, "not-found", f"there is no {table.name}/{id}")
+
+
+def changes_of(
+    snapshot: Snapshot, table: TableInfo, id: str | None, asked: ChangesAsked
+) -> VersionedPage | None:
+    """The changes of a type, or of one resource. None: nothing has changed, which is 304.
+
+    Raises:
+        AidboxError: 404, there is no such resource; 410, the changes after this version are no longer in the log.
+    """
+    version = type_version(snapshot, table) if id is None else resource_version(snapshot, table, id)
+    if asked.since is None:
+        return VersionedPage(version)
+    until = version if asked.until is None else min(asked.until, version)
+    if until <= asked.since:
+        return None
+    oldest = lost_until(snapshot.connection, table)
+    if asked.since < oldest:
+        raise history_lost(table, asked.since, oldest)
+    # What was removed since then was of other types.
+    since = max(asked.since, low_water(snapshot.connection))
+    found = (
+        _of_type(snapshot, table, since, until)
+        if id is None
+        else _of_resource(snapshot, table, id, since, until)
+    )
+    first = next(found, None)
+    return None if first is None else _page(_chain(first, found), table, asked, until)
+
+
+def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
+    return AidboxError(
+        410,
+        "expired",
+        f"the changes of {table.name} since version {since} are no longer kept; read the resources anew, and then the changes "
+        f"since their version: the oldest one that can be asked from is {oldest}",
+        oldest=oldest,
+    )
+
+
+def _head_seq(snapshot: Snapshot, table: TableInfo, key: bytes) -> int | None:
+    """Of a resource whose change was compacted away."""
+    found = read_document(snapshot.connection, table, key)
+    return None if found is None else found[0]
+
+
+def _chain(first: Change, rest: Iterator[Change]) -> Iterator[Change]:
+    yield first
+    yield from rest
+
+
+def _of_type(snapshot: Snapshot, table: TableInfo, since: int, until: int) -> Iterator[Change]:
+    while since < until:
+        page = snapshot.changes(since, until, table, PAGE)
+        yield from page
+        if len(page) < PAGE:
+            return
+        since = page[-1].seq
+
+
+def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, until: int) -> Iterator[Change]:
+    found: list[Change] = []
+    for key in keys_of(id):
+        for change in snapshot.history(table, key):
+            if change.seq <= since:
+                break
+            if change.seq <= until:
+                found.append(change)
+        if found:
+            break
+    return reversed(found)
+
+
+def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
+    """One page, and where it ends. The pages before it are walked through, because where they end depends on their commits."""
+    most = asked.count or MOST_CHANGES
+    told: list[dict[str, Any]] = []
+    page, on_page, total = 1, 0, 0
+    # Where the last whole commit ended, and where the page that was asked for did.
+    boundary, version = asked.since or 0, None
+    for _, commit in groupby(changes, key=lambda change: change.commit):
+        ended = boundary
+        is_first = True
+        for change in commit:
+            ended = change.seq
+            entry = _entry(change, table, asked)
+            if entry is None:
+                continue
+            if on_page >= most and (is_first or asked.cuts_commits):
+                if page == asked.page:
+                    version = boundary
+                    if not asked.total:
+                        return VersionedPage(version, told, has_more=True)
+                page, on_page = page + 1, 0
+            if page == asked.page:
+                told.append(entry)
+            is_first = False
+            on_page += 1
+            total += 1
+        boundary = ended
+    has_more = version is not None
+    return VersionedPage(
+        until if version is None else version,
+        told,
+        total if asked.total else None,
+        has_more,
+        page if asked.total else None,
+    )
+
+
+def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, Any] | None:
+    """A change as Aidbox tells it; None where it does not pass. Of a deletion the last state is told."""
+    if change.is_of_meta_alone:
+        # Something that only another dialect knows of.
+        return None
+    new, old = change.new_val, change.old_val
+    document = old if new is None else new
+    resource = (
+        {"id": id_of(collation.key_value(change.key_bytes))}
+        if document is None
+        else resource_of(document, table.primary_key)
+    )
+    if not passes(resource, asked.filters):
+        return None
+    event = "deleted" if new is None else "created" if old is None else "updated"
+    if asked.omit_resources:
+        resource = {"id": resource["id"], "resourceType": table.name}
+    elif asked.fhir:
+        resource = to_fhir(resource, table.name, change.seq, change.time)
+    return {"event": event, "resource": resource}

@@ -1,0 +1,240 @@
+"""Resources: read, made, replaced, patched and deleted, each with its version.
+
+    Resource(body, version, time)      one that is there
+    Writing(transaction)               what one transaction writes; several writes are one commit
+
+A version is the seq of the last change. `If-Match` makes a write depend on it: who has read an older one is refused.
+
+Rule of this file: one snapshot or one transaction; who opens it is `aidbox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from reactdb.change import DELETE, INSERT, REPLACE
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.dialects.aidbox.fhir import meta_of
+from reactdb.dialects.aidbox.patching import patched
+from reactdb.dialects.aidbox.spelling import check_id, check_type, document_of, keys_of, resource_of
+from reactdb.errors import InvalidDocument, ResourceLimit, UsageError
+from reactdb.identifiers import new_key
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot, read_document
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+from reactdb.writing import Stored, Write
+
+
+class Resource(NamedTuple):
+    """A resource that is there.
+
+    Attributes:
+        type: Its resource type.
+        fields: What it says, with `id`, without its type.
+        version: The seq of its last change.
+        time: When that was, in milliseconds since 1970; None where the log no longer has it.
+    """
+
+    type: str
+    fields: dict[str, Any]
+    version: int
+    time: int | None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As Aidbox shows it."""
+        meta = meta_of(self.fields, self.version, self.time)
+        rest = {name: value for name, value in self.fields.items() if name not in ("id", "meta")}
+        return {"resourceType": self.type, "id": self.fields["id"], "meta": meta, **rest}
+
+    @property
+    def etag(self) -> str:
+        return etag_of(self.version)
+
+
+class Written(NamedTuple):
+    """What became of a write.
+
+    Attributes:
+        event: created, updated, deleted; or unchanged, where the resource was this already.
+        type, key: Which resource.
+        fields: What it says, or said before it was deleted.
+        version: The seq of its last change; of a deleted one the seq of its deletion.
+    """
+
+    event: str
+    type: str
+    key: bytes
+    fields: dict[str, Any]
+    version: int
+
+
+def etag_of(version: int) -> str:
+    return f'W/"{version}"'
+
+
+def version_of(etag: str) -> int | None:
+    """The version that an ETag names; None where it names none. The marks may be left out."""
+    text = etag.strip().removeprefix("W/").strip('"')
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def read_resource(snapshot: Snapshot, table: TableInfo, id: str) -> Resource:
+    """
+    Raises:
+        AidboxError: 404, there is none; 410, it was deleted.
+    """
+    is_deleted = False
+    for key in keys_of(id):
+        head = read_document(snapshot.connection, table, key)
+        if head is not None:
+            return resource_at(snapshot, table, *head)
+        is_deleted = is_deleted or snapshot.newest(table, key) is not None
+    if is_deleted:
+        raise AidboxError(410, "deleted", f"{table.name}/{id} was deleted")
+    raise no_resource(table.name, id)
+
+
+def resource_at(snapshot: Snapshot, table: TableInfo, seq: int, body: bytes) -> Resource:
+    entry = snapshot.entry(seq)
+    fields = resource_of(codec.decode(body), table.primary_key)
+    return Resource(table.name, fields, seq, None if entry is None else entry.time)
+
+
+def no_resource(type: str, id: str) -> AidboxError:
+    return AidboxError(404, "not-found", f"there is no {type}/{id}")
+
+
+def no_type(type: str) -> AidboxError:
+    return AidboxError(404, "not-found", f"there is no resource type {type}")
+
+
+class Writing:
+    """See the head of this file."""
+
+    def __init__(self, transaction: WriteTransaction) -> None:
+        self._transaction = transaction
+
+    def create(self, type: str, resource: Mapping[str, Any]) -> Written:
+        """A new resource, under its `id` or a new one.
+
+        Raises:
+            AidboxError: 409, there is one with this id; 400, 422: it cannot be stored.
+        """
+        id = resource.get("id")
+        id = new_key() if id is None else check_id(id)
+        write = self._write(type, makes=True)
+        key, old = self._found(write, id)
+        if old is not None:
+            raise AidboxError(409, "duplicate", f"there is a {type}/{id} already")
+        return self._put(write, key, None, resource, id)
+
+    def put(
+        self,
+        type: str,
+        id: str,
+        resource: Mapping[str, Any],
+        if_match: str | None = None,
+        *,
+        is_new: bool = False,
+    ) -> Written:
+        """The resource in the place of what is there, or a new one.
+
+        Args:
+            if_match: The ETag that it must have; `is_new`: there must be none.
+
+        Raises:
+            AidboxError: 412, it has another version; 400, 422: it cannot be stored.
+        """
+        said = resource.get("id", id)
+        if said != id:
+            raise AidboxError(
+                422, "invalid", f"the resource says that its id is {said!r}, and the URL {id!r}"
+            )
+        write = self._write(type, makes=True)
+        key, old = self._found(write, id)
+        check_match(type, id, old, if_match)
+        if is_new and old is not None:
+            raise AidboxError(412, "conflict", f"there is a {type}/{id} already")
+        if old is None:
+            check_id(id)
+        return self._put(write, key, old, resource, id)
+
+    def patch(self, type: str, id: str, patch: object, if_match: str | None = None) -> Written:
+        """
+        Raises:
+            AidboxError: 404, there is none; 412, it has another version; 400, 422: see `patched`.
+        """
+        write, key, old = self._there(type, id, if_match)
+        before = resource_of(codec.decode(old[1]), write.table.primary_key)
+        after = patched({"resourceType": type, **before}, patch)
+        if after.get("id") != before["id"]:
+            raise AidboxError(422, "invalid", "a patch cannot change the id")
+        return self._put(write, key, old, after, id)
+
+    def delete(self, type: str, id: str, if_match: str | None = None) -> Written:
+        """
+        Raises:
+            AidboxError: 404, there is none; 412, it has another version.
+        """
+        write, key, old = self._there(type, id, if_match)
+        write.put(key, old, None, DELETE)
+        before = resource_of(codec.decode(old[1]), write.table.primary_key)
+        newest = self._transaction.snapshot().newest(write.table, key)
+        return Written("deleted", type, key, before, old[0] if newest is None else newest.seq)
+
+    def _write(self, type: str, *, makes: bool = False) -> Write:
+        table = self._transaction.catalogue.live.get(type)
+        if table is None:
+            if not makes:
+                raise no_type(type)
+            table = self._transaction.create_table(check_type(type), "id")
+        return Write(self._transaction, table)
+
+    def _there(self, type: str, id: str, if_match: str | None) -> tuple[Write, bytes, Stored]:
+        write = self._write(type)
+        key, old = self._found(write, id)
+        check_match(type, id, old, if_match)
+        if old is None:
+            raise no_resource(type, id)
+        return write, key, old
+
+    def _found(self, write: Write, id: str) -> tuple[bytes, Stored | None]:
+        keys = keys_of(id)
+        for key in keys:
+            old = write.head(key)
+            if old is not None:
+                return key, old
+        if not keys:
+            raise AidboxError(422, "invalid", f"the id {id[:40]!r}... is too long for a primary key")
+        return keys[0], None
+
+    def _put(
+        self, write: Write, key: bytes, old: Stored | None, resource: Mapping[str, Any], id: str
+    ) -> Written:
+        table = write.table
+        document = document_of(resource, table.name, table.primary_key, collation.key_value(key))
+        try:
+            write.put_document(key, old, document, INSERT if old is None else REPLACE)
+        except ResourceLimit as error:
+            raise AidboxError(413, "too-long", str(error)) from None
+        except (InvalidDocument, UsageError) as error:
+            raise AidboxError(422, "invalid", str(error)) from None
+        head = self._transaction.head(table, key)
+        assert head is not None
+        event = "created" if old is None else "unchanged" if old[0] == head[0] else "updated"
+        return Written(event, table.name, key, resource_of(document, table.primary_key), head[0])
+
+
+def check_match(type: str, id: str, old: Stored | None, if_match: str | None) -> None:
+    """
+    Raises:
+        AidboxError: 412, the resource has another version than `If-Match` says.
+    """
+    if if_match is None or (if_match.strip() == "*" and old is not None):
+        return
+    if old is None or version_of(if_match) != old[0]:
+        has = "is not there" if old is None else f"has version {old[0]}"
+        raise AidboxError(412, "conflict", f"{type}/{id} {has}, and If-Match says {if_match}")

@@ -1,0 +1,92 @@
+"""Search: the resources of a type that dot expressions let pass, in pages, as a Bundle of the type `searchset`.
+
+Resources come in the order of their primary keys. A page is counted from the first resource each time, as in Aidbox: where
+others write meanwhile, who pages through may miss one. `$changes` with an upper version does not.
+
+Rule of this file: it reads one snapshot. URLs of links are the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from reactdb.dialects.aidbox.asked import SEARCH, Parameters, check_known, has_total, last, number, page_size
+from reactdb.dialects.aidbox.dotted import dot_expressions, passes
+from reactdb.dialects.aidbox.resources import Resource, resource_at
+from reactdb.dialects.aidbox.spelling import keys_of, resource_of
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import LEAST, Snapshot, read_document
+from reactdb.values import codec
+
+COUNT: Final = 100
+ROWS: Final = 500
+
+
+class SearchPage(NamedTuple):
+    """A page of what was found.
+
+    Attributes:
+        resources: Of the page.
+        total: How many there are on all pages; None where they were not counted.
+        page, size: Which page, and how many resources one has.
+        has_more: There is another page.
+    """
+
+    resources: list[Resource]
+    total: int | None
+    page: int
+    size: int
+    has_more: bool
+
+
+def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> SearchPage:
+    """
+    Raises:
+        AidboxError: 400, a parameter is unknown or malformed.
+    """
+    check_known(parameters, SEARCH)
+    filters = dot_expressions(parameters)
+    count = page_size(parameters) or COUNT
+    page = number(parameters, "_page", 1, 10**9) or 1
+    said = has_total(parameters)
+    counts = said is None or said
+    first, found, total = (page - 1) * count, [], 0
+    for key, body in _rows(snapshot, table, last(parameters, "_id")):
+        if filters and not passes(resource_of(codec.decode(body), table.primary_key), filters):
+            continue
+        if first <= total < first + count:
+            head = read_document(snapshot.connection, table, key)
+            assert head is not None
+            found.append(resource_at(snapshot, table, *head))
+        elif total >= first + count and not counts:
+            return SearchPage(found, None, page, count, has_more=True)
+        total += 1
+    return SearchPage(found, total if counts else None, page, count, has_more=total > first + count)
+
+
+def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tuple[bytes, bytes]]:
+    """(key, encoded document)."""
+    if ids is not None:
+        for id in dict.fromkeys(ids.split(",")):
+            for key in keys_of(id):
+                body = snapshot.get(table, key)
+                if body is not None:
+                    yield key, body
+                    break
+        return
+    start = LEAST
+    while True:
+        rows = snapshot.rows(table, start, limit=ROWS)
+        yield from rows
+        if len(rows) < ROWS:
+            return
+        start = rows[-1].key + b"\x00"
+
+
+def bundle_of(found: SearchPage, links: list[dict[str, str]]) -> dict[str, Any]:
+    """The Bundle of a page."""
+    body: dict[str, Any] = {"resourceType": "Bundle", "type": "searchset"}
+    if found.total is not None:
+        body["total"] = found.total
+    return {**body, "link": links, "entry": [{"resource": one.body} for one in found.resources]}

@@ -1,0 +1,114 @@
+"""Spelling: types, ids and resources as Aidbox has them, and documents.
+
+    native                                   Aidbox
+    ---------------------------------------  ------------------------------------------------------------------------
+    a table                                  a resource type; `POST /Patient` makes the table `Patient`
+    the primary key                          `id`
+    a key that is a string                   itself
+    any other key                            its JSON: `5`, `true`; where a document has that text as its key, that one
+    values that JSON lacks                   typed objects, as `reactdb.json` writes them
+    -                                        `resourceType`, `meta.versionId`, `meta.lastUpdated`, `meta.createdAt`: known
+                                             without being stored
+
+Rule of this file: values in, values out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reactdb import json
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.errors import InvalidDocument, InvalidKey
+from reactdb.values import collation
+
+TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,99}", re.ASCII)
+"""What a type can be called whose table is still to be made."""
+ID: Final = re.compile(r"[A-Za-z0-9\-._~]{1,200}", re.ASCII)
+"""What the id of a new resource can be: what a URL shows as it is. FHIR allows 64 characters, and no `_` or `~`."""
+KNOWN_META: Final = frozenset({"versionId", "lastUpdated", "createdAt"})
+
+
+def check_type(name: str) -> str:
+    """
+    Raises:
+        AidboxError: 400, no type can have this name.
+    """
+    if not TYPE.fullmatch(name):
+        raise AidboxError(
+            400,
+            "invalid",
+            f"a resource type begins with a capital letter, and letters and digits follow: not {name!r}",
+        )
+    return name
+
+
+def check_id(id: object) -> str:
+    """
+    Raises:
+        AidboxError: 422, no resource can have this id.
+    """
+    if not isinstance(id, str) or not ID.fullmatch(id):
+        raise AidboxError(
+            422, "invalid", f"an id is a text of letters, digits, `-`, `.`, `_` and `~`: not {id!r}"
+        )
+    return id
+
+
+def id_of(key: Any) -> str:
+    """How a primary key is shown."""
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+def keys_of(id: str) -> list[bytes]:
+    """The primary keys that can be shown like this, the likelier first."""
+    found = []
+    for key in (id, _parsed(id)):
+        try:
+            found.append(collation.primary_key_bytes(key))
+        except InvalidKey:
+            continue
+    return found
+
+
+def _parsed(id: str) -> Any:
+    try:
+        key = json.loads(id)
+        return key if not isinstance(key, str) and id_of(key) == id else None
+    except (InvalidDocument, ValueError):
+        return None
+
+
+def resource_of(document: Mapping[str, Any], primary_key: str) -> dict[str, Any]:
+    """A document as a resource, without its type and without what the log knows of it."""
+    found = {"id": id_of(document[primary_key])}
+    found.update((name, json.to_json(value)) for name, value in document.items() if name != primary_key)
+    return found
+
+
+def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: Any) -> dict[str, Any]:
+    """A resource as the document that is stored under `key`.
+
+    Raises:
+        AidboxError: 422, it says that it is of another type, or cannot be stored.
+    """
+    said = resource.get("resourceType", type)
+    if said != type:
+        raise AidboxError(422, "invalid", f"the resource says that it is a {said}, and this is {type}")
+    found = {primary_key: key}
+    for name, value in resource.items():
+        if name in ("id", "resourceType"):
+            continue
+        if name == "meta" and isinstance(value, Mapping):
+            value = {word: said for word, said in value.items() if word not in KNOWN_META}
+            if not value:
+                continue
+        if name == primary_key:
+            raise AidboxError(422, "invalid", f"`{name}` is the primary key of this table, and shown as `id`")
+        try:
+            found[name] = json.from_json(value, [name])
+        except InvalidDocument as error:
+            raise AidboxError(422, "invalid", str(error)) from None
+    return found

@@ -1,0 +1,204 @@
+"""Aggregating: the results of a pipeline on a collection.
+
+The `$match` with which a pipeline begins is looked up by indexes, as the filter of a find is. All stages are in `stages`.
+
+`$out` writes to a collection of its own, which then takes the place of the other one; `$merge` changes documents one by one.
+Either is one commit.
+
+Rule of this file: where the documents come from, and where `$out` and `$merge` write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
+from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.dialects.mongodb.variables import now, values_of
+
+__all__ = ["aggregate"]
+
+Document = dict[str, Any]
+
+_WITHOUT_COLLECTION: Final = frozenset(
+    {"$documents", "$currentOp", "$listSessions", "$listLocalSessions", "$changeStream"}
+)
+
+
+def aggregate(
+    spaces: Namespaces,
+    namespace: MongoNamespace,
+    pipeline: Sequence[Mapping[str, Any]],
+    *,
+    variables: Mapping[str, Any] | None = None,
+    collation: Any = None,
+    transaction: Transaction | None = None,
+) -> Iterator[Document]:
+    """The results of a pipeline, read as they are asked for. With `$out` or `$merge`, everything is written at once.
+
+    Args:
+        namespace: A collection, or a database for a pipeline that begins with documents of its own.
+        variables: `let`: constants and expressions by name.
+        collation: A collation's document, or None.
+
+    Raises:
+        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction.
+    """
+    while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
+        namespace, pipeline = view[0], [*view[1], *pipeline]
+    text = text_key(collation)
+    values = values_of(variables) or {"NOW": now()}
+    beside = _Beside(spaces, namespace, transaction)
+    setting = Setting(beside, str(namespace), values, text)
+    first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
+    compiled = Pipeline(pipeline, setting)
+    if compiled.writes and transaction is not None:
+        stage = next(iter(pipeline[-1]))
+        raise MongoError(263, f"Cannot run '{stage}' in a multi-document transaction.")
+    if first in _WITHOUT_COLLECTION:
+        return compiled.run(iter(()))
+    if namespace.coll is None:
+        raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
+    work = CollectionWork(spaces, namespace, transaction)
+    if first != "$match":
+        return compiled.run(work.matching(FilterSelection({})))
+    given = pipeline[0]["$match"]
+    documents = work.matching(FilterSelection(given, variables=values, collation=text))
+    return Pipeline(pipeline[1:], setting).run(documents)
+
+
+class _Beside:
+    """The collections of a file, for the stages that read or write some."""
+
+    def __init__(
+        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None
+    ) -> None:
+        self._spaces = spaces
+        self._namespace = namespace
+        self._transaction = transaction
+
+    def documents(self, namespace: str) -> Iterable[Document]:
+        """All documents of a collection; none where it does not exist."""
+        found = namespace_of(namespace)
+        if self._spaces.view(found) is not None:
+            return aggregate(self._spaces, found, [], transaction=self._transaction)
+        return CollectionWork(self._spaces, found, self._transaction).matching(FilterSelection({}))
+
+    def replace(self, namespace: str, documents: Iterable[Document]) -> None:
+        """Make a collection hold these documents and no others."""
+        spaces, target = self._spaces, namespace_of(namespace)
+        given = list(documents)
+        own = MongoNamespace(target.db, f"tmp.agg_out.{uuid4()}")
+        with spaces.session.transaction():
+            before = spaces.find(target)
+            spaces.create(own, {} if before is None else before.options)
+            work = CollectionWork(spaces, own)
+            if before is not None and before.indexes:
+                work.create_indexes(before.indexes)
+            if given:
+                _check(work.insert(given))
+            spaces.rename(own, target, drop_target=True)
+
+    def merge(self, merging: Merging, documents: Iterable[Document]) -> None:
+        """Write each document into a collection."""
+        spaces, target = self._spaces, namespace_of(merging.namespace)
+        given = list(documents)
+        with spaces.session.transaction():
+            work = CollectionWork(spaces, target)
+            spaces.ensure(target)
+            self._check_unique(merging, target)
+            for document in given:
+                _merge(work, merging, document)
+
+    def _check_unique(self, merging: Merging, target: MongoNamespace) -> None:
+        if merging.on == ("_id",):
+            return
+        table = self._spaces.table(target)
+        assert table is not None
+        unique = [set(one.key) for one in indexes_of(table) if one.is_unique and not one.is_partial]
+        if set(merging.on) not in unique:
+            raise MongoError(51183, "Cannot find index to verify that join fields will be unique")
+
+    def statistics(self, stage: str, spec: Mapping[str, Any]) -> Iterable[Document]:
+        """What `$collStats` and `$indexStats` say; the others say nothing here."""
+        if stage not in ("$collStats", "$indexStats"):
+            return []
+        work = CollectionWork(self._spaces, self._namespace)
+        if stage == "$indexStats":
+            since = now()
+            return [
+                {"name": one["name"], "key": one["key"], "accesses": {"ops": 0, "since": since}, "spec": one}
+                for one in work.list_indexes()
+            ]
+        if self._spaces.table(self._namespace) is None:
+            raise MongoError(26, f"Collection [{self._namespace}] not found.")
+        found: Document = {"ns": str(self._namespace), "localTime": now()}
+        if "count" in spec:
+            found["count"] = work.count({})
+        if "storageStats" in spec:
+            found["storageStats"] = {"count": work.count({}), "nindexes": len(work.list_indexes())}
+        return [found]
+
+
+def _check(answer: Mapping[str, Any]) -> None:
+    """Raises: MongoError: One of the writes failed."""
+    for error in answer.get("writeErrors", ()):
+        details = {name: error[name] for name in ("keyPattern", "keyValue") if name in error}
+        raise MongoError(error["code"], error["errmsg"], **details)
+
+
+def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
+    """Write one document of a `$merge`."""
+    wanted: Document = {}
+    for path in merging.on:
+        values = ends(document, split(path))
+        if len(values) != 1 or not _is_value(values[0]):
+            raise MongoError(
+                51132, "$merge write error: 'on' field cannot be missing, null, undefined or an array"
+            )
+        wanted[path] = {"$eq": values[0]}
+    matched = merging.when_matched
+    there = next(work.find({"filter": wanted, "limit": 1}), None)
+    if there is None:
+        if merging.when_not_matched == "fail":
+            raise MongoError(
+                13113,
+                "$merge could not find a matching document in the target collection for at least one document",
+            )
+        if merging.when_not_matched == "insert":
+            _check(work.insert([document]))
+        return
+    if matched == "keepExisting":
+        return
+    if matched == "fail":
+        _check(work.insert([document]))
+        return
+    statement: Document = {"q": {"_id": {"$eq": there["_id"]}}}
+    if matched == "replace":
+        statement["u"] = {
+            name: value for name, value in document.items() if name != "_id" or "_id" in merging.on
+        }
+        _check(work.update([statement]))
+    elif matched == "merge":
+        # A pipeline, so that streams are told which fields have changed.
+        statement["u"] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
+        own = {name: value for name, value in document.items() if name != "_id"}
+        _check(work.update([statement], variables={"new": own}))
+    else:
+        statement["u"] = matched
+        given = {name: evaluate(document, {}) for name, evaluate in merging.variables.items()}
+        _check(work.update([statement], variables={**given, "new": document}))
+
+
+def _is_value(value: Any) -> bool:
+    return value is not None and not isinstance(value, list) and type(value).__name__ != "Missing"

@@ -1,0 +1,578 @@
+"""Documents of one collection, read and written: the work of the commands, without the wire.
+
+    work = CollectionWork(files, MongoNamespace("shop", "orders"))
+    work.insert([{...}])                    {"n": 1}
+    work.update([{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}])
+    work.find({"filter": {"a": 1}})         an iterator of documents
+
+Arguments are what drivers send, and answers what a reply has beside `ok`. Documents are BSON documents, and are not changed.
+
+Rule of this file: a command is one commit, or a part of the transaction that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.entries import body_of, document_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
+from reactdb.dialects.mongodb.ordering import MISSING, sort_key
+from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.projection import Projection
+from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
+from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.variables import values_of
+from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
+from reactdb.errors import ReadOnlyDatabase, TableNotFound
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.transaction import KeyTaken, WriteTransaction
+
+__all__ = ["CollectionWork", "simple"]
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+_UPDATE_FIELDS: Final = frozenset(
+    [
+        "q",
+        "u",
+        "c",
+        "multi",
+        "upsert",
+        "upsertSupplied",
+        "collation",
+        "arrayFilters",
+        "hint",
+        "sort",
+        "sampleId",
+        "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
+    ]
+)
+_DELETE_FIELDS: Final = frozenset(["q", "limit", "collation", "hint", "sampleId"])
+
+
+def simple(collation: Any) -> Any:
+    """The collation of a command; None for the simple one."""
+    if not collation or (isinstance(collation, Mapping) and collation.get("locale") == "simple"):
+        return None
+    return collation
+
+
+class CollectionWork:
+    """See the head of this file. Any thread, unless it is given a transaction."""
+
+    def __init__(
+        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None = None
+    ) -> None:
+        """
+        Raises:
+            MongoError: 73, there can be no such collection.
+        """
+        self.spaces = spaces
+        self.namespace = namespace
+        self._transaction = transaction
+        self._name = spaces.names.table(namespace)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Where it is carried out
+
+    def _write(self, work: Callable[[WriteTransaction | KeptWrites], T]) -> T:
+        """Carry out a command in the transaction, or as a commit of its own."""
+        if self._transaction is not None:
+            with self._transaction.statement() as target:
+                return work(target)
+        try:
+            return self.spaces.session.transact(work, is_shareable=True)
+        except ReadOnlyDatabase as error:
+            raise MongoError(13, str(error)) from None
+
+    def _table(self, target: WriteTransaction | KeptWrites) -> TableInfo | None:
+        found = (
+            target.catalogue.live.get(self._name)
+            if isinstance(target, WriteTransaction)
+            else target.table(self.namespace)
+        )
+        return None if found is None else self._no_view(found)
+
+    def _made(self, target: WriteTransaction | KeptWrites) -> TableInfo:
+        """The table, which is made where it is missing."""
+        if isinstance(target, WriteTransaction):
+            return self._no_view(self.spaces.within(target, self.namespace))
+        return self._no_view(target.within(self.namespace))
+
+    def _no_view(self, table: TableInfo) -> TableInfo:
+        if table.primary_key == VIEW_KEY and self.spaces.view(self.namespace) is not None:
+            raise MongoError(166, f"Namespace {self.namespace} is a view, not a collection")
+        return table
+
+    def _ended(self, answer: Document, errors: list[Document]) -> Document:
+        """An answer with its errors, which end a transaction."""
+        if errors:
+            answer["writeErrors"] = errors
+            if self._transaction is not None:
+                self._transaction.abort()
+        return answer
+
+    # -----------------------------------------------------------------------------------------------------------
+    # insert
+
+    def insert(self, documents: Sequence[Document], *, ordered: bool = True) -> Document:
+        """Insert documents; one without `_id` gets an ObjectId.
+
+        Returns:
+            `n`, and `writeErrors` where there are some.
+        """
+        given: list[Document] = []
+        stored: list[tuple[bytes, bytes] | MongoError] = []
+        table = self.spaces.table(self.namespace) or _UNMADE
+        for document in documents:
+            try:
+                with_own = with_id(document)
+                stored.append(body_of(table, with_own))
+                given.append(with_own)
+            except MongoError as error:
+                stored.append(error)
+                given.append(document)
+                if ordered:
+                    break
+        plain = [one for one in stored if isinstance(one, tuple)]
+        if len(plain) == len(documents) and self._transaction is None:
+            try:
+                return self._write(lambda target: self._insert_free(target, given, plain))
+            except KeyTaken:
+                # Everything was taken back: one by one, then.
+                pass
+        errors: list[Document] = []
+
+        def one_by_one(target: WriteTransaction | KeptWrites) -> int:
+            errors.clear()
+            writer = DocumentWriter(target, self._made(target), self.namespace)
+            inserted = 0
+            for place, (one, document) in enumerate(zip(stored, given, strict=False)):
+                try:
+                    if isinstance(one, MongoError):
+                        raise one
+                    writer.insert(one, document)
+                    inserted += 1
+                except MongoError as error:
+                    self._check_fatal(error)
+                    errors.append(_write_error(place, error))
+                    if ordered or self._transaction is not None:
+                        break
+            return inserted
+
+        return self._ended({"n": self._write(one_by_one)}, errors)
+
+    def _insert_free(
+        self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
+    ) -> Document:
+        """Insert documents in the quickest way there is.
+
+        Raises:
+            KeyTaken: One of their keys is taken.
+        """
+        assert isinstance(target, WriteTransaction)
+        table = self._made(target)
+        if table.primary_key != "_id":
+            stored = [body_of(table, document) for document in given]
+        if table.indexes and any(index.is_unique for index in indexes_of(table)):
+            raise KeyTaken
+        if len(stored) == 1:
+            key, body = stored[0]
+            try:
+                target.insert(table, key, body)
+            except KeyTaken:
+                taken = DocumentWriter(target, table, self.namespace).taken(given[0]["_id"])
+                return {"n": 0, "writeErrors": [_write_error(0, taken)]}
+        elif stored:
+            keys, bodies = zip(*stored, strict=True)
+            target.insert_many(table, keys, bodies)
+        return {"n": len(stored)}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # update, delete, findAndModify
+
+    def update(
+        self,
+        updates: Sequence[Mapping[str, Any]],
+        *,
+        ordered: bool = True,
+        variables: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Carry out statements of `update`.
+
+        Returns:
+            `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
+        """
+        values = values_of(variables)
+        checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
+        answer: Document = {}
+        errors: list[Document] = []
+
+        def work(target: WriteTransaction | KeptWrites) -> None:
+            answer.update({"n": 0, "nModified": 0})
+            errors.clear()
+            upserted: list[Document] = []
+            for place, statement in enumerate(checked):
+                try:
+                    if isinstance(statement, MongoError):
+                        raise statement
+                    table = self._table(target)
+                    if table is None and not statement.is_upsert:
+                        continue
+                    done = DocumentWriter(target, table or self._made(target), self.namespace).update(
+                        statement
+                    )
+                except MongoError as error:
+                    self._check_fatal(error)
+                    errors.append(_write_error(place, error))
+                    if ordered or self._transaction is not None:
+                        break
+                    continue
+                answer["n"] += done.matched
+                answer["nModified"] += done.modified
+                if done.upserted is not None:
+                    answer["n"] += 1
+                    upserted.append({"index": place, "_id": done.upserted[0]})
+            answer.pop("upserted", None)
+            if upserted:
+                answer["upserted"] = upserted
+
+        self._write(work)
+        return self._ended(answer, errors)
+
+    def _checked(
+        self,
+        given: Any,
+        fields: frozenset[str],
+        command: str,
+        make: Callable[[Mapping[str, Any], Mapping[str, Any] | None], T],
+        variables: Mapping[str, Any] | None,
+    ) -> T | MongoError:
+        """A statement, or the mistake in it, which is told as an error of this statement.
+
+        Raises:
+            MongoError: It is no statement at all.
+        """
+        if not isinstance(given, Mapping):
+            raise MongoError(
+                14, f"BSON field '{command}.{command}s' is the wrong type, expected type 'object'"
+            )
+        for name in given:
+            if name not in fields:
+                raise MongoError(40415, f"BSON field '{command}.{command}s.{name}' is an unknown field.")
+        for name in ("q", "u") if command == "update" else ("q", "limit"):
+            if name not in given:
+                raise MongoError(
+                    40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
+                )
+        try:
+            return make(given, variables)
+        except MongoError as error:
+            return error
+
+    @staticmethod
+    def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+        return UpdateStatement(
+            given["q"],
+            given["u"],
+            multi=bool(given.get("multi")),
+            upsert=bool(given.get("upsert")),
+            array_filters=given.get("arrayFilters"),
+            collation=simple(given.get("collation")),
+            sort=given.get("sort"),
+            variables={**(variables or {}), **(given.get("c") or {})} or None,
+        )
+
+    @staticmethod
+    def _check_fatal(error: MongoError) -> None:
+        """An error that concerns the whole transaction is not one of a statement."""
+        if error.labels:
+            raise error
+
+    def delete(
+        self,
+        deletes: Sequence[Mapping[str, Any]],
+        *,
+        ordered: bool = True,
+        variables: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Carry out statements of `delete`.
+
+        Returns:
+            `n`, and `writeErrors` where there are some.
+        """
+        values = values_of(variables)
+        checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
+        errors: list[Document] = []
+
+        def work(target: WriteTransaction | KeptWrites) -> int:
+            errors.clear()
+            deleted = 0
+            for place, statement in enumerate(checked):
+                try:
+                    if isinstance(statement, MongoError):
+                        raise statement
+                    table = self._table(target)
+                    if table is not None:
+                        deleted += DocumentWriter(target, table, self.namespace).delete(statement)
+                except MongoError as error:
+                    self._check_fatal(error)
+                    errors.append(_write_error(place, error))
+                    if ordered or self._transaction is not None:
+                        break
+            return deleted
+
+        return self._ended({"n": self._write(work)}, errors)
+
+    @staticmethod
+    def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
+        limit = given["limit"]
+        if isinstance(limit, bool) or limit not in (0, 1):
+            raise MongoError(9, f"The limit field in delete objects must be 0 or 1. Got {limit}")
+        return Delete(
+            given["q"], is_multi=limit == 0, collation=simple(given.get("collation")), variables=variables
+        )
+
+    def find_and_modify(self, command: Mapping[str, Any]) -> Document:
+        """Carry out a findAndModify.
+
+        Args:
+            command: `query`, `update`, `remove`, `new`, `upsert`, `sort`, `fields`, `arrayFilters`, `collation`, `let`.
+
+        Returns:
+            `value`, `lastErrorObject`.
+
+        Raises:
+            MongoError: As the command deserves.
+        """
+        modify = Modify(
+            command.get("query"),
+            update=command.get("update"),
+            remove=bool(command.get("remove")),
+            new=bool(command.get("new")),
+            upsert=bool(command.get("upsert")),
+            sort=command.get("sort"),
+            fields=command.get("fields"),
+            array_filters=command.get("arrayFilters"),
+            collation=simple(command.get("collation")),
+            variables=values_of(command.get("let")),
+        )
+
+        def work(target: WriteTransaction | KeptWrites) -> Document:
+            table = self._table(target)
+            if table is None:
+                if modify.statement is None:
+                    return {"lastErrorObject": {"n": 0}, "value": None}
+                if not modify.statement.is_upsert:
+                    return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
+                table = self._made(target)
+            return DocumentWriter(target, table, self.namespace).find_and_modify(modify)
+
+        return self._write(work)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def find(self, command: Mapping[str, Any]) -> Iterator[Document]:
+        """The documents that a find is about, one after the other.
+
+        Args:
+            command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`.
+
+        Raises:
+            MongoError: As the command deserves, before the first document.
+        """
+        variables, collation = values_of(command.get("let")), simple(command.get("collation"))
+        skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
+        given = command.get("filter") or {}
+        selection = FilterSelection(given, variables=variables, collation=collation)
+        order = command.get("sort") or {}
+        natural = order.get("$natural")
+        sort = Order(order, text_key(collation)) if order and natural is None else None
+        fields = command.get("projection")
+        shape = Projection(fields, variables=variables) if fields else None
+        documents = self.matching(selection, command.get("hint"))
+        if sort is not None:
+            documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
+        elif natural is not None and natural < 0:
+            documents = reversed(list(documents))
+        if skip or limit:
+            documents = cut(documents, skip, limit)
+        if shape is not None:
+            matched = selection.filter if shape.is_positional else None
+            return (shape.apply(document, matched_filter=matched) for document in documents)
+        return documents
+
+    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
+        """The documents that match, in the order of their keys."""
+        if self._transaction is not None:
+            with self._transaction.statement() as target:
+                own = target.table(self.namespace)
+                if own is None:
+                    return iter(())
+                rows = selected(target.snapshot(), own, indexes_of(own), selection)
+                return iter([document for _, document in rows])
+        table = self.spaces.table(self.namespace)
+        if table is None:
+            return iter(())
+        if hint:
+            self._check_hint(table, hint)
+        elif selection.key is not None:
+            return self._by_key(table, selection.key)
+        return Scan(self.spaces.session, table).documents(
+            selection, indexes_of(table) if table.indexes else ()
+        )
+
+    def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
+        """The document of a key, by the shortest way."""
+        try:
+            body = self.spaces.session.get(table.reference, key)
+        except TableNotFound:
+            return iter(())
+        return iter(() if body is None else (document_of(table, body),))
+
+    def _check_hint(self, table: TableInfo, hint: Any) -> None:
+        known = listed(self.spaces.kept(table).indexes)
+        if isinstance(hint, str):
+            is_there = any(one["name"] == hint for one in known)
+        else:
+            is_there = "$natural" in hint or any(
+                list(one["key"].items()) == list(hint.items()) for one in known
+            )
+        if not is_there:
+            raise MongoError(
+                2,
+                "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing "
+                "index",
+            )
+
+    def count(self, command: Mapping[str, Any]) -> int:
+        """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
+        given = command.get("query") or {}
+        skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
+        table = self.spaces.table(self.namespace)
+        if not given and self._transaction is None:
+            count = 0 if table is None else Scan(self.spaces.session, table).count()
+        else:
+            selection = FilterSelection(given, collation=simple(command.get("collation")))
+            count = sum(1 for _ in self.matching(selection, command.get("hint")))
+        count = max(0, count - skip)
+        return min(count, limit) if limit else count
+
+    def distinct(self, command: Mapping[str, Any]) -> list[Any]:
+        """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
+        given, key = command.get("query") or {}, command.get("key")
+        if not isinstance(key, str):
+            raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
+        if not key:
+            raise MongoError(31032, "Distinct key cannot be an empty string")
+        collation = simple(command.get("collation"))
+        selection = FilterSelection(given, collation=collation)
+        parts, text = split(key), text_key(collation)
+        values: dict[Any, Any] = {}
+        for document in self.matching(selection, command.get("hint")):
+            for value in _distinct_values(document, parts):
+                values.setdefault(sort_key(value, text), value)
+        return [values[one] for one in sorted(values)]
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Indexes
+
+    def create_indexes(self, indexes: Sequence[Mapping[str, Any]]) -> Document:
+        """Make indexes, and the collection where it is missing.
+
+        Returns:
+            `numIndexesBefore`, `numIndexesAfter`, `createdCollectionAutomatically`.
+        """
+        if not indexes:
+            raise MongoError(2, "Must specify at least one index to create")
+
+        def work(transaction: WriteTransaction) -> Document:
+            is_new = self._name not in transaction.catalogue.live
+            table = self._no_view(self.spaces.within(transaction, self.namespace))
+            before, after = create(transaction, table, self.namespace, indexes)
+            return {
+                "numIndexesBefore": before,
+                "numIndexesAfter": after,
+                "createdCollectionAutomatically": is_new,
+                **({"note": "all indexes already exist"} if before == after and not is_new else {}),
+            }
+
+        self._check_outside("createIndexes")
+        return self.spaces.session.transact(work, operation="index_create")
+
+    def drop_indexes(self, wanted: Any) -> Document:
+        """Drop indexes by name, key pattern, list of names, or all with `*`.
+
+        Returns:
+            `nIndexesWas`.
+        """
+
+        def work(transaction: WriteTransaction) -> Document:
+            table = transaction.catalogue.live.get(self._name)
+            if table is None:
+                raise MongoError(26, f"ns not found {self.namespace}")
+            return {"nIndexesWas": drop(transaction, table, self.namespace, wanted)[0]}
+
+        self._check_outside("dropIndexes")
+        return self.spaces.session.transact(work, operation="index_drop")
+
+    def _check_outside(self, command: str) -> None:
+        if self._transaction is not None:
+            raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
+
+    def list_indexes(self) -> list[Document]:
+        """The specifications of the indexes, that of `_id` first.
+
+        Raises:
+            MongoError: 26, there is no such collection.
+        """
+        table = self.spaces.table(self.namespace)
+        if table is None:
+            raise MongoError(26, f"ns does not exist: {self.namespace}")
+        return listed(self.spaces.kept(table).indexes)
+
+
+class _Unmade:
+    """A collection that is not there yet, as far as its documents are prepared for it."""
+
+    primary_key: Final = "_id"
+
+
+_UNMADE: Any = _Unmade()
+
+
+def _write_error(place: int, error: MongoError) -> Document:
+    return {"index": place, "code": error.code, "errmsg": error.message, **error.details}
+
+
+def _whole(name: str, value: Any) -> int:
+    """A number of documents.
+
+    Raises:
+        MongoError: 14, 51024.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise MongoError(14, f"BSON field '{name}' is the wrong type, expected a whole number")
+    if value < 0:
+        raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
+    return int(value)
+
+
+def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
+    for value in ends(document, parts):
+        if value is MISSING:
+            continue
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value

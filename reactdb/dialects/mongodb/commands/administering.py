@@ -1,0 +1,162 @@
+"""Commands about collections and databases: which there are, making, dropping and renaming them.
+
+Rule of this file: names and options. What it takes is in `namespaces`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson import Int64
+
+from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
+from reactdb.dialects.mongodb.commands.cursors import Results
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.sessions import session_key
+from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.names import check_database_name, namespace_of
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
+
+OPTIONS: Final = (
+    "capped size max validator validationLevel validationAction collation storageEngine indexOptionDefaults "
+    f"expireAfterSeconds clusteredIndex {IMAGES}"
+).split()
+"""Options of a collection that are kept. Of those, `changeStreamPreAndPostImages` has an effect here."""
+
+
+def existing(request: CommandRequest) -> CollectionInfo:
+    found = request.deployment.spaces.find(request.place())
+    if found is None:
+        raise MongoError(26, f"ns does not exist: {request.namespace}")
+    return found
+
+
+def check_options(request: CommandRequest) -> dict[str, Any]:
+    images = request.get(IMAGES, dict)
+    if images is not None and (images.keys() != {"enabled"} or not isinstance(images["enabled"], bool)):
+        raise MongoError(
+            14, f"BSON field '{request.name}.{IMAGES}' is {{enabled: true}} or {{enabled: false}}"
+        )
+    return {name: request.body[name] for name in OPTIONS if request.body.get(name) is not None}
+
+
+@command(
+    "create",
+    fields=" ".join(OPTIONS) + " timeseries viewOn pipeline autoIndexId idIndex encryptedFields flags temp",
+    is_write=True,
+)
+def create(request: CommandRequest) -> dict[str, Any]:
+    if "timeseries" in request.body:
+        raise MongoError(115, "timeseries: there are no time series here")
+    options = check_options(request)
+    if request.get("viewOn", str):
+        options = {"viewOn": request.body["viewOn"], "pipeline": request.get("pipeline", list, [])}
+    elif "pipeline" in request.body:
+        raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
+    spaces = request.deployment.spaces
+    try:
+        spaces.create(request.place(), options)
+    except MongoError as error:
+        found = spaces.find(request.place())
+        # To make it again as it is changes nothing.
+        if error.code != 48 or found is None or found.options != options:
+            raise
+    return {}
+
+
+@command("drop", fields="", is_write=True)
+def drop(request: CommandRequest) -> dict[str, Any]:
+    spaces, namespace = request.deployment.spaces, request.place()
+    found = spaces.find(namespace)
+    if found is None or not spaces.drop(namespace):
+        return {}
+    return {"nIndexesWas": 1 + len(found.indexes), "ns": str(namespace)}
+
+
+@command("dropDatabase", is_write=True)
+def drop_database(request: CommandRequest) -> dict[str, Any]:
+    name = check_database_name(request.database)
+    return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
+
+
+@command("renameCollection", fields="to dropTarget stayTemp", is_write=True)
+def rename_collection(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "renameCollection may only be run against the admin database.")
+    source, target = request.value, request.body.get("to")
+    for one in (source, target):
+        if not isinstance(one, str):
+            raise MongoError(14, "'renameCollection' and 'to' are names of collections")
+        if not one.partition(".")[2]:
+            raise MongoError(73, f"Invalid namespace specified '{one}'")
+    request.deployment.spaces.rename(
+        namespace_of(source), namespace_of(str(target)), drop_target=bool(request.body.get("dropTarget"))
+    )
+    return {}
+
+
+@command("collMod", is_write=True)
+def coll_mod(request: CommandRequest) -> dict[str, Any]:
+    existing(request)
+    request.deployment.spaces.modify(request.place(), check_options(request))
+    return {}
+
+
+@command("listCollections", fields="cursor filter nameOnly authorizedCollections")
+def list_collections(request: CommandRequest) -> dict[str, Any]:
+    name = check_database_name(request.database)
+    wanted = Filter(request.get("filter", dict, {}))
+    names_only = bool(request.body.get("nameOnly"))
+    found = [
+        told
+        for one in request.deployment.spaces.collections(name)
+        if wanted.matches(told := description(one))
+    ]
+    if names_only:
+        found = [{"name": one["name"], "type": one["type"]} for one in found]
+    cursor = Results(f"{name}.$cmd.listCollections", iter(found), session_key(request))
+    return first_batch(request, cursor, batch_size(request, None))
+
+
+def description(found: CollectionInfo) -> dict[str, Any]:
+    if "viewOn" in found.options:
+        return {
+            "name": found.namespace.coll,
+            "type": "view",
+            "options": found.options,
+            "info": {"readOnly": True},
+        }
+    return {
+        "name": found.namespace.coll,
+        "type": "collection",
+        "options": found.options,
+        "info": {"readOnly": False, "uuid": found.uuid},
+        "idIndex": dict(ID_INDEX),
+    }
+
+
+@command("listDatabases", fields="filter nameOnly authorizedDatabases")
+def list_databases(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "listDatabases may only be run against the admin database.")
+    wanted = Filter(request.get("filter", dict, {}))
+    found = [
+        told
+        for name in request.deployment.spaces.databases()
+        if wanted.matches(told := {"name": name, "sizeOnDisk": Int64(1), "empty": False})
+    ]
+    if request.body.get("nameOnly"):
+        return {"databases": [{"name": one["name"]} for one in found]}
+    return {"databases": found, "totalSize": Int64(len(found)), "totalSizeMb": Int64(0)}
+
+
+@command("profile", quick=always)
+def profile(request: CommandRequest) -> dict[str, Any]:
+    return {"was": 0, "slowms": 100, "sampleRate": 1.0}
+
+
+@command("fsync", "fsyncUnlock", "flushRouterConfig")
+def nothing_to_do(request: CommandRequest) -> dict[str, Any]:
+    return {}

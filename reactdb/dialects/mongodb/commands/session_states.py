@@ -1,0 +1,164 @@
+"""SessionStates: what is known of each driver's session: its transaction, and the answer to its newest retryable write.
+
+A driver numbers the transactions and the retryable writes of a session upwards. A write that comes a second time with the same
+number was answered already, and the answer was lost: it is answered again, and nothing is written. That is remembered as long as
+the server runs.
+
+Rule of this file: which transaction a command belongs to, and which answer it has had.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Lock, RLock
+from typing import Any, Final, TypeVar
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
+
+__all__ = ["SessionState", "SessionStates"]
+
+T = TypeVar("T")
+
+IDLE_S: Final = 30 * 60.0
+"""A session that was not used for so long is forgotten, as `hello` says."""
+
+TRANSACTION_S: Final = 60.0
+"""A transaction that is open for longer is aborted, so that what it has written hinders nobody."""
+
+SWEEP_S: Final = 10.0
+
+
+class SessionState:
+    """One session. One command at a time: `lock` is held meanwhile.
+
+    Attributes:
+        number: Of the newest transaction or retryable write.
+        transaction: The newest transaction, if the number is one's.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.used_at = time.monotonic()
+        self.began_at = 0.0
+        self.number = -1
+        self.transaction: Transaction | None = None
+        self._answer: dict[str, Any] | None = None
+
+    def begin(self, number: int, transactions: Transactions) -> Transaction:
+        """Begin a transaction; one that is open is aborted.
+
+        Raises:
+            MongoError: 225, it is older than the newest; 251, it is there already.
+        """
+        self._check_age(number)
+        if number == self.number:
+            raise MongoError(
+                117, f"Cannot start transaction {number}: a statement of this number was carried out"
+            )
+        self.end()
+        self.number = number
+        self.began_at = time.monotonic()
+        self.transaction = transactions.begin()
+        return self.transaction
+
+    def continued(self, number: int) -> Transaction:
+        """The transaction that a further statement belongs to.
+
+        Raises:
+            MongoError: 225; 251, there is none of this number.
+        """
+        self._check_age(number)
+        if number != self.number or self.transaction is None:
+            raise MongoError(
+                251,
+                f"Given transaction number {number} does not match any in-progress transactions. The active transaction number "
+                f"is {self.number}",
+                labels=(TRANSIENT,),
+            )
+        return self.transaction
+
+    def once(self, number: int, work: Callable[[], T]) -> dict[str, Any] | T:
+        """The answer to a retryable write: of the first time, if this is not the first.
+
+        Raises:
+            MongoError: 225; what the work raises, which is not kept: the next time is a first one again.
+        """
+        self._check_age(number)
+        if number == self.number and self._answer is not None:
+            return dict(self._answer)
+        if number > self.number:
+            self.end()
+            self.number = number
+        answer = work()
+        # A write is never answered later.
+        assert isinstance(answer, dict)
+        self._answer = dict(answer)
+        return answer
+
+    def end(self) -> None:
+        """Abort what is open, and forget."""
+        if self.transaction is not None:
+            self.transaction.abort()
+        self.transaction = self._answer = None
+
+    def _check_age(self, number: int) -> None:
+        if number < self.number:
+            raise MongoError(
+                225,
+                f"Cannot start transaction {number} because a newer transaction {self.number} has already started",
+            )
+
+
+class SessionStates:
+    """The sessions by their ids. Any thread."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.transactions = transactions
+        self._lock = Lock()
+        self._states: dict[bytes, SessionState] = {}
+        self._swept_at = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def find(self, key: bytes) -> SessionState:
+        """The session of this id, which begins with the first command that names it."""
+        now = time.monotonic()
+        if now - self._swept_at > SWEEP_S:
+            self._swept_at = now
+            self._sweep(now)
+        with self._lock:
+            state = self._states.get(key)
+            if state is None:
+                state = self._states[key] = SessionState()
+            state.used_at = now
+            return state
+
+    def end(self, key: bytes) -> None:
+        """End one."""
+        with self._lock:
+            state = self._states.pop(key, None)
+        if state is not None:
+            with state.lock:
+                state.end()
+
+    def end_all(self) -> None:
+        for key in list(self._states):
+            self.end(key)
+
+    def _sweep(self, now: float) -> None:
+        for key, state in list(self._states.items()):
+            if now - state.used_at > IDLE_S:
+                self.end(key)
+            elif (
+                state.transaction is not None
+                and now - state.began_at > TRANSACTION_S
+                # Not while a command of it runs, which the next sweep is for.
+                and state.lock.acquire(blocking=False)
+            ):
+                try:
+                    state.transaction.abort()
+                finally:
+                    state.lock.release()

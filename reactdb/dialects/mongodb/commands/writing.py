@@ -1,0 +1,150 @@
+"""Commands that write documents.
+
+Rule of this file: what a command may say, and what is said of its write concern. What is written is worked out in `collection`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.dialects.mongodb.bulk_writing import bulk_write
+from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
+from reactdb.dialects.mongodb.commands.cursors import Results
+from reactdb.dialects.mongodb.commands.deployment import Deployment
+from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
+from reactdb.dialects.mongodb.commands.sessions import session_key
+from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.errors import MongoError
+
+MOST_STATEMENTS = 100_000
+
+
+def statements(request: CommandRequest, name: str) -> list[dict[str, Any]]:
+    """The statements of a command, or its documents.
+
+    Raises:
+        MongoError.
+    """
+    found = request.body.get(name)
+    if found is None:
+        raise MongoError(40414, f"BSON field '{request.name}.{name}' is missing but a required field")
+    if not isinstance(found, list):
+        raise MongoError(
+            14,
+            f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'array'",
+        )
+    if not 0 < len(found) <= MOST_STATEMENTS:
+        raise MongoError(
+            16, f"Write batch sizes must be between 1 and {MOST_STATEMENTS}. Got {len(found)} operations."
+        )
+    for place, one in enumerate(found):
+        if not isinstance(one, dict):
+            raise MongoError(
+                14,
+                f"BSON field '{request.name}.{name}.{place}' is the wrong type '{type_name(one)}', expected type 'object'",
+            )
+    return found
+
+
+def is_ordered(request: CommandRequest) -> bool:
+    return bool(request.get("ordered", bool, True))
+
+
+def is_small(body: dict[str, Any], deployment: Deployment) -> bool:
+    # A message that is looked at here is short.
+    return True
+
+
+def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
+    """Whether each statement is about one `_id`, so that nothing is searched."""
+    found = body.get("updates") or body.get("deletes") or [{"q": body.get("query")}]
+    if not isinstance(found, list):
+        return True
+    return len(found) <= 100 and all(isinstance(one, dict) and is_about_key(one.get("q")) for one in found)
+
+
+def is_about_key(query: Any) -> bool:
+    """Whether a filter is about one `_id`."""
+    if not isinstance(query, dict) or "_id" not in query:
+        return False
+    key = query["_id"]
+    return not isinstance(key, dict) or not any(name.startswith("$") for name in key)
+
+
+@command(
+    "insert",
+    fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement",
+    is_write=True,
+    quick=is_small,
+)
+def insert(request: CommandRequest) -> dict[str, Any]:
+    documents = statements(request, "documents")
+    return request.collection_work().insert(documents, ordered=is_ordered(request))
+
+
+@command(
+    "update",
+    fields="updates ordered bypassDocumentValidation bypassEmptyTsReplacement let",
+    is_write=True,
+    quick=is_about_keys,
+)
+def update(request: CommandRequest) -> dict[str, Any]:
+    return request.collection_work().update(
+        statements(request, "updates"), ordered=is_ordered(request), variables=request.get("let", dict)
+    )
+
+
+@command("delete", fields="deletes ordered let", is_write=True, quick=is_about_keys)
+def delete(request: CommandRequest) -> dict[str, Any]:
+    return request.collection_work().delete(
+        statements(request, "deletes"), ordered=is_ordered(request), variables=request.get("let", dict)
+    )
+
+
+@command(
+    "findAndModify",
+    fields="query update remove new upsert sort fields arrayFilters collation hint let bypassDocumentValidation "
+    "bypassEmptyTsReplacement",
+    is_write=True,
+    quick=is_about_keys,
+)
+def find_and_modify(request: CommandRequest) -> dict[str, Any]:
+    for name in ("query", "sort", "fields", "collation", "let"):
+        request.get(name, dict)
+    return request.collection_work().find_and_modify(request.body)
+
+
+@command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
+def create_indexes(request: CommandRequest) -> dict[str, Any]:
+    indexes = request.get("indexes", list)
+    if indexes is None:
+        raise MongoError(40414, "BSON field 'createIndexes.indexes' is missing but a required field")
+    return request.collection_work().create_indexes(indexes)
+
+
+@command("dropIndexes", "deleteIndexes", fields="index", is_write=True)
+def drop_indexes(request: CommandRequest) -> dict[str, Any]:
+    if "index" not in request.body:
+        raise MongoError(40414, "BSON field 'dropIndexes.index' is missing but a required field")
+    return request.collection_work().drop_indexes(request.body["index"])
+
+
+@command(
+    "bulkWrite",
+    fields="ops nsInfo ordered errorsOnly bypassDocumentValidation bypassEmptyTsReplacement let cursor",
+    is_write=True,
+)
+def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "bulkWrite may only be run against the admin database.")
+    results, counts = bulk_write(
+        request.deployment.spaces,
+        statements(request, "ops"),
+        statements(request, "nsInfo"),
+        ordered=is_ordered(request),
+        errors_only=bool(request.get("errorsOnly", bool, False)),
+        variables=request.get("let", dict),
+        transaction=request.transaction,
+    )
+    cursor = Results("admin.$cmd.bulkWrite", iter(results), session_key(request))
+    return {**first_batch(request, cursor, batch_size(request, None)), **counts}

@@ -1,0 +1,174 @@
+"""The difference of two versions of a document, as an `updateDescription` tells it.
+
+    difference({"a": {"b": 1}, "c": 1}, {"a": {"b": 2}})
+    {"updatedFields": {"a.b": 2}, "removedFields": ["c"], "truncatedArrays": [], "disambiguatedPaths": {}}
+
+Fields are gone through in the order of both. A field that stands elsewhere in the new version counts as removed and inserted.
+Elements of arrays are compared by index: a longer array has new elements, a shorter one is truncated. A document or an array
+inside is told by its parts where these take less room than the new value, and else whole. Room is BSON's, of parts as an update
+would carry them:
+
+    document    {"u": changed fields, "i": new ones, "d": removed ones, "s" + name: the parts inside}
+    array       {"a": true, "l": new length, "u" + index: new element, "s" + index: the parts inside}
+
+Rule of this file: it knows nothing of who has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.ordering import identical
+from reactdb.dialects.mongodb.values import encode
+
+__all__ = ["Description", "described", "difference", "is_ambiguous"]
+
+Description = dict[str, Any]
+"""`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
+
+_Parts = tuple[str | int, ...]
+
+
+def difference(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, is_always: bool = False
+) -> Description | None:
+    """What has changed, or None if to tell that takes as much room as the new version, or two paths are written alike.
+
+    Args:
+        is_always: Tell it whatever room it takes.
+    """
+    parts = _document_parts(before, after)
+    if not is_always and _size(parts) >= _size(after):
+        return None
+    updated: dict[_Parts, Any] = {}
+    removed: list[_Parts] = []
+    truncated: list[tuple[_Parts, int]] = []
+    _collect((), parts, updated, removed, truncated)
+    paths = [*updated, *removed]
+    if len(set(map(_dotted, paths))) < len(paths):
+        # A name with a dot and a path through a document: `{"a.b": 1, "a": {"b": 1}}`.
+        return None
+    return described(updated, removed, truncated)
+
+
+def described(
+    updated: Mapping[_Parts, Any], removed: Sequence[_Parts], truncated: Sequence[tuple[_Parts, int]] = ()
+) -> Description:
+    """The description of changes by path.
+
+    Args:
+        updated, removed, truncated: Paths, whose components are names as str and indexes as int; values, and new lengths.
+    """
+    paths = [*updated, *removed, *(path for path, _ in truncated)]
+    return {
+        "updatedFields": {_dotted(path): value for path, value in updated.items()},
+        "removedFields": [_dotted(path) for path in removed],
+        "truncatedArrays": [{"field": _dotted(path), "newSize": size} for path, size in truncated],
+        "disambiguatedPaths": {_dotted(path): list(path) for path in paths if is_ambiguous(path)},
+    }
+
+
+def is_ambiguous(path: _Parts) -> bool:
+    """Whether the dotted form says something else, too: a name has a dot, or a name after the first looks like an index."""
+    if len(path) == 1:
+        return "." in str(path[0])
+    return any(
+        type(part) is str and ("." in part or (number > 0 and part.isdecimal() and part.isascii()))
+        for number, part in enumerate(path)
+    )
+
+
+def _dotted(path: _Parts) -> str:
+    return str(path[0]) if len(path) == 1 else ".".join(map(str, path))
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Parts, in the form that is measured
+
+_UPDATED, _INSERTED, _REMOVED, _INSIDE, _IS_ARRAY, _LENGTH = "u", "i", "d", "s", "a", "l"
+_EMPTY_BYTES: Final = 5
+
+
+def _size(document: Mapping[str, Any]) -> int:
+    return len(encode(document)) if document else _EMPTY_BYTES
+
+
+def _document_parts(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    updated: dict[str, Any] = {}
+    removed: dict[str, bool] = {}
+    inside: dict[str, Any] = {}
+    old, new = list(before), list(after)
+    place = other = 0
+    while place < len(old) and other < len(new):
+        name = old[place]
+        place += 1
+        if name != new[other]:
+            removed[name] = False
+            continue
+        other += 1
+        if not identical(before[name], after[name]):
+            parts = _parts(before[name], after[name])
+            if parts is None:
+                updated[name] = after[name]
+            else:
+                inside[_INSIDE + name] = parts
+    removed.update(dict.fromkeys(old[place:], False))
+    inserted = {name: after[name] for name in new[other:]}
+    for name in inserted:
+        removed.pop(name, None)
+    sections = ((_REMOVED, removed), (_UPDATED, updated), (_INSERTED, inserted))
+    return {section: fields for section, fields in sections if fields} | inside
+
+
+def _array_parts(before: list[Any], after: list[Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {_IS_ARRAY: True}
+    if len(after) < len(before):
+        made[_LENGTH] = len(after)
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if not identical(old, new):
+            parts = _parts(old, new)
+            if parts is None:
+                made[f"{_UPDATED}{index}"] = new
+            else:
+                made[f"{_INSIDE}{index}"] = parts
+    for index in range(len(before), len(after)):
+        made[f"{_UPDATED}{index}"] = after[index]
+    return made
+
+
+def _parts(before: Any, after: Any) -> dict[str, Any] | None:
+    """The parts of a value that differ, or None where the value is told whole."""
+    if type(before) is dict and type(after) is dict:
+        parts, room = _document_parts(before, after), _size(after)
+    elif type(before) is list and type(after) is list:
+        parts = _array_parts(before, after)
+        room = _size({str(index): value for index, value in enumerate(after)})
+    else:
+        return None
+    return parts if _size(parts) < room else None
+
+
+def _collect(
+    path: _Parts,
+    parts: Mapping[str, Any],
+    updated: dict[_Parts, Any],
+    removed: list[_Parts],
+    truncated: list[tuple[_Parts, int]],
+) -> None:
+    if parts.get(_IS_ARRAY) is True:
+        if _LENGTH in parts:
+            truncated.append((path, parts[_LENGTH]))
+        for name, value in parts.items():
+            if name.startswith(_UPDATED):
+                updated[*path, int(name[1:])] = value
+            elif name.startswith(_INSIDE):
+                _collect((*path, int(name[1:])), value, updated, removed, truncated)
+        return
+    removed += [(*path, name) for name in parts.get(_REMOVED, ())]
+    for section in (_UPDATED, _INSERTED):
+        for name, value in parts.get(section, {}).items():
+            updated[*path, name] = value
+    for name, value in parts.items():
+        if name.startswith(_INSIDE):
+            _collect((*path, name[1:]), value, updated, removed, truncated)

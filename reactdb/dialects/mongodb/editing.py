@@ -1,0 +1,198 @@
+"""Editing one document by paths: what an update's operators are carried out on.
+
+    edit = Editing(document)
+    edit.change(("a", "b"), modifier, moment)
+    edit.document, edit.description()
+
+The document is copied where it is touched, and nowhere else. A path that has to be made is told as its first new component, with
+all that is in it; otherwise the path itself is told, with the value that it has at the end.
+
+Rule of this file: paths are without `$`. Which elements a `$` means is found in `updates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from reactdb.dialects.mongodb.diff import Description, described
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.operators import KEPT, Modifier, Moment
+from reactdb.dialects.mongodb.ordering import MISSING, identical
+from reactdb.dialects.mongodb.paths import is_index
+
+__all__ = ["MAX_PADDING", "Editing"]
+
+MAX_PADDING: Final = 1_500_000
+"""The most nulls that an array is filled up with, where an element beyond its end is set."""
+
+_Parts = tuple[str | int, ...]
+_Container = dict[str, Any] | list[Any]
+
+
+class Editing:
+    """A document that is being changed.
+
+    Attributes:
+        document: As it is now. Parts that nothing has touched are those of the document that was given.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document: dict[str, Any] = dict(document)
+        # Copies stay in this list, so that no other object gets their identity.
+        self._copies: list[_Container] = [self.document]
+        self._copied = {id(self.document)}
+        self._updated: dict[_Parts, None] = {}
+        self._removed: dict[_Parts, None] = {}
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self._updated or self._removed)
+
+    def description(self) -> Description:
+        """What has been touched."""
+        updated = {path: self._value(path) for path in self._updated if not self._is_within(path)}
+        removed = [path for path in self._removed if not self._is_within(path)]
+        return described(updated, removed)
+
+    def _is_within(self, path: _Parts) -> bool:
+        """Whether what is above the path is told whole."""
+        return len(path) > 1 and any(path[:length] in self._updated for length in range(1, len(path)))
+
+    def _value(self, path: _Parts) -> Any:
+        value: Any = self.document
+        for part in path:
+            value = value[part]
+        return value
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def change(self, parts: Sequence[str], modifier: Modifier, moment: Moment) -> None:
+        """Carry out one operator.
+
+        Raises:
+            MongoError: 28, there is no such path and none can be made; and what the operator raises.
+        """
+        container: _Container = self.document
+        reached: _Parts = ()
+        for number, part in enumerate(parts):
+            place = _place(container, part)
+            if place is None:
+                if modifier.creates:
+                    raise _not_viable(part, container, reached)
+                return
+            is_last = number == len(parts) - 1
+            value = _get(container, place)
+            if is_last or value is MISSING:
+                self._change_at(container, (*reached, place), parts[number + 1 :], modifier, moment)
+                return
+            if type(value) is not dict and type(value) is not list:
+                if modifier.creates:
+                    raise _not_viable(parts[number + 1], value, (*reached, place))
+                return
+            container = self._own(container, place, value)
+            reached = (*reached, place)
+
+    def _change_at(
+        self, container: _Container, path: _Parts, rest: Sequence[str], modifier: Modifier, moment: Moment
+    ) -> None:
+        """Put what the operator makes at the end of the path; `rest` is what is to be made below it."""
+        place = path[-1]
+        old = MISSING if rest else _get(container, place)
+        if old is MISSING and not modifier.creates:
+            return
+        new = modifier.work(old, moment)
+        if new is KEPT:
+            return
+        if new is MISSING:
+            self._remove(container, path)
+            return
+        _put(container, place, _nested(rest, new))
+        if type(old) is list and modifier.appends is not None and modifier.appends(old):
+            for index in range(len(old), len(new)):
+                self._updated[*path, index] = None
+        else:
+            self._updated[path] = None
+
+    def _remove(self, container: _Container, path: _Parts) -> None:
+        place = path[-1]
+        if type(container) is dict:
+            del container[cast("str", place)]
+            self._removed[path] = None
+        elif _get(container, place) is not None:
+            # The elements behind it keep their indexes.
+            _put(container, place, None)
+            self._updated[path] = None
+
+    def _own(self, container: _Container, place: str | int, value: _Container) -> _Container:
+        """A part of the document that may be changed: a copy, unless it is one already."""
+        if id(value) in self._copied:
+            return value
+        copy: _Container = dict(value) if type(value) is dict else list(value)
+        _put(container, place, copy)
+        self._copies.append(copy)
+        self._copied.add(id(copy))
+        return copy
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def rename(self, source: Sequence[str], target: Sequence[str]) -> None:
+        """Move a value to another path, if there is one.
+
+        Raises:
+            MongoError: 2, one of the paths leads into an array; 28, the target cannot be made.
+        """
+        value: Any = self.document
+        for part in source:
+            if type(value) is list:
+                raise _in_array("source", source)
+            if type(value) is not dict or part not in value:
+                return
+            value = value[part]
+        above: Any = self.document
+        for part in target[:-1]:
+            above = above.get(part, MISSING) if type(above) is dict else above
+        if type(above) is list:
+            raise _in_array("destination", target)
+        self.change(target, Modifier(lambda old, moment: KEPT if identical(old, value) else value), Moment())
+        self.change(source, Modifier(lambda old, moment: MISSING, creates=False), Moment())
+
+
+def _in_array(which: str, parts: Sequence[str]) -> MongoError:
+    return MongoError(2, f"The {which} field cannot be an array element, which '{'.'.join(parts)}' is")
+
+
+def _not_viable(part: str, value: Any, reached: _Parts) -> MongoError:
+    where = f"{{{reached[-1] if reached else ''}: {value!r:.60}}}"
+    return MongoError(28, f"Cannot create field '{part}' in element {where}")
+
+
+def _place(container: _Container, part: str) -> str | int | None:
+    if type(container) is dict:
+        return part
+    return int(part) if is_index(part) else None
+
+
+def _get(container: _Container, place: str | int) -> Any:
+    if type(container) is dict:
+        return container.get(cast("str", place), MISSING)
+    elements, index = cast("list[Any]", container), cast("int", place)
+    return elements[index] if index < len(elements) else MISSING
+
+
+def _put(container: _Container, place: Any, value: Any) -> None:
+    if type(container) is list:
+        missing = place - len(container)
+        if missing > MAX_PADDING:
+            raise MongoError(
+                2, f"can't backfill more than {MAX_PADDING:,} elements of an array, as index {place} needs"
+            )
+        container.extend([None] * (missing + 1))
+    into: Any = container
+    into[place] = value
+
+
+def _nested(rest: Sequence[str], value: Any) -> Any:
+    for part in reversed(rest):
+        value = {part: value}
+    return value

@@ -1,0 +1,136 @@
+"""Bulk writes: PyMongo's requests as statements, in runs of one kind, and their results as one.
+
+Rule of this file: a run is one command, and so one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bson.objectid import ObjectId
+
+from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.embedded.shaping import given_document, order_document
+
+__all__ = ["Bulk", "merged_inserts"]
+
+Document = dict[str, Any]
+
+
+class Bulk:
+    """The requests of one bulk write. It is what PyMongo's requests add themselves to."""
+
+    def __init__(self, requests: Sequence[Any]) -> None:
+        """
+        Raises:
+            TypeError: One of them is no request.
+        """
+        # (kind, statement, the same as errors show it)
+        self._statements: list[tuple[str, Document, Document]] = []
+        for request in requests:
+            add = getattr(request, "_add_to_bulk", None)
+            if add is None:
+                raise TypeError(f"{request!r} is not a valid request")
+            add(self)
+
+    def add_insert(self, document: Any) -> None:
+        if "_id" not in document:
+            document["_id"] = ObjectId()
+        self._statements.append(("insert", given_document(document), document))
+
+    def add_update(
+        self,
+        selector: Any,
+        update: Any,
+        multi: bool,
+        upsert: bool | None = None,
+        collation: Any = None,
+        array_filters: Any = None,
+        hint: Any = None,
+        sort: Any = None,
+    ) -> None:
+        u = [given_document(one) for one in update] if isinstance(update, list) else given_document(update)
+        statement = {"q": given_document(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
+        if array_filters is not None:
+            statement["arrayFilters"] = [given_document(one) for one in array_filters]
+        self._add("update", statement, collation, sort)
+
+    def add_replace(
+        self,
+        selector: Any,
+        replacement: Any,
+        upsert: bool | None = None,
+        collation: Any = None,
+        hint: Any = None,
+        sort: Any = None,
+    ) -> None:
+        self.add_update(selector, replacement, False, upsert, collation, None, hint, sort)
+
+    def add_delete(self, selector: Any, limit: int, collation: Any = None, hint: Any = None) -> None:
+        self._add("delete", {"q": given_document(selector), "limit": limit}, collation, None)
+
+    def _add(self, kind: str, statement: Document, collation: Any, sort: Any) -> None:
+        if collation is not None:
+            statement["collation"] = getattr(collation, "document", collation)
+        if sort is not None:
+            statement["sort"] = order_document(sort, None)
+        self._statements.append((kind, statement, statement))
+
+    def execute(
+        self, work: CollectionWork, *, ordered: bool, variables: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """Carry them out; with `ordered`, until one fails.
+
+        Returns:
+            The result as `BulkWriteResult` and `BulkWriteError` have it.
+        """
+        result = _empty()
+        for kind, places in self._runs(ordered=ordered):
+            statements = [self._statements[place][1] for place in places]
+            if kind == "insert":
+                answer = work.insert(statements, ordered=ordered)
+                result["nInserted"] += answer["n"]
+            elif kind == "update":
+                answer = work.update(statements, ordered=ordered, variables=variables)
+                upserted = answer.get("upserted", [])
+                result["nUpserted"] += len(upserted)
+                result["nMatched"] += answer["n"] - len(upserted)
+                result["nModified"] += answer["nModified"]
+                result["upserted"] += [{**one, "index": places[one["index"]]} for one in upserted]
+            else:
+                answer = work.delete(statements, ordered=ordered, variables=variables)
+                result["nRemoved"] += answer["n"]
+            for error in answer.get("writeErrors", ()):
+                place = places[error["index"]]
+                result["writeErrors"].append({**error, "index": place, "op": self._statements[place][2]})
+            if ordered and result["writeErrors"]:
+                break
+        result["writeErrors"].sort(key=lambda error: error["index"])
+        return result
+
+    def _runs(self, *, ordered: bool) -> list[tuple[str, list[int]]]:
+        """The places of statements that are one command."""
+        if not ordered:
+            found: dict[str, list[int]] = {}
+            for place, (kind, _, _) in enumerate(self._statements):
+                found.setdefault(kind, []).append(place)
+            return list(found.items())
+        runs: list[tuple[str, list[int]]] = []
+        for place, (kind, _, _) in enumerate(self._statements):
+            if runs and runs[-1][0] == kind:
+                runs[-1][1].append(place)
+            else:
+                runs.append((kind, [place]))
+        return runs
+
+
+def _empty() -> dict[str, Any]:
+    counts = dict.fromkeys(("nInserted", "nUpserted", "nMatched", "nModified", "nRemoved"), 0)
+    return {"writeErrors": [], "writeConcernErrors": [], **counts, "upserted": []}
+
+
+def merged_inserts(answer: Mapping[str, Any], given: Sequence[Any]) -> dict[str, Any]:
+    """The result of inserts some of which failed."""
+    errors = [{**error, "op": given[error["index"]]} for error in answer["writeErrors"]]
+    return {**_empty(), "writeErrors": errors, "nInserted": answer["n"]}

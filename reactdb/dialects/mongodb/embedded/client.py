@@ -1,0 +1,120 @@
+"""EmbeddedClient: the databases of a file in the process, with the names of PyMongo's client.
+
+Rule of this file: it opens no connection, and closes nothing that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
+from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
+from reactdb.dialects.mongodb.embedded.observing import changes
+from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.dialects.mongodb.transactions import Transactions
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+    from reactdb.database import Database
+
+__all__ = ["EmbeddedClient"]
+
+
+class EmbeddedClient:
+    """See the head of this file, and `reactdb.mongodb`. Any thread.
+
+    Attributes:
+        native: The reactdb database that it shows.
+        spaces: Its databases and collections.
+        transactions: Those that are open.
+        streams: What change streams are opened by.
+    """
+
+    def __init__(self, native: Database, default: str = DEFAULT_DATABASE) -> None:
+        """
+        Args:
+            default: The database whose collections are the tables that were made natively.
+        """
+        self.native = native
+        self.spaces = Namespaces(native.session, call(Names, default))
+        self.transactions = Transactions(self.spaces)
+        self.streams = ChangeStreams(self.spaces)
+
+    def __getattr__(self, name: str) -> EmbeddedDatabase:
+        if name.startswith("_"):
+            raise AttributeError(
+                f"EmbeddedClient has no attribute {name!r}: use client[{name!r}] for a database"
+            )
+        return self[name]
+
+    def __getitem__(self, name: str) -> EmbeddedDatabase:
+        return EmbeddedDatabase(self, name)
+
+    def get_database(self, name: str | None = None, *_options: Any, **_more: Any) -> EmbeddedDatabase:
+        """A database, which may have no collections yet; without a name, the default one."""
+        return self[name or self.spaces.names.default]
+
+    get_default_database = get_database
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EmbeddedClient):
+            return NotImplemented
+        return self.native is other.native
+
+    def __hash__(self) -> int:
+        return hash(id(self.native))
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("'MongoClient' object is not iterable")
+
+    def __repr__(self) -> str:
+        return f"EmbeddedClient({self.native!r})"
+
+    def list_databases(
+        self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
+    ) -> EmbeddedCommandCursor:
+        """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
+        found = [{"name": name, "sizeOnDisk": 0, "empty": False} for name in call(self.spaces.databases)]
+        return EmbeddedCommandCursor(iter(found))
+
+    def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
+        """The names of the databases that have collections, sorted."""
+        return call(self.spaces.databases)
+
+    def drop_database(
+        self,
+        name_or_database: str | EmbeddedDatabase,
+        session: EmbeddedSession | None = None,
+        comment: Any = None,
+    ) -> None:
+        """Drop all collections of a database."""
+        name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
+        call(self.spaces.drop_database, name)
+
+    def start_session(self, *_options: Any, **_more: Any) -> EmbeddedSession:
+        """A session, for transactions."""
+        return EmbeddedSession(self, self.transactions)
+
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
+        """A change stream of all databases."""
+        return watch(self.streams, None, pipeline, *arguments, **options)
+
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.streams, None, pipeline, **options)
+
+    def close(self) -> None:
+        """Nothing to close: the file belongs to whoever opened it."""
+
+    def __enter__(self) -> EmbeddedClient:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

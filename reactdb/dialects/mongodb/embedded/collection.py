@@ -1,0 +1,599 @@
+"""EmbeddedCollection: one collection in the process, with PyMongo's names, arguments and results.
+
+Arguments that have no meaning without a server (read preferences, write concerns, comments) are taken and left alone.
+
+Rule of this file: what is written or read is worked out by `CollectionWork`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import InvalidOperation
+from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
+
+from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
+from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
+from reactdb.dialects.mongodb.embedded.observing import changes
+from reactdb.dialects.mongodb.embedded.raising import bulk_error, call, raise_first
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
+from reactdb.dialects.mongodb.embedded.shaping import (
+    driver_document,
+    fields_document,
+    given_document,
+    order_document,
+)
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.indexes import name_of
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.sweeping import sweep
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+__all__ = ["EmbeddedCollection"]
+
+Document = dict[str, Any]
+Session = EmbeddedSession | None
+
+
+class EmbeddedCollection:
+    """See the head of this file. Any thread.
+
+    Attributes:
+        database: The `EmbeddedDatabase` whose it is.
+        name: Without the database's.
+    """
+
+    def __init__(self, database: Any, name: str) -> None:
+        """
+        Raises:
+            OperationFailure: No collection can have this name (73).
+        """
+        self.database = database
+        self.name = name
+        self._namespace = MongoNamespace(database.name, name)
+        self._work = call(CollectionWork, database.client.spaces, self._namespace)
+
+    @property
+    def full_name(self) -> str:
+        """`database.collection`."""
+        return str(self._namespace)
+
+    def __getattr__(self, name: str) -> EmbeddedCollection:
+        if name.startswith("_"):
+            raise AttributeError(
+                f"EmbeddedCollection has no attribute {name!r}: use collection[{name!r}] for a collection"
+            )
+        return self[name]
+
+    def __getitem__(self, name: str) -> EmbeddedCollection:
+        return EmbeddedCollection(self.database, f"{self.name}.{name}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EmbeddedCollection):
+            return NotImplemented
+        return self.database == other.database and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((self.database, self.name))
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError(
+            "Collection objects do not implement truth value testing or bool(): compare with None"
+        )
+
+    def __repr__(self) -> str:
+        return f"EmbeddedCollection({self.full_name!r})"
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("'Collection' object is not iterable")
+
+    def with_options(self, *_options: Any, **_more: Any) -> EmbeddedCollection:
+        """The same collection: there are no read or write concerns in the process."""
+        return self
+
+    def _of(self, session: Session) -> CollectionWork:
+        if session is None:
+            return self._work
+        return CollectionWork(self.database.client.spaces, self._namespace, transaction_of(session))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # insert
+
+    def insert_one(
+        self,
+        document: Any,
+        bypass_document_validation: bool | None = None,
+        session: Session = None,
+        comment: Any = None,
+    ) -> InsertOneResult:
+        """Insert a document; it is given an `_id` where it has none.
+
+        Raises:
+            DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
+        """
+        id = _identified(document)
+        raise_first(call(self._of(session).insert, [given_document(document)]))
+        return InsertOneResult(id, True)
+
+    def insert_many(
+        self,
+        documents: Iterable[Any],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: Session = None,
+        comment: Any = None,
+    ) -> InsertManyResult:
+        """Insert documents.
+
+        Raises:
+            BulkWriteError: Some could not be inserted; with `ordered`, none after the first of them was.
+        """
+        if not isinstance(documents, Iterable) or isinstance(documents, Mapping):
+            raise TypeError("documents must be a non-empty list")
+        given = list(documents)
+        if not given:
+            raise TypeError("documents must be a non-empty list")
+        ids = list(map(_identified, given))
+        answer = call(self._of(session).insert, list(map(given_document, given)), ordered=ordered)
+        if "writeErrors" in answer:
+            raise bulk_error(merged_inserts(answer, given))
+        return InsertManyResult(ids, True)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # update, replace, delete
+
+    def update_one(
+        self,
+        filter: Mapping[str, Any],
+        update: Any,
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Any = None,
+        comment: Any = None,
+    ) -> UpdateResult:
+        """Update the first document that matches."""
+        _check_update(update)
+        return self._update(filter, update, False, upsert, collation, array_filters, session, let, sort)
+
+    def update_many(
+        self,
+        filter: Mapping[str, Any],
+        update: Any,
+        upsert: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+    ) -> UpdateResult:
+        """Update all documents that match, as one commit."""
+        _check_update(update)
+        return self._update(filter, update, True, upsert, collation, array_filters, session, let, None)
+
+    def replace_one(
+        self,
+        filter: Mapping[str, Any],
+        replacement: Mapping[str, Any],
+        upsert: bool = False,
+        bypass_document_validation: bool | None = None,
+        collation: Any = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        sort: Any = None,
+        comment: Any = None,
+    ) -> UpdateResult:
+        """Put another document in the place of the first one that matches."""
+        _check_replacement(replacement)
+        return self._update(filter, replacement, False, upsert, collation, None, session, let, sort)
+
+    def _update(
+        self,
+        filter: Mapping[str, Any],
+        update: Any,
+        multi: bool,
+        upsert: bool,
+        collation: Any,
+        array_filters: Any,
+        session: Session,
+        let: Mapping[str, Any] | None,
+        sort: Any,
+    ) -> UpdateResult:
+        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
+        answer = call(self._of(session).update, [statement], variables=let)
+        raise_first(answer)
+        upserted = answer.pop("upserted", None)
+        if upserted is not None:
+            answer["upserted"] = upserted[0]["_id"]
+        return UpdateResult(
+            {**answer, "ok": 1.0, "updatedExisting": upserted is None and answer["n"] > 0}, True
+        )
+
+    def delete_one(
+        self,
+        filter: Mapping[str, Any],
+        collation: Any = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+    ) -> DeleteResult:
+        """Delete the first document that matches."""
+        return self._delete(filter, 1, collation, session, let)
+
+    def delete_many(
+        self,
+        filter: Mapping[str, Any],
+        collation: Any = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+    ) -> DeleteResult:
+        """Delete all documents that match, as one commit."""
+        return self._delete(filter, 0, collation, session, let)
+
+    def _delete(
+        self,
+        filter: Mapping[str, Any],
+        limit: int,
+        collation: Any,
+        session: Session,
+        let: Mapping[str, Any] | None,
+    ) -> DeleteResult:
+        answer = call(self._of(session).delete, [delete_statement(filter, limit, collation)], variables=let)
+        raise_first(answer)
+        return DeleteResult({**answer, "ok": 1.0}, True)
+
+    def bulk_write(
+        self,
+        requests: Sequence[Any],
+        ordered: bool = True,
+        bypass_document_validation: bool | None = None,
+        session: Session = None,
+        comment: Any = None,
+        let: Mapping[str, Any] | None = None,
+    ) -> BulkWriteResult:
+        """Carry out PyMongo's `InsertOne`, `UpdateOne`, `UpdateMany`, `ReplaceOne`, `DeleteOne` and `DeleteMany` requests.
+
+        Raises:
+            BulkWriteError: One of them failed; with `ordered`, those after it were not carried out.
+        """
+        if not isinstance(requests, Sequence):
+            raise TypeError(f"requests must be an instance of list, not {type(requests)}")
+        if not requests:
+            raise InvalidOperation("No operations to execute")
+        bulk = Bulk(requests)
+        result = call(bulk.execute, self._of(session), ordered=ordered, variables=let)
+        if result["writeErrors"]:
+            raise bulk_error(result)
+        return BulkWriteResult(result, True)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # findAndModify
+
+    def find_one_and_update(
+        self,
+        filter: Mapping[str, Any],
+        update: Any,
+        projection: Any = None,
+        sort: Any = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> Document | None:
+        """Update the first document that matches, and give it as it was, or with `ReturnDocument.AFTER` as it is."""
+        _check_update(update)
+        command = {
+            "update": _plain(update),
+            "upsert": upsert,
+            "new": return_document,
+            "arrayFilters": array_filters,
+        }
+        return self._modify(filter, command, projection, sort, session, let, options)
+
+    def find_one_and_replace(
+        self,
+        filter: Mapping[str, Any],
+        replacement: Mapping[str, Any],
+        projection: Any = None,
+        sort: Any = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> Document | None:
+        """Replace the first document that matches, likewise."""
+        _check_replacement(replacement)
+        command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
+        return self._modify(filter, command, projection, sort, session, let, options)
+
+    def find_one_and_delete(
+        self,
+        filter: Mapping[str, Any],
+        projection: Any = None,
+        sort: Any = None,
+        hint: Any = None,
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> Document | None:
+        """Delete the first document that matches, and give it."""
+        return self._modify(filter, {"remove": True}, projection, sort, session, let, options)
+
+    def _modify(
+        self,
+        filter: Mapping[str, Any],
+        command: Document,
+        projection: Any,
+        sort: Any,
+        session: Session,
+        let: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> Document | None:
+        command["query"] = _plain(filter)
+        if projection is not None:
+            command["fields"] = fields_document(projection) or {"_id": 1}
+        if sort is not None:
+            command["sort"] = order_document(sort, None)
+        command["let"] = let
+        command["collation"] = _collation(options.get("collation"))
+        value = call(self._of(session).find_and_modify, command)["value"]
+        return None if value is None else driver_document(value)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def find(
+        self,
+        filter: Mapping[str, Any] | None = None,
+        projection: Any = None,
+        skip: int = 0,
+        limit: int = 0,
+        no_cursor_timeout: bool = False,
+        cursor_type: int = 0,
+        sort: Any = None,
+        session: Session = None,
+        **options: Any,
+    ) -> EmbeddedCursor:
+        """The documents that match, as a cursor."""
+        given = {**options, "skip": skip or None, "limit": limit or None, "sort": sort}
+        command = find_command(None if filter is None else _plain(filter), projection, given)
+        return EmbeddedCursor(self, self._of(session).find, command)
+
+    def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Document | None:
+        """The first document that matches, or None. What is no mapping is an `_id`."""
+        if filter is not None and not isinstance(filter, Mapping):
+            filter = {"_id": filter}
+        options["limit"] = 1
+        for document in self.find(filter, *arguments, **options):
+            return document
+        return None
+
+    def count_documents(
+        self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
+    ) -> int:
+        """How many documents match."""
+        command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
+        command["collation"] = _collation(options.get("collation"))
+        return call(self._of(session).count, command)
+
+    def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
+        """How many documents there are, exactly."""
+        return call(self._work.count, {})
+
+    def distinct(
+        self,
+        key: str,
+        filter: Mapping[str, Any] | None = None,
+        session: Session = None,
+        comment: Any = None,
+        hint: Any = None,
+        **options: Any,
+    ) -> list[Any]:
+        """The different values of a field, and of the elements of arrays there."""
+        if not isinstance(key, str):
+            raise TypeError(f"key must be an instance of str, not {type(key)}")
+        command = {
+            "key": key,
+            "query": _plain(filter or {}),
+            "collation": _collation(options.get("collation")),
+        }
+        return call(self._of(session).distinct, command)
+
+    def aggregate(
+        self,
+        pipeline: Sequence[Mapping[str, Any]],
+        session: Session = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> EmbeddedCommandCursor:
+        """The results of a pipeline."""
+        if not isinstance(pipeline, list):
+            raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
+        client = self.database.client
+        documents = call(
+            aggregate,
+            client.spaces,
+            self._namespace,
+            list(map(_plain, pipeline)),
+            variables=let,
+            collation=_collation(options.get("collation")),
+            transaction=transaction_of(session),
+        )
+        return EmbeddedCommandCursor(documents)
+
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
+        """A change stream of this collection: see the page about change streams."""
+        return watch(self.database.client.streams, self._namespace, pipeline, *arguments, **options)
+
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.database.client.streams, self._namespace, pipeline, **options)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Indexes and the collection itself
+
+    def create_index(self, keys: Any, session: Session = None, comment: Any = None, **options: Any) -> str:
+        """Make an index. Returns: its name.
+
+        Args:
+            keys: `"a"`, `[("a", 1), ("b", -1)]` or `{"a": 1}`.
+            options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
+        """
+        key = order_document(keys, None)
+        spec = {"key": key, "name": name_of(key), **options}
+        call(self._work.create_indexes, [spec])
+        return str(spec["name"])
+
+    def create_indexes(
+        self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
+    ) -> list[str]:
+        """Make the indexes of some `IndexModel`s. Returns: their names."""
+        specs = [dict(one.document) for one in indexes]
+        for spec in specs:
+            spec["key"] = dict(spec["key"])
+        call(self._work.create_indexes, specs)
+        return [str(spec["name"]) for spec in specs]
+
+    def drop_index(
+        self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
+    ) -> None:
+        """Drop an index by its name or its keys."""
+        name = (
+            index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
+        )
+        call(self._work.drop_indexes, name)
+
+    def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
+        """Drop all indexes but that of `_id`."""
+        if self.database.client.spaces.table(self._namespace) is not None:
+            call(self._work.drop_indexes, "*")
+
+    def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
+        """The specifications of the indexes; none where there is no collection."""
+        if self.database.client.spaces.table(self._namespace) is None:
+            return EmbeddedCommandCursor(iter(()))
+        return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
+
+    def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
+        """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
+        found: dict[str, Any] = {}
+        for spec in self.list_indexes():
+            spec["key"] = list(spec["key"].items())
+            found[spec.pop("name")] = spec
+        return found
+
+    def sweep(self) -> int:
+        """Delete the documents that have expired by the TTL indexes. Returns: how many.
+
+        Nothing expires by itself: there is no thread that would look.
+        """
+        return call(sweep, self.database.client.spaces, self._namespace)
+
+    def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
+        """Drop the collection."""
+        call(self.database.client.spaces.drop, self._namespace)
+
+    def rename(
+        self, new_name: str, session: Session = None, comment: Any = None, **options: Any
+    ) -> dict[str, Any]:
+        """Give the collection another name; `dropTarget=True` where there is one of that name."""
+        target = MongoNamespace(self.database.name, new_name)
+        drop_target = bool(options.get("dropTarget"))
+        call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
+        return {"ok": 1.0}
+
+    def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
+        """The options that the collection was made with."""
+        found = call(self.database.client.spaces.find, self._namespace)
+        return {} if found is None else dict(found.options)
+
+
+def _identified(document: Any) -> Any:
+    """The `_id` of a document that is inserted; it is given one where it has none."""
+    if isinstance(document, RawBSONDocument):
+        return document.get("_id")
+    if not isinstance(document, Mapping):
+        raise TypeError(
+            "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+            f"collections.MutableMapping, not {type(document)}"
+        )
+    if "_id" not in document:
+        document["_id"] = ObjectId()  # type: ignore[index]
+    return document["_id"]
+
+
+def _plain(given: Any) -> Any:
+    """A filter, an update or a stage as BSON has it."""
+    if isinstance(given, (list, tuple)):
+        return [_plain(one) for one in given]
+    if not isinstance(given, Mapping):
+        raise TypeError(f"filter must be an instance of dict or another mapping, not {type(given)}")
+    return given_document(given) if given else {}
+
+
+def _collation(given: Any) -> Any:
+    return getattr(given, "document", given)
+
+
+def update_statement(
+    filter: Any, update: Any, multi: bool, upsert: bool, collation: Any, array_filters: Any, sort: Any
+) -> Document:
+    """A statement of the command `update`."""
+    statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": bool(upsert)}
+    if collation is not None:
+        statement["collation"] = _collation(collation)
+    if array_filters is not None:
+        statement["arrayFilters"] = list(map(_plain, array_filters))
+    if sort is not None:
+        statement["sort"] = order_document(sort, None)
+    return statement
+
+
+def delete_statement(filter: Any, limit: int, collation: Any) -> Document:
+    """A statement of the command `delete`; a limit of 0 is none."""
+    statement: Document = {"q": _plain(filter), "limit": limit}
+    if collation is not None:
+        statement["collation"] = _collation(collation)
+    return statement
+
+
+def _check_update(update: Any) -> None:
+    if not isinstance(update, (Mapping, list)):
+        raise TypeError(f"update must be a mapping type or a list, not {type(update)}")
+    if not update:
+        raise ValueError("update cannot be empty")
+    if isinstance(update, Mapping) and not str(next(iter(update))).startswith("$"):
+        raise ValueError("update only works with $ operators")
+
+
+def _check_replacement(replacement: Any) -> None:
+    if not isinstance(replacement, Mapping):
+        raise TypeError(f"replacement must be a mapping type, not {type(replacement)}")
+    if replacement and not hasattr(replacement, "raw") and str(next(iter(replacement))).startswith("$"):
+        raise ValueError("replacement can not include $ operators")

@@ -1,0 +1,191 @@
+"""EmbeddedDatabase: one database in the process, with PyMongo's names.
+
+Rule of this file: which collections there are; what is in one is `collection`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pymongo.errors import CollectionInvalid, OperationFailure
+
+from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
+from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
+from reactdb.dialects.mongodb.embedded.observing import changes
+from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
+from reactdb.dialects.mongodb.embedded.shaping import given_document
+from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+
+__all__ = ["EmbeddedDatabase"]
+
+Session = EmbeddedSession | None
+
+
+class EmbeddedDatabase:
+    """See the head of this file. Any thread.
+
+    Attributes:
+        client: The `EmbeddedClient` whose it is.
+        name: Its name.
+    """
+
+    def __init__(self, client: Any, name: str) -> None:
+        """
+        Raises:
+            OperationFailure: No database can have this name (73).
+        """
+        self.client = client
+        self.name: str = call(check_database_name, name)
+
+    def __getattr__(self, name: str) -> EmbeddedCollection:
+        if name.startswith("_"):
+            raise AttributeError(
+                f"EmbeddedDatabase has no attribute {name!r}: use database[{name!r}] for a collection"
+            )
+        return self[name]
+
+    def __getitem__(self, name: str) -> EmbeddedCollection:
+        return EmbeddedCollection(self, name)
+
+    def get_collection(self, name: str, *_options: Any, **_more: Any) -> EmbeddedCollection:
+        """A collection, which may not be there yet."""
+        return self[name]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EmbeddedDatabase):
+            return NotImplemented
+        return self.client == other.client and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((self.client, self.name))
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError(
+            "Database objects do not implement truth value testing or bool(): compare with None"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("'Database' object is not iterable")
+
+    def __repr__(self) -> str:
+        return f"EmbeddedDatabase({self.name!r})"
+
+    def with_options(self, *_options: Any, **_more: Any) -> EmbeddedDatabase:
+        """The same database: there are no read or write concerns in the process."""
+        return self
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Collections
+
+    def create_collection(
+        self, name: str, *_options: Any, session: Session = None, **options: Any
+    ) -> EmbeddedCollection:
+        """Make a collection.
+
+        Args:
+            options: Those of MongoDB's `create`, such as `changeStreamPreAndPostImages`.
+
+        Raises:
+            CollectionInvalid: It is there already.
+        """
+        found = self[name]
+        kept = {key: value for key, value in options.items() if key not in _OF_DRIVER}
+        try:
+            call(self.client.spaces.create, MongoNamespace(self.name, name), kept)
+        except OperationFailure as error:
+            if error.code == 48:
+                raise CollectionInvalid(f"collection {name} already exists") from error
+            raise
+        return found
+
+    def list_collections(
+        self,
+        session: Session = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> EmbeddedCommandCursor:
+        """A document a collection: `name`, `type`, `options`, `info`, `idIndex`."""
+        return EmbeddedCommandCursor(iter(self._listed(filter)))
+
+    def list_collection_names(
+        self,
+        session: Session = None,
+        filter: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> list[str]:
+        """The names of the collections, sorted."""
+        return [one["name"] for one in self._listed(filter)]
+
+    def _listed(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        wanted = call(Filter, given_document(filter)) if filter else None
+        found = [
+            {
+                "name": one.namespace.coll,
+                "type": "collection",
+                "options": dict(one.options),
+                "info": {"readOnly": False, "uuid": one.uuid},
+                "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_"},
+            }
+            for one in call(self.client.spaces.collections, self.name)
+        ]
+        return [one for one in found if wanted is None or wanted.matches(one)]
+
+    def drop_collection(
+        self, name_or_collection: str | EmbeddedCollection, *_options: Any, **_more: Any
+    ) -> dict[str, Any]:
+        """Drop a collection."""
+        found = (
+            name_or_collection
+            if isinstance(name_or_collection, EmbeddedCollection)
+            else self[name_or_collection]
+        )
+        found.drop()
+        return {"ok": 1.0}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The whole database
+
+    def aggregate(
+        self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
+    ) -> EmbeddedCommandCursor:
+        """The results of a pipeline that begins with its own documents (`$documents`)."""
+        documents = call(
+            aggregate,
+            self.client.spaces,
+            MongoNamespace(self.name),
+            [given_document(one) for one in pipeline],
+            variables=options.get("let"),
+            transaction=transaction_of(session),
+        )
+        return EmbeddedCommandCursor(documents)
+
+    def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
+        """A change stream of all collections."""
+        return watch(self.client.streams, MongoNamespace(self.name), pipeline, *arguments, **options)
+
+    def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
+        """The events of `watch` as an observable."""
+        return changes(self.client.streams, MongoNamespace(self.name), pipeline, **options)
+
+
+_OF_DRIVER = frozenset(
+    [
+        "codec_options",
+        "read_preference",
+        "write_concern",
+        "read_concern",
+        "check_exists",
+        "encryptedFields",
+        "comment",
+    ]
+)

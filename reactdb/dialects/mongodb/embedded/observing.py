@@ -1,0 +1,108 @@
+"""Change streams as observables: `orders.changes([...])` has the events of `orders.watch([...])`.
+
+Cold: each subscription opens a stream of its own, and its events come as soon as they are committed, on the committing thread,
+unless a scheduler is given to `subscribe`. An invalidated stream completes after its last event, one that cannot go on ends with
+the error, and to dispose of the subscription closes it.
+
+Rule of this file: one event after the other, also where an observer writes itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
+from reactdb.dialects.mongodb.embedded.watching import BATCH, opened, own_event
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.streams import ChangeStreams
+
+if TYPE_CHECKING:
+    from reactivex import Observable
+    from reactivex.abc import DisposableBase, ObserverBase, SchedulerBase
+
+Document = dict[str, Any]
+
+
+def changes(
+    streams: ChangeStreams, namespace: MongoNamespace | None, pipeline: Any = None, **options: Any
+) -> Observable[Document]:
+    """The events of a change stream of a collection, a database, or everything (None).
+
+    Args:
+        options: Those of `$changeStream` by their own names, such as `fullDocument` and `resumeAfter`, and `collation`.
+    """
+
+    # Imported here because most programs observe nothing.
+    import reactivex
+    from reactivex.disposable import Disposable
+
+    def subscribe(observer: ObserverBase[Document], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        telling = _Telling(opened(streams, namespace, pipeline, **options), observer, scheduler)
+        telling.wake()
+        return Disposable(telling.close)
+
+    return reactivex.create(subscribe)
+
+
+class _Telling:
+    """One subscription."""
+
+    def __init__(
+        self, stream: ResumingStream, observer: ObserverBase[Document], scheduler: SchedulerBase | None
+    ) -> None:
+        self._stream = stream
+        self._observer = observer
+        self._scheduler = scheduler
+        self._lock = threading.Lock()
+        self._is_telling = False
+        self._is_woken = False
+        self._is_over = False
+        stream.on_ready(self.wake)
+
+    def wake(self) -> None:
+        """There may be something. It is told by whoever is telling, or here, or by the scheduler."""
+        with self._lock:
+            self._is_woken = True
+            if self._is_telling or self._is_over:
+                return
+            self._is_telling = True
+        if self._scheduler is None:
+            self._tell()
+        else:
+            self._scheduler.schedule(lambda *_: self._tell())
+
+    def _tell(self) -> None:
+        while True:
+            with self._lock:
+                if not self._is_woken or self._is_over:
+                    self._is_telling = False
+                    return
+                self._is_woken = False
+            try:
+                is_last = self._tell_batch()
+            except Exception as error:
+                self.close()
+                self._observer.on_error(error)
+                continue
+            if is_last:
+                self._observer.on_completed()
+
+    def _tell_batch(self) -> bool:
+        """Whether the stream has ended with it."""
+        found = self._stream.batch(BATCH)
+        if found.events:
+            # There may be more than fits into a batch.
+            self._is_woken = True
+        for event in found.events:
+            if self._is_over:
+                return False
+            self._observer.on_next(own_event(event))
+        if found.is_closed and not self._is_over:
+            self._is_over = True
+            return True
+        return False
+
+    def close(self) -> None:
+        self._is_over = True
+        self._stream.close()

@@ -1,0 +1,63 @@
+"""Raising: the dialect's refusals as PyMongo raises them.
+
+Rule of this file: the code, the sentence, the labels and the details stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from pymongo.errors import BulkWriteError, DuplicateKeyError, ExecutionTimeout, OperationFailure, WriteError
+
+from reactdb.dialects.mongodb.errors import MongoError, code_name
+
+__all__ = ["bulk_error", "call", "driver_error", "raise_first", "raising"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def driver_error(error: MongoError) -> OperationFailure:
+    """The error that PyMongo raises for a command's."""
+    kind = {11000: DuplicateKeyError, 50: ExecutionTimeout}.get(error.code, OperationFailure)
+    return kind(error.message, error.code, error.reply())
+
+
+def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """What the function gives.
+
+    Raises:
+        OperationFailure: For its MongoError.
+    """
+    try:
+        return function(*arguments, **options)
+    except MongoError as error:
+        raise driver_error(error) from error
+
+
+def raising(documents: Iterator[T]) -> Iterator[T]:
+    """The same, with PyMongo's errors."""
+    try:
+        yield from documents
+    except MongoError as error:
+        raise driver_error(error) from error
+
+
+def raise_first(answer: Mapping[str, Any]) -> None:
+    """Raise the first error of a command that has one statement.
+
+    Raises:
+        DuplicateKeyError, WriteError: There is one.
+    """
+    errors = answer.get("writeErrors")
+    if not errors:
+        return
+    error = errors[0]
+    kind = DuplicateKeyError if error["code"] == 11000 else WriteError
+    raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})
+
+
+def bulk_error(result: dict[str, Any]) -> BulkWriteError:
+    """The error of a bulk write whose result has errors."""
+    return BulkWriteError(result)

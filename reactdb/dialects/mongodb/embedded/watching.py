@@ -1,0 +1,231 @@
+"""EmbeddedChangeStream: a change stream in the process, with the manners of PyMongo's.
+
+    with orders.watch([{"$match": {"operationType": "insert"}}]) as stream:
+        for event in stream:
+            ...
+
+Rule of this file: events come from a `ResumingStream`, batch by batch; here is who waits for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+from bson.timestamp import Timestamp
+from pymongo.errors import InvalidOperation, OperationFailure
+
+from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
+from reactdb.dialects.mongodb.embedded.shaping import driver_document, given_document
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.scopes import StreamScope
+from reactdb.dialects.mongodb.streams import ChangeStreams
+
+Document = dict[str, Any]
+# Events that are read at once where nobody says how many.
+BATCH = 101
+
+
+class EmbeddedChangeStream:
+    """See the head of this file. One thread at a time reads it; any closes it.
+
+    It iterates over the events as documents, and waits for the next one. It ends, after the last event, where it was invalidated.
+    """
+
+    def __init__(
+        self, stream: ResumingStream, start: Mapping[str, Any] | None, most: int, await_s: float
+    ) -> None:
+        """`start`: the token that it begins at, where one was given."""
+        self._stream = stream
+        self._most = most
+        self._await_s = await_s
+        self._events: deque[Document] = deque()
+        self._token = dict(stream.token if start is None else start)
+        self._is_closed = False
+        self._woken = threading.Event()
+        self._is_listening = False
+
+    @property
+    def alive(self) -> bool:
+        """It was not closed, nor invalidated: more events may come."""
+        return not self._is_closed
+
+    @property
+    def resume_token(self) -> Document:
+        """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream."""
+        return dict(self._token)
+
+    def try_next(self) -> Document | None:
+        """The next event; None where there is none, after `max_await_time_ms`, or at once where that was not said.
+
+        Raises:
+            OperationFailure: The stream cannot go on.
+            InvalidOperation: The pipeline has removed the token of an event.
+        """
+        deadline = monotonic() + self._await_s
+        while True:
+            self._woken.clear()
+            found = self._next()
+            left = deadline - monotonic()
+            if found is not None or self._is_closed or left <= 0:
+                return found
+            self._wait(left)
+
+    def next(self) -> Document:
+        """The next event. It waits until there is one.
+
+        Raises:
+            StopIteration: The stream was closed, or has ended.
+            OperationFailure, InvalidOperation: As `try_next`.
+        """
+        while not self._is_closed:
+            self._woken.clear()
+            found = self._next()
+            if found is not None:
+                return found
+            if not self._is_closed:
+                self._wait(None)
+        raise StopIteration
+
+    __next__ = next
+
+    def __iter__(self) -> EmbeddedChangeStream:
+        return self
+
+    def _next(self) -> Document | None:
+        if self._is_closed:
+            return None
+        if not self._events:
+            try:
+                self._events.extend(self._stream.batch(self._most).events)
+            except BaseException:
+                self._is_closed = self._stream.is_closed
+                raise
+        if not self._events:
+            self._token = dict(self._stream.token)
+            self._is_closed = self._is_closed or self._stream.is_closed
+            return None
+        event = self._events.popleft()
+        if "_id" not in event:
+            self.close()
+            raise InvalidOperation("Cannot provide resume functionality when the resume token is missing.")
+        self._token = dict(event["_id"] if self._events else self._stream.token)
+        self._is_closed = self._is_closed or (self._stream.is_closed and not self._events)
+        return own_event(event)
+
+    def _wait(self, seconds: float | None) -> None:
+        if not self._is_listening:
+            # Only now, because who looks now and then needs not to be woken.
+            self._is_listening = True
+            self._stream.on_ready(self._woken.set)
+            return
+        try:
+            self._woken.wait(seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it, and whoever waits for its next event. A second call does nothing."""
+        self._is_closed = True
+        self._stream.close()
+        self._woken.set()
+
+    def __enter__(self) -> EmbeddedChangeStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def own_event(event: Document) -> Document:
+    """An event as PyMongo gives it, which its receiver may change: other streams have parts of the same."""
+    return driver_document(_copied(event))
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {name: _copied(inner) for name, inner in value.items()}
+    return [_copied(inner) for inner in value] if type(value) is list else value
+
+
+def watch(
+    streams: ChangeStreams,
+    namespace: MongoNamespace | None,
+    pipeline: Any = None,
+    full_document: str | None = None,
+    resume_after: Mapping[str, Any] | None = None,
+    max_await_time_ms: int | None = None,
+    batch_size: int | None = None,
+    collation: Any = None,
+    start_at_operation_time: Timestamp | None = None,
+    session: Any = None,
+    start_after: Mapping[str, Any] | None = None,
+    comment: Any = None,
+    full_document_before_change: str | None = None,
+    show_expanded_events: bool | None = None,
+) -> EmbeddedChangeStream:
+    """A change stream of a collection, a database, or everything (None), with PyMongo's arguments.
+
+    Args:
+        max_await_time_ms: How long `try_next` waits for an event. Without it, it does not wait.
+        batch_size: Events that are read from the log at once.
+
+    Raises:
+        TypeError, ValueError: As PyMongo's.
+        OperationFailure: Whatever MongoDB refuses, with its code.
+    """
+    if session is not None and session.in_transaction:
+        raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
+    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int)):
+        raise TypeError(f"batch_size must be an integer, not {type(batch_size)}")
+    if batch_size is not None and batch_size < 0:
+        raise ValueError("batch_size must be greater than or equal to 0")
+    stream = opened(
+        streams,
+        namespace,
+        pipeline,
+        collation=collation,
+        fullDocument=full_document,
+        resumeAfter=resume_after,
+        startAfter=start_after,
+        startAtOperationTime=start_at_operation_time,
+        fullDocumentBeforeChange=full_document_before_change,
+        showExpandedEvents=show_expanded_events,
+    )
+    start = resume_after if start_after is None else start_after
+    return EmbeddedChangeStream(stream, start, batch_size or BATCH, (max_await_time_ms or 0) / 1_000)
+
+
+def opened(
+    streams: ChangeStreams,
+    namespace: MongoNamespace | None,
+    pipeline: Any,
+    *,
+    collation: Any = None,
+    **said: Any,
+) -> ResumingStream:
+    """The stream of these options of `$changeStream`, of which those that are None are not said. Errors as for `watch`."""
+    if not isinstance(pipeline, list) and pipeline is not None:
+        raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
+    full_document = said.get("fullDocument")
+    if full_document is not None and not isinstance(full_document, str):
+        raise TypeError(f"full_document must be an instance of str, not {type(full_document)}")
+    options = {name: value for name, value in said.items() if value is not None}
+    # As PyMongo does it: of several places to begin at, one is said.
+    if "startAfter" in options:
+        options.pop("resumeAfter", None)
+    if "startAfter" in options or "resumeAfter" in options:
+        options.pop("startAtOperationTime", None)
+    if namespace is None:
+        namespace = MongoNamespace("admin")
+        options["allChangesForCluster"] = True
+    stages = [given_document(stage) for stage in pipeline or ()]
+    texts = getattr(collation, "document", collation)
+    return ResumingStream(streams, StreamScope(namespace), options, stages, texts)

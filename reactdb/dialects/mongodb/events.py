@@ -1,0 +1,317 @@
+"""Events: what change streams tell of an entry of the log.
+
+    an entry of a table         insert, update, replace, delete
+    of the catalogue            drop, rename; expanded: create, and createIndexes and dropIndexes of native indexes
+    of DATABASES                dropDatabase
+    of COLLECTIONS              expanded: createIndexes, dropIndexes, modify
+
+A commit that drops a table and gives another one its name is a rename that drops its target, and has one event.
+
+Rule of this file: an event depends on its entry, the names of the tables at that place, and whether it is expanded; so it has the
+same token whenever it is read. What depends on the stream's other options is `images` and `streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from bson.timestamp import Timestamp
+
+from reactdb.change import (
+    CATALOGUE,
+    DELETE,
+    INDEX_CREATE,
+    INDEX_DROP,
+    INSERT,
+    TABLE_CREATE,
+    TABLE_DROP,
+    TABLE_RENAME,
+    UPDATE,
+    Change,
+)
+from reactdb.dialects.mongodb.diff import difference
+from reactdb.dialects.mongodb.entries import description_of, document_of
+from reactdb.dialects.mongodb.names import MongoNamespace, Names
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of
+from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
+from reactdb.dialects.mongodb.tokens import ENDING, Token, TokenOrigin
+from reactdb.store.catalogue import TableInfo
+from reactdb.values import codec, collation
+
+Document = dict[str, Any]
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+class StreamEvent(NamedTuple):
+    """One event, without what the options of a stream add.
+
+    Attributes:
+        first, last: Its fields before and after the place of `fullDocument`.
+        change: The entry of a document that it tells of; None for others.
+        invalidates: A stream of its collection, or its database, ends with it.
+    """
+
+    token: Token
+    first: Document
+    last: Document
+    change: Change | None = None
+    invalidates: bool = False
+
+    @property
+    def operation(self) -> str:
+        kind: str = self.first["operationType"]
+        return kind
+
+    def document(self, **middle: Any) -> Document:
+        """As it is told, with these fields in the middle."""
+        return {**self.first, **middle, **self.last}
+
+    def invalidate(self) -> StreamEvent:
+        """The event that follows it where it ends the stream."""
+        token = self.token._replace(is_invalidate=True)
+        first = {
+            "_id": token.document(),
+            "operationType": "invalidate",
+            "clusterTime": self.first["clusterTime"],
+            "wallTime": self.first["wallTime"],
+        }
+        return StreamEvent(token, first, {})
+
+
+class StreamReading:
+    """What a stream knows at its place in the log, and how it makes events there.
+
+    Attributes:
+        tables: The names of the tables as of the last change that was taken in.
+    """
+
+    def __init__(
+        self, scope: StreamScope, names: Names, tables: TableNames, database_id: str, *, is_expanded: bool
+    ) -> None:
+        self.scope = scope
+        self.tables = tables
+        self.is_expanded = is_expanded
+        self._names = names
+        self._database_id = database_id
+        # Of the commit that is being read: the tables that make room for another one, by name; those whose COLLECTIONS rows
+        # change; the first rows of those that it makes.
+        self._making_room: dict[tuple[int, str], int] = {}
+        self._rows: dict[tuple[int, int], Kept] = {}
+
+    def look_ahead(self, changes: Iterable[Change]) -> None:
+        """Take notice of changes of the catalogue, and of rows, that are about to be read: of whole commits."""
+        dropped: dict[tuple[int, str], int] = {}
+        self._rows.clear()
+        for change in changes:
+            said = change.catalogue
+            if said is None:
+                if change.new_bytes is not None and "options" in (row := codec.decode(change.new_bytes)):
+                    self._rows.setdefault((change.commit, row["id"]), kept_of(change.new_bytes))
+            elif change.kind_code == TABLE_DROP:
+                dropped[change.commit, said["table"]] = said["table_id"]
+            elif change.kind_code == TABLE_RENAME and (change.commit, said["new_name"]) in dropped:
+                name = (change.commit, said["new_name"])
+                self._making_room[name] = dropped[name]
+
+    def events(self, change: Change, table: TableInfo | None, origin: TokenOrigin) -> list[StreamEvent]:
+        """The events of an entry in this scope, in order. Where it is about a table, `tables` is up to date afterwards."""
+        if change.table_id == CATALOGUE:
+            return self._of_catalogue(change, origin)
+        if table is None:
+            return []
+        if table.owner is not None:
+            return self._of_hidden(change, table, origin)
+        namespace = self.namespace(change.table_id)
+        if namespace is None or change.is_of_meta_alone:
+            return []
+        return [self._of_document(change, table, namespace, origin)]
+
+    def namespace(self, table_id: int) -> MongoNamespace | None:
+        name = self.tables.get(table_id)
+        return None if name is None else self._names.namespace(name)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Documents
+
+    def _of_document(
+        self, change: Change, table: TableInfo, namespace: MongoNamespace, origin: TokenOrigin
+    ) -> StreamEvent:
+        new = None if change.new_bytes is None else document_of(table, change.new_bytes)
+        kind = change.kind_code
+        last: Document = {"ns": _ns(namespace)}
+        more: Document = {}
+        if kind == DELETE:
+            assert change.old_bytes is not None
+            last["documentKey"] = {"_id": document_of(table, change.old_bytes)["_id"]}
+            operation = "delete"
+        else:
+            assert new is not None
+            last["documentKey"] = {"_id": new["_id"]}
+            operation = "insert" if kind == INSERT else "replace"
+            if kind == UPDATE:
+                assert change.old_bytes is not None
+                said = description_of(change.meta, new) or difference(
+                    document_of(table, change.old_bytes), new, is_always=True
+                )
+                if said is not None:
+                    operation = "update"
+                    last["updateDescription"] = self._shown(said)
+            if operation != "update":
+                more = {"fullDocument": new}
+        event = self._event(change, origin, operation, change.table_id, last)
+        return event._replace(first={**event.first, **more}, change=change)
+
+    def _shown(self, said: Document) -> Document:
+        return (
+            said
+            if self.is_expanded
+            else {name: value for name, value in said.items() if name != "disambiguatedPaths"}
+        )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The catalogue
+
+    def _of_catalogue(self, change: Change, origin: TokenOrigin) -> list[StreamEvent]:
+        said = change.catalogue
+        assert said is not None
+        if "owner" in said:
+            return []
+        table_id, kind = said["table_id"], change.kind_code
+        before = self._names.namespace(said["table"])
+        if kind == TABLE_CREATE:
+            self.tables[table_id] = said["table"]
+            return self._created(change, table_id, before, origin)
+        if kind == TABLE_DROP:
+            self.tables.pop(table_id, None)
+            is_told = self.scope.has(before) and (change.commit, said["table"]) not in self._making_room
+            return (
+                [self._event(change, origin, "drop", table_id, {"ns": _ns(before)}, part=ENDING)]
+                if is_told
+                else []
+            )
+        if kind == TABLE_RENAME:
+            self.tables[table_id] = said["new_name"]
+            return self._renamed(change, before, origin)
+        # Those that MongoDB's commands make have a row.
+        has_row = (change.commit, table_id) in self._rows
+        if kind in (INDEX_CREATE, INDEX_DROP) and self.is_expanded and self.scope.has(before) and not has_row:
+            specification = {"v": 2, "key": {said["index"]: 1}, "name": said["index"]}
+            operation = "createIndexes" if kind == INDEX_CREATE else "dropIndexes"
+            last = {"ns": _ns(before), "operationDescription": {"indexes": [specification]}}
+            return [self._event(change, origin, operation, table_id, last)]
+        return []
+
+    def _created(
+        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
+        if not self.is_expanded or not self.scope.has(namespace):
+            return []
+        kept = self._rows.get((change.commit, table_id), NATIVE)
+        is_view = "viewOn" in kept.options
+        last = {
+            "ns": _ns(namespace),
+            "operationDescription": kept.options if is_view else {**kept.options, "idIndex": dict(ID_INDEX)},
+            "nsType": "view" if is_view else "collection",
+        }
+        return [self._event(change, origin, "create", table_id, last)]
+
+    def _renamed(
+        self, change: Change, before: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
+        said = change.catalogue
+        assert said is not None
+        after = self._names.namespace(said["new_name"])
+        target = self._making_room.pop((change.commit, said["new_name"]), None)
+        if before is None or after is None or not (self.scope.has(before) or self.scope.has(after)):
+            return []
+        last: Document = {"ns": _ns(before), "to": _ns(after)}
+        if self.is_expanded:
+            last["operationDescription"] = {"to": _ns(after)}
+            if target is not None:
+                last["operationDescription"]["dropTarget"] = uuid_of(self._database_id, target)
+        return [self._event(change, origin, "rename", said["table_id"], last, part=ENDING)]
+
+    # -----------------------------------------------------------------------------------------------------------
+    # What lies beside
+
+    def _of_hidden(self, change: Change, table: TableInfo, origin: TokenOrigin) -> list[StreamEvent]:
+        body = change.new_bytes
+        if body is None:
+            return []
+        if table.name == "databases":
+            db = collation.key_value(change.key_bytes)
+            if self.scope.is_collection or not self.scope.has(MongoNamespace(db)):
+                return []
+            return [self._event(change, origin, "dropDatabase", None, {"ns": {"db": db}}, part=ENDING)]
+        table_id = collation.key_value(change.key_bytes)
+        namespace = self.namespace(table_id)
+        if not self.is_expanded or not self.scope.has(namespace):
+            return []
+        return self._modified(change, table_id, namespace, origin)
+
+    def _modified(
+        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
+    ) -> list[StreamEvent]:
+        assert change.new_bytes is not None
+        old = NATIVE if change.old_bytes is None else kept_of(change.old_bytes)
+        new = kept_of(change.new_bytes)
+        said: list[tuple[str, Document]] = []
+        for operation, there, missing in (("createIndexes", new, old), ("dropIndexes", old, new)):
+            found = [
+                one for one in there.indexes if one["name"] not in {two["name"] for two in missing.indexes}
+            ]
+            if found:
+                said.append((operation, {"operationDescription": {"indexes": found}}))
+        changed = [
+            one for one in new.indexes for two in old.indexes if one["name"] == two["name"] and one != two
+        ]
+        if change.kind_code != INSERT and (old.times_modified != new.times_modified or changed):
+            before: Document = {
+                "collectionOptions": {"uuid": uuid_of(self._database_id, table_id), **old.options}
+            }
+            now: Document = {
+                name: value for name, value in new.options.items() if old.options.get(name) != value
+            }
+            if changed:
+                before["indexOptions"] = next(two for two in old.indexes if two["name"] == changed[0]["name"])
+                now["index"] = changed[0]
+            said.append(("modify", {"operationDescription": now, "stateBeforeChange": before}))
+        return [
+            self._event(change, origin, operation, table_id, {"ns": _ns(namespace), **last}, part=part)
+            for part, (operation, last) in enumerate(said)
+        ]
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _event(
+        self,
+        change: Change,
+        origin: TokenOrigin,
+        operation: str,
+        table_id: int | None,
+        last: Document,
+        part: int = 0,
+    ) -> StreamEvent:
+        seconds, increment = cluster_time(change)
+        uuid = None if table_id is None else uuid_of(self._database_id, table_id)
+        step = change.seq - change.commit
+        token = Token(
+            seconds, increment, True, step, part, False, 0, None if uuid is None else bytes(uuid), origin
+        )
+        first: Document = {
+            "_id": token.document(),
+            "operationType": operation,
+            "clusterTime": Timestamp(seconds, increment),
+        }
+        if self.is_expanded and uuid is not None:
+            first["collectionUUID"] = uuid
+        first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)
+        return StreamEvent(token, first, last, None, token.may_end and self.scope.ends(token.uuid))
+
+
+def _ns(namespace: MongoNamespace | None) -> Document:
+    assert namespace is not None
+    return {"db": namespace.db, "coll": namespace.coll}

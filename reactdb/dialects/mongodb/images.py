@@ -1,0 +1,85 @@
+"""Images: the whole documents that events of updates and deletions can have.
+
+    fullDocument                `updateLookup`: the document of now, read when the event is; `whenAvailable`, `required`: after it
+    fullDocumentBeforeChange    the document before it
+
+The log has the documents before and after each change. But a collection shows them only where its option
+`changeStreamPreAndPostImages` was enabled at that change, as MongoDB's do; one whose table was made natively shows them always.
+
+Rule of this file: what an option asks for and is not there is null, or code 47 where it is required.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.events import StreamEvent
+from reactdb.dialects.mongodb.namespaces import COLLECTIONS, kept_of, row_key
+from reactdb.dialects.mongodb.stream_options import StreamOptions
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+
+def with_images(event: StreamEvent, options: StreamOptions, snapshot: Snapshot) -> dict[str, Any]:
+    """The document of an event, with what the options ask for.
+
+    Raises:
+        MongoError: 47, it is required and not there.
+    """
+    change = event.change
+    if change is None:
+        return event.document()
+    table = snapshot.catalogue.by_id[change.table_id]
+    operation = event.operation
+    middle: dict[str, Any] = {}
+    if operation == "update" and options.full_document != "default":
+        if options.full_document == "updateLookup":
+            middle["fullDocument"] = _present(table, change.key_bytes, snapshot)
+        else:
+            middle["fullDocument"] = _image(
+                event, table, snapshot, options.full_document, "post", change.new_bytes
+            )
+    found = event.document(**middle)
+    if operation != "insert" and options.before_change != "off":
+        found["fullDocumentBeforeChange"] = _image(
+            event, table, snapshot, options.before_change, "pre", change.old_bytes
+        )
+    return found
+
+
+def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
+    if table.dropped is not None:
+        return None
+    body = snapshot.get(table, key)
+    return None if body is None else document_of(table, body)
+
+
+def _image(
+    event: StreamEvent, table: TableInfo, snapshot: Snapshot, mode: str, which: str, body: bytes | None
+) -> dict[str, Any] | None:
+    change = event.change
+    if change is not None and body is not None and _has_images(table, change.seq, snapshot):
+        return document_of(table, body)
+    if mode == "required":
+        raise MongoError(
+            47,
+            f"Change stream was configured to require a {which}-image for all update, delete and replace events, but the "
+            f"{which}-image was not found for event: {event.first['_id']}",
+        )
+    return None
+
+
+def _has_images(table: TableInfo, seq: int, snapshot: Snapshot) -> bool:
+    """Whether the collection had its option at this seq."""
+    rows = snapshot.table(COLLECTIONS)
+    if rows is None:
+        return True
+    oldest = None
+    for version in snapshot.history(rows, row_key(table.id)):
+        if version.seq <= seq:
+            return version.new_bytes is None or kept_of(version.new_bytes).has_images
+        oldest = version
+    # Before the first: it was a native table then.
+    return oldest is None or oldest.old_bytes is None or kept_of(oldest.old_bytes).has_images

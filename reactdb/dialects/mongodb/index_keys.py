@@ -1,0 +1,233 @@
+"""Index keys: the bytes under which an index of MongoDB's has a document, sorted as BSON sorts values.
+
+    a value          the byte of its type's place in BSON's order, then what sorts within the type; none begins another's
+    several fields   theirs, one after the other
+    an array         an entry for each different element; of several arrays, for each combination
+    no such field    as null; an empty array is below null
+
+They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
+The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too.
+
+Rule of this file: bytes that are in a file are never written another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import product
+from math import nan
+from typing import Any, Final, NamedTuple
+
+from reactdb.errors import InvalidKey
+from reactdb.expression.registry import operation
+from reactdb.values import collation
+
+__all__ = [
+    "OPERATION",
+    "FieldBound",
+    "IndexKey",
+    "bracket_range",
+    "found_keys",
+    "has_order",
+    "index_keys",
+    "range_of",
+    "value_bytes",
+]
+
+OPERATION: Final = "mongodb.index_keys"
+
+_PLACES: Final = {
+    "PTYPE<MONGODB.MINKEY>": 0x01,
+    "PTYPE<MONGODB.UNDEFINED>": 0x04,
+    "NULL": 0x05,
+    "NUMBER": 0x0A,
+    "PTYPE<MONGODB.DECIMAL128>": 0x0A,
+    "PTYPE<MONGODB.INT64>": 0x0A,
+    "STRING": 0x0F,
+    "OBJECT": 0x14,
+    "ARRAY": 0x19,
+    "PTYPE<BINARY>": 0x1E,
+    "PTYPE<UUID>": 0x1E,
+    "PTYPE<MONGODB.BINARY>": 0x1E,
+    "PTYPE<MONGODB.OBJECTID>": 0x23,
+    "BOOL": 0x28,
+    "PTYPE<TIME>": 0x2D,
+    "PTYPE<MONGODB.DATE>": 0x2D,
+    "PTYPE<MONGODB.TIMESTAMP>": 0x2F,
+    "PTYPE<MONGODB.REGEX>": 0x32,
+    "PTYPE<MONGODB.CODE>": 0x3C,
+    "PTYPE<MONGODB.MAXKEY>": 0x7F,
+}
+"""By the name of a native type: BSON's order of types. What BSON does not have is between code and MaxKey."""
+
+_UNKNOWN: Final = 0x6F
+_EMPTY_ARRAY: Final = b"\x04"
+_NULL: Final = b"\x05"
+_NUMBER: Final = b"\x0a"
+_NAN: Final = _NUMBER + b"\x00"
+_STRING: Final = b"\x0f"
+_END: Final = b"\x00"
+# Within these, the order of the store is that of BSON.
+_ORDERED: Final = frozenset((0x0A, 0x0F, 0x23, 0x28, 0x2D))
+
+
+class _Missing:
+    """There is no such field."""
+
+
+_MISSING: Final = _Missing()
+
+
+def value_bytes(value: Any) -> bytes:
+    """The bytes of a native value.
+
+    Raises:
+        InvalidKey: It is none.
+    """
+    kind = type(value)
+    if kind is str:
+        return _STRING + collation.key_bytes(value)
+    if kind is int or kind is float:
+        return _NAN if value != value else _NUMBER + collation.key_bytes(value)
+    if value is None or value is _MISSING:
+        return _NULL
+    name = collation.type_name(value)
+    if name == "PTYPE<MONGODB.ID>":
+        return value_bytes(value.value)
+    place = _PLACES.get(name, _UNKNOWN)
+    if place == 0x14:
+        parts = [b"\x14"]
+        for field, inner in value.items():
+            data = value_bytes(inner)
+            # The type first, then the name: so are objects compared.
+            parts += (data[:1], collation.key_bytes(field), data)
+        return b"".join((*parts, _END))
+    if place == 0x19:
+        return b"\x19" + b"".join(map(value_bytes, value)) + _END
+    if place == 0x2D and kind is not datetime:
+        # A date before the year 1, or after the year 9999.
+        return b"\x2d" + (b"\x01" if value.ms < 0 else b"\xfe") + collation.key_bytes(value)
+    if place == 0x0A and collation.key_bytes(value) == collation.key_bytes(nan):
+        return _NAN
+    return bytes((place,)) + collation.key_bytes(value)
+
+
+def has_order(data: bytes) -> bool:
+    """Whether the values of this one's type are in BSON's order, so that a comparison is a range."""
+    return data[0] in _ORDERED
+
+
+def bracket_range(data: bytes) -> tuple[bytes, bytes]:
+    """Where the values of the same type begin and end."""
+    return data[:1], bytes((data[0] + 1,))
+
+
+class FieldBound(NamedTuple):
+    """A range of one field's values: start <= bytes < stop."""
+
+    start: bytes
+    stop: bytes
+
+
+def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, bytes]:
+    """The range of the store's index that has all entries which begin with these bytes, and go on as `bound` says."""
+    if bound is None:
+        start = collation.key_bytes(prefix)[:-2]
+        # No value begins with this byte.
+        return start, start + b"\xff\xff"
+    return collation.key_bytes(prefix + bound.start)[:-2], collation.key_bytes(prefix + bound.stop)[:-2]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Of documents
+
+
+class IndexKey(NamedTuple):
+    """One entry of a document: its bytes, and the values that they are made of."""
+
+    data: bytes
+    values: tuple[Any, ...]
+
+
+def _at(value: Any, parts: Sequence[str], place: int) -> Iterator[Any]:
+    """The values that a path leads to; arrays on the way, and at its end, are gone through."""
+    if place == len(parts):
+        if isinstance(value, list):
+            yield from value or (_EMPTY,)
+        else:
+            yield value
+        return
+    part = parts[place]
+    if isinstance(value, dict):
+        if part in value:
+            yield from _at(value[part], parts, place + 1)
+        else:
+            yield _MISSING
+    elif isinstance(value, list):
+        is_found = False
+        if part.isdigit() and int(part) < len(value):
+            is_found = True
+            yield from _at(value[int(part)], parts, place + 1)
+        for inner in value:
+            if isinstance(inner, dict):
+                is_found = True
+                yield from _at(inner, parts, place)
+        if not is_found:
+            yield _MISSING
+    else:
+        yield _MISSING
+
+
+class _Empty:
+    """An empty array."""
+
+
+_EMPTY: Final = _Empty()
+
+
+def _bytes_of(value: Any) -> bytes:
+    return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
+
+
+def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
+    """The entries of a native document in an index.
+
+    Args:
+        index: `paths`, each a list of names; `sparse`; `partial`, a filter, and `primary_key`.
+    """
+    paths = index["paths"]
+    if not paths or (index.get("partial") is not None and not _passes(document, index)):
+        return []
+    columns = [list(_at(document, path, 0)) for path in paths]
+    if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
+        return []
+    if len(columns) == 1:
+        found = [IndexKey(_bytes_of(value), (value,)) for value in columns[0]]
+    else:
+        found = [IndexKey(b"".join(map(_bytes_of, values)), values) for values in product(*columns)]
+    if len(found) > 1:
+        found = list({one.data: one for one in found}.values())
+    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found]
+
+
+def _shown(value: Any) -> Any:
+    return None if value is _MISSING else [] if value is _EMPTY else value
+
+
+def _passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
+    # Imported here because few indexes are partial, and the filter needs the package bson.
+    from reactdb.dialects.mongodb.partial import passes
+
+    return passes(document, index)
+
+
+@operation(OPERATION, 2)
+def index_keys(document: Any, index: Any) -> Any:
+    """The keys of a document in an index, as bytes: a list of them, for an index with `multi`."""
+    if not isinstance(document, dict):
+        return []
+    try:
+        return [one.data for one in found_keys(document, index)]
+    except InvalidKey:
+        return []

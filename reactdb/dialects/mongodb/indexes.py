@@ -1,0 +1,421 @@
+"""Indexes: making, listing and dropping those of a collection, and keeping the unique ones so.
+
+What MongoDB says of an index is kept with the collection (`namespaces`). Its entries are an index of the store on `index_keys`,
+whose constant has what it takes to compute and to check them.
+
+A unique index is kept by the dialect's writes. What is written natively is not refused; two documents with one key stay until one
+of them is written here.
+
+Rule of this file: it changes no document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.index_keys import OPERATION, IndexKey, found_keys, index_keys
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
+from reactdb.dialects.mongodb.targets import Target
+from reactdb.dialects.mongodb.values import native_value, value_to_bson
+from reactdb.expression import Expression, to_data
+from reactdb.expression.build import call_node
+from reactdb.expression.tree import Call, Constant, Row, constant
+from reactdb.store.catalogue import NAME, IndexInfo, TableInfo
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
+
+__all__ = ["CollectionIndex", "check_unique", "create", "drop", "duplicate_key", "indexes_of", "listed"]
+
+ID: Final = "_id"
+
+assert callable(index_keys)  # Importing it registers the operation.
+
+
+class CollectionIndex:
+    """An index of a collection, as its table has it.
+
+    Attributes:
+        info: That of the store.
+        spec: What the expression's constant says: `name`, `paths`, `key`, `unique`, `sparse`, `partial`, `expires` ...
+        key: The paths, in order.
+    """
+
+    __slots__ = ("info", "key", "spec")
+
+    def __init__(self, info: IndexInfo, spec: Mapping[str, Any]) -> None:
+        self.info = info
+        self.spec = spec
+        self.key: list[str] = list(spec["key"])
+
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
+
+    @property
+    def is_unique(self) -> bool:
+        return bool(self.spec["unique"])
+
+    @property
+    def is_partial(self) -> bool:
+        """Documents may be missing from it for what a filter on its fields does not say."""
+        return self.spec["partial"] is not None
+
+    @property
+    def serves(self) -> bool:
+        """It has entries, and is not hidden."""
+        return bool(self.spec["paths"]) and not self.spec["hidden"]
+
+    @property
+    def expires_s(self) -> float | None:
+        """Seconds after which a document expires; None where it does not."""
+        found: float | None = self.spec["expires"]
+        return found
+
+
+def indexes_of(table: TableInfo) -> list[CollectionIndex]:
+    """The dialect's indexes of a table, in the order in which they were made."""
+    found = []
+    for info in table.indexes.values():
+        node = info.expression.node
+        if isinstance(node, Call) and node.operation == OPERATION:
+            spec = node.arguments[1]
+            assert isinstance(spec, Constant)
+            found.append(CollectionIndex(info, spec.value))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Unique ones
+
+
+def check_unique(
+    target: Target,
+    table: TableInfo,
+    unique: Iterable[CollectionIndex],
+    namespace: MongoNamespace,
+    key: bytes,
+    body: bytes,
+) -> None:
+    """
+    Args:
+        key, body: Of the document that is about to be written.
+
+    Raises:
+        MongoError: 11000, another document has its key in one of the indexes.
+    """
+    document = codec.decode(body)
+    snapshot = target.snapshot()
+    for index in unique:
+        for found in found_keys(document, index.spec):
+            data = collation.key_bytes(found.data)
+            for entry in snapshot.entries(index.info, data, data + b"\x00"):
+                if entry.key != key:
+                    raise _duplicate(namespace, index, found)
+
+
+def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
+    pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
+    values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
+    return duplicate_key(namespace, index.name, pattern, values)
+
+
+def _direction(value: Any) -> Any:
+    return value_to_bson(value)
+
+
+def duplicate_key(
+    namespace: MongoNamespace, index: str, pattern: Mapping[str, Any], values: Mapping[str, Any]
+) -> MongoError:
+    """The error of a key that is taken."""
+    shown = ", ".join(f"{name}: {_shell(value)}" for name, value in values.items())
+    return MongoError(
+        11000,
+        f"E11000 duplicate key error collection: {namespace} index: {index} dup key: {{ {shown} }}",
+        keyPattern=dict(pattern),
+        keyValue=dict(values),
+    )
+
+
+def _shell(value: Any) -> str:
+    """A value as an error message shows it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name}: {_shell(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[ " + ", ".join(map(_shell, value)) + " ]" if value else "[]"
+    if type(value).__name__ == "ObjectId":
+        return f"ObjectId('{value}')"
+    if isinstance(value, datetime):
+        return f"new Date({value.isoformat()})"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Making and dropping
+
+_OPTIONS: Final = frozenset(
+    [
+        "key",
+        "name",
+        "unique",
+        "sparse",
+        "partialFilterExpression",
+        "expireAfterSeconds",
+        "hidden",
+        "v",
+        "background",
+        "ns",
+        "collation",
+        "weights",
+        "default_language",
+        "language_override",
+        "textIndexVersion",
+        "2dsphereIndexVersion",
+        "bits",
+        "min",
+        "max",
+        "wildcardProjection",
+        "prepareUnique",
+        "storageEngine",
+        "clustered",
+        "dropDups",
+        "bucketSize",
+    ]
+)
+_SHOWN_OPTIONS: Final = (
+    "unique",
+    "sparse",
+    "partialFilterExpression",
+    "expireAfterSeconds",
+    "hidden",
+    "collation",
+)
+_KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))
+
+
+def name_of(key: Mapping[str, Any]) -> str:
+    """The name that drivers give an index: `a_1_b_-1`."""
+    return "_".join(f"{name}_{value}" for name, value in key.items())
+
+
+def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, Any]:
+    """The specification of an index as it is kept and listed.
+
+    Raises:
+        MongoError: 67, there can be no such index here; 9, 14, 197 for what is no specification.
+    """
+    if not isinstance(given, Mapping):
+        raise MongoError(14, "The elements of the 'indexes' array must be objects")
+    for option in given:
+        if option not in _OPTIONS:
+            raise MongoError(
+                197,
+                f"The field '{option}' is not valid for an index specification. Specification: {dict(given)}",
+            )
+    key = given.get("key")
+    if not isinstance(key, Mapping):
+        raise MongoError(9, "The 'key' property of an index specification must be an object")
+    if not key:
+        raise MongoError(67, "Index keys cannot be an empty object")
+    for field, value in key.items():
+        if not field:
+            raise MongoError(67, "Index keys cannot be an empty field.")
+        if isinstance(value, str):
+            if value in _KINDS:
+                raise MongoError(67, f"indexes of type '{value}' are not supported")
+            if value != "hashed":
+                raise MongoError(67, f"Unknown index plugin '{value}'")
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
+            raise MongoError(67, f"Values in v:2 index key pattern cannot be of type {value!r} or 0")
+    name: Any = given.get("name")
+    if name is None:
+        name = name_of(key)
+    if not isinstance(name, str) or not name:
+        raise MongoError(
+            67, "The index name cannot be empty" if name == "" else "The field 'name' must be a string"
+        )
+    if name == "*":
+        raise MongoError(2, "The index name '*' is not valid.")
+    if "partialFilterExpression" in given and given.get("sparse"):
+        raise MongoError(67, 'cannot mix "partialFilterExpression" and "sparse" options')
+    partial = given.get("partialFilterExpression")
+    if partial is not None:
+        if not isinstance(partial, Mapping):
+            raise MongoError(14, "'partialFilterExpression' must be an object")
+        from reactdb.dialects.mongodb.filters import Filter
+
+        Filter(partial)
+    expires = given.get("expireAfterSeconds")
+    if expires is not None:
+        if isinstance(expires, bool) or not isinstance(expires, (int, float)):
+            raise MongoError(14, "TTL index 'expireAfterSeconds' option must be numeric")
+        if expires < 0:
+            raise MongoError(67, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+        if len(key) != 1:
+            raise MongoError(67, "TTL indexes are single-field indexes, compound indexes do not support TTL")
+    made = {"v": 2, "key": dict(key), "name": name}
+    for option in _SHOWN_OPTIONS:
+        value = given.get(option)
+        if option in given and value is not None and value is not False:
+            made[option] = value
+    return made
+
+
+def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
+    """What the expression of the store's index says."""
+    paths = [] if any("$**" in name for name in spec["key"]) else [name.split(".") for name in spec["key"]]
+    for path in paths:
+        if path[0] == ID:
+            path[0] = table.primary_key
+    said = {
+        "name": spec["name"],
+        "key": spec["key"],
+        "paths": paths,
+        "unique": bool(spec.get("unique")),
+        "sparse": bool(spec.get("sparse")),
+        "partial": spec.get("partialFilterExpression"),
+        "expires": spec.get("expireAfterSeconds"),
+        "hidden": bool(spec.get("hidden")),
+        "primary_key": table.primary_key,
+    }
+    made: dict[str, Any] = native_value(said)
+    return made
+
+
+def create(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    namespace: MongoNamespace,
+    given: Sequence[Mapping[str, Any]],
+) -> tuple[int, int]:
+    """Make indexes, unless they are there already.
+
+    Returns:
+        How many indexes there were before and are afterwards, with that of `_id`.
+
+    Raises:
+        MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one unique key.
+    """
+    kept = list(read_kept(transaction, table).indexes)
+    before = len(kept)
+    for one in given:
+        spec = checked(one, namespace)
+        if list(spec["key"].items()) == [(ID, 1)]:
+            continue
+        if _is_there(spec, kept):
+            continue
+        kept.append(spec)
+        table = transaction.catalogue.by_id[table.id]
+        _add(transaction, table, namespace, spec)
+    if len(kept) > before:
+        keep_indexes(transaction, table, kept)
+    return before + 1, len(kept) + 1
+
+
+def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool:
+    for known in kept:
+        same_key = list(known["key"].items()) == list(spec["key"].items())
+        same_options = {k: v for k, v in known.items() if k != "name"} == {
+            k: v for k, v in spec.items() if k != "name"
+        }
+        if known["name"] == spec["name"]:
+            if not same_key:
+                raise MongoError(
+                    86,
+                    f"An existing index has the same name as the requested index. Requested index: {dict(spec)}, "
+                    f"existing index: {dict(known)}",
+                )
+            if not same_options:
+                raise MongoError(
+                    85,
+                    "An equivalent index already exists with the same name but different options. "
+                    f"Requested index: {dict(spec)}, existing index: {dict(known)}",
+                )
+            return True
+        if same_key and known.get("partialFilterExpression") == spec.get("partialFilterExpression"):
+            raise MongoError(85, f"Index already exists with a different name: {known['name']}")
+    return False
+
+
+def _add(
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, spec: Mapping[str, Any]
+) -> None:
+    tree = Expression(call_node(OPERATION, (Row(), constant(_constant_of(spec, table)))))
+    name = _name_in_store(spec["name"], table)
+    transaction.create_index(table, name, codec.encode_value(to_data(tree)), True)
+    if not spec.get("unique"):
+        return
+    table = transaction.catalogue.by_id[table.id]
+    index = next(one for one in indexes_of(table) if one.info.name == name)
+    last: tuple[bytes, bytes] | None = None
+    for entry in transaction.snapshot().entries(index.info):
+        if last is not None and last[0] == entry.value and last[1] != entry.key:
+            data = collation.key_value(entry.value)
+            found = next(one for one in found_keys(codec.decode(entry.body), index.spec) if one.data == data)
+            raise _duplicate(namespace, index, found)
+        last = entry.value, entry.key
+
+
+def _name_in_store(name: str, table: TableInfo) -> str:
+    """MongoDB's name, where the store can have it and does not; else another one."""
+    if NAME.fullmatch(name) and name not in table.indexes and name != table.primary_key:
+        return name
+    number = 1
+    while f"mongodb.{number}" in table.indexes:
+        number += 1
+    return f"mongodb.{number}"
+
+
+def drop(
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, wanted: Any
+) -> tuple[int, list[str]]:
+    """Drop indexes.
+
+    Args:
+        wanted: A name, `*`, a key pattern, or a list of names.
+
+    Returns:
+        How many there were before, with that of `_id`, and the names of those that were dropped.
+
+    Raises:
+        MongoError: 27, there is no such index; 72, it is that of `_id`.
+    """
+    kept = list(read_kept(transaction, table).indexes)
+    before = len(kept) + 1
+    if wanted == "*":
+        gone = [spec["name"] for spec in kept]
+    elif isinstance(wanted, Mapping):
+        if list(wanted.items()) == [(ID, 1)]:
+            raise MongoError(72, "cannot drop _id index")
+        gone = [spec["name"] for spec in kept if list(spec["key"].items()) == list(wanted.items())]
+        if not gone:
+            raise MongoError(27, f"can't find index with key: {dict(wanted)}")
+    else:
+        gone = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
+        known = {spec["name"] for spec in kept}
+        for name in gone:
+            if name == ID_INDEX["name"]:
+                raise MongoError(72, "cannot drop _id index")
+            if name not in known:
+                raise MongoError(27, f"index not found with name [{name}]")
+    if not gone:
+        return before, []
+    for index in indexes_of(table):
+        if index.name in gone:
+            transaction.drop_index(transaction.catalogue.by_id[table.id], index.info.name)
+    keep_indexes(transaction, table, [spec for spec in kept if spec["name"] not in gone])
+    return before, gone
+
+
+def listed(kept: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What `listIndexes` shows: that of `_id`, and the others in the order in which they were made."""
+    return [dict(ID_INDEX), *map(dict, kept)]

@@ -1,0 +1,39 @@
+"""Opening: `reactdb.mongodb(db)`.
+
+Rule of this file: it can be imported without PyMongo, and says what is missing.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from reactdb.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
+
+__all__ = ["mongodb"]
+
+
+def mongodb(db: Database, default: str = "reactdb") -> EmbeddedClient:
+    """The databases and collections of a file, with the names, arguments and results of PyMongo's `MongoClient`, in the process.
+
+        orders = reactdb.mongodb(db)["shop"]["orders"]
+        orders.insert_one({"item": "tea"})
+        with orders.watch() as stream: ...
+
+    Args:
+        db: The database, which stays open as long as it is used here.
+        default: The database whose collections are the tables with plain names, as native programs make them.
+
+    Raises:
+        MissingExtra: PyMongo is not installed.
+        pymongo.errors.OperationFailure: No database can be called `default`.
+    """
+    if find_spec("pymongo") is None:
+        raise MissingExtra("reactdb.mongodb", "pymongo", "mongodb")
+    from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
+
+    return EmbeddedClient(db, default)

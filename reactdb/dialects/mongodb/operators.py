@@ -1,0 +1,438 @@
+"""Operators of updates: what each makes of the value that is at its path.
+
+    modifier = modifier_of("$inc", "a.b", 5, context)
+    modifier.work(1, moment)            6; KEPT where nothing changes, MISSING where the value is removed
+
+A modifier is given MISSING where there is nothing. One that does not create (`$unset`, `$pull` ...) is not asked then.
+
+Rule of this file: it sees one value, and knows neither the document nor how a path is followed. `$rename` concerns two paths and
+is in `updates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from bson.int64 import Int64
+from bson.regex import Regex
+from bson.timestamp import Timestamp
+
+from reactdb.dialects.mongodb.conditions import equals, matches_pattern, whole
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter, is_operators
+from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, added, is_number, multiplied
+from reactdb.dialects.mongodb.ordering import (
+    MISSING,
+    TextKey,
+    compare,
+    equal,
+    identical,
+    sort_key,
+    type_name,
+)
+from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.values import date_of_ms, ms_of_date
+
+__all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment", "modifier_of"]
+
+
+class _Kept:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "KEPT"
+
+
+KEPT: Final = _Kept()
+"""What a modifier gives where the value stays as it is."""
+
+
+class Context(NamedTuple):
+    """What all operators of an update share.
+
+    Attributes:
+        text: The collation, if there is one.
+        variables: The command's variables.
+    """
+
+    text: TextKey | None = None
+    variables: Mapping[str, Any] = {}
+
+
+class Moment:
+    """When an update is carried out: read at most once, so that all its dates are equal."""
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self._now = now
+
+    def date(self) -> Any:
+        if self._now is None:
+            self._now = datetime.now(UTC)
+        return date_of_ms(ms_of_date(self._now))
+
+    def timestamp(self) -> Timestamp:
+        return Timestamp(ms_of_date(self.date()) // 1_000, 1)
+
+
+Work = Callable[[Any, Moment], Any]
+
+
+class Modifier(NamedTuple):
+    """One operator with its operand.
+
+    Attributes:
+        work: What becomes of a value: another one, KEPT or MISSING.
+        creates: It makes the path where there is none.
+        only_inserts: It works where an upsert inserts, only.
+        appends: Whether the array that it is given is only made longer.
+    """
+
+    work: Work
+    creates: bool = True
+    only_inserts: bool = False
+    appends: Callable[[list[Any]], bool] | None = None
+
+
+def modifier_of(name: str, path: str, operand: Any, context: Context) -> Modifier:
+    """The modifier of an operator.
+
+    Raises:
+        MongoError: Its operand is none, whatever the document.
+    """
+    return OPERATORS[name](path, operand, context)
+
+
+def _changed(old: Any, new: Any) -> Any:
+    return KEPT if old is not MISSING and identical(old, new) else new
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Values
+
+
+def _set(path: str, operand: Any, context: Context) -> Modifier:
+    return Modifier(lambda value, moment: _changed(value, operand))
+
+
+def _set_on_insert(path: str, operand: Any, context: Context) -> Modifier:
+    return Modifier(lambda value, moment: _changed(value, operand), only_inserts=True)
+
+
+def _unset(path: str, operand: Any, context: Context) -> Modifier:
+    return Modifier(lambda value, moment: MISSING, creates=False)
+
+
+def _inc(path: str, operand: Any, context: Context) -> Modifier:
+    if not is_number(operand):
+        raise MongoError(14, f"Cannot increment with non-numeric argument: {{{path}: {operand!r:.60}}}")
+
+    def work(value: Any, moment: Moment) -> Any:
+        if value is MISSING:
+            return operand
+        _check_number("$inc", path, value)
+        return _changed(value, _in_range("$inc", added(value, operand), value, operand))
+
+    return Modifier(work)
+
+
+def _mul(path: str, operand: Any, context: Context) -> Modifier:
+    if not is_number(operand):
+        raise MongoError(14, f"Cannot multiply with non-numeric argument: {{{path}: {operand!r:.60}}}")
+
+    def work(value: Any, moment: Moment) -> Any:
+        if value is MISSING:
+            return multiplied(type(operand)(0), operand)
+        _check_number("$mul", path, value)
+        return _changed(value, _in_range("$mul", multiplied(value, operand), value, operand))
+
+    return Modifier(work)
+
+
+def _check_number(name: str, path: str, value: Any) -> None:
+    if not is_number(value):
+        raise MongoError(
+            14,
+            f"Cannot apply {name} to a value of non-numeric type. The field '{path}' has the type {type_name(value)}",
+        )
+
+
+def _in_range(name: str, result: Any, value: Any, operand: Any) -> Any:
+    if type(result) is float and isinstance(value, int) and isinstance(operand, int):
+        raise MongoError(2, f"Failed to apply {name} operations to current value ({value}): beyond 64 bits")
+    return result
+
+
+def _extreme(sign: int) -> Callable[[str, Any, Context], Modifier]:
+    def make(path: str, operand: Any, context: Context) -> Modifier:
+        def work(value: Any, moment: Moment) -> Any:
+            if value is MISSING or compare(operand, value, context.text) == sign:
+                return operand
+            return KEPT
+
+        return Modifier(work)
+
+    return make
+
+
+def _current_date(path: str, operand: Any, context: Context) -> Modifier:
+    wanted: Any = "date"
+    if isinstance(operand, Mapping):
+        unknown = [name for name in operand if name != "$type"]
+        if unknown:
+            raise MongoError(2, f"Unrecognized $currentDate option: {unknown[0]}")
+        wanted = operand.get("$type")
+        if wanted not in ("date", "timestamp"):
+            raise MongoError(
+                2, "The '$type' string field is required to be 'date' or 'timestamp' in $currentDate"
+            )
+    elif type(operand) is not bool:
+        raise MongoError(
+            2,
+            f"{type_name(operand)} is not valid type for $currentDate. Please use a boolean ('true') or "
+            "a $type expression ({$type: 'timestamp/date'}).",
+        )
+    if wanted == "date":
+        return Modifier(lambda value, moment: _changed(value, moment.date()))
+    return Modifier(lambda value, moment: _changed(value, moment.timestamp()))
+
+
+_BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
+    "and": int.__and__,
+    "or": int.__or__,
+    "xor": int.__xor__,
+}
+
+
+def _bit(path: str, operand: Any, context: Context) -> Modifier:
+    if not isinstance(operand, Mapping):
+        raise MongoError(
+            2,
+            f"The $bit modifier is not compatible with a {type_name(operand)}. "
+            "You must pass in an embedded document: {$bit: {field: {and/or/xor: #}}",
+        )
+    if not operand:
+        raise MongoError(2, f"You must pass in at least one bitwise operation for the field '{path}'")
+    for name, number in operand.items():
+        if name not in _BITWISE:
+            raise MongoError(2, f"The $bit modifier only supports 'and', 'or', and 'xor', not '{name}'")
+        if type(number) not in (int, Int64):
+            raise MongoError(
+                2, f"The $bit modifier field must be an Integer(32/64 bit); a '{type_name(number)}' is not"
+            )
+
+    def work(value: Any, moment: Moment) -> Any:
+        found = 0 if value is MISSING else value
+        if type(found) not in (int, Int64):
+            raise MongoError(
+                2,
+                f"Cannot apply $bit to a value of non-integral type. "
+                f"The field '{path}' has the type {type_name(found)}",
+            )
+        is_long = type(found) is Int64
+        for name, number in operand.items():
+            is_long = is_long or type(number) is Int64
+            found = _BITWISE[name](int(found), int(number))
+        return _changed(value, Int64(found) if is_long or not -(2**31) <= found < 2**31 else found)
+
+    return Modifier(work)
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Arrays
+
+
+def _push(path: str, operand: Any, context: Context) -> Modifier:
+    if not (isinstance(operand, Mapping) and "$each" in operand):
+        return _pushing(path, [operand], None, None, None)
+    unknown = [name for name in operand if name not in ("$each", "$position", "$sort", "$slice")]
+    if unknown:
+        raise MongoError(2, f"Unrecognized clause in $push: {unknown[0]}")
+    each = operand["$each"]
+    if type(each) is not list:
+        raise MongoError(
+            2, f"The argument to $each in $push must be an array but it was of type: {type_name(each)}"
+        )
+    order = None
+    if "$sort" in operand:
+        order = _element_order(operand["$sort"], context.text)
+    return _pushing(path, each, _integer("$position", operand), order, _integer("$slice", operand))
+
+
+def _integer(name: str, operand: Mapping[str, Any]) -> int | None:
+    if name not in operand:
+        return None
+    number = whole(operand[name])
+    if number is None:
+        raise MongoError(
+            2, f"The value for {name} must be an integer value but was given type: {type_name(operand[name])}"
+        )
+    return max(INT64_MIN, min(number, INT64_MAX))
+
+
+def _pushing(
+    path: str,
+    each: list[Any],
+    position: int | None,
+    order: Callable[[list[Any]], list[Any]] | None,
+    most: int | None,
+) -> Modifier:
+    def work(value: Any, moment: Moment) -> Any:
+        if value is not MISSING and type(value) is not list:
+            raise MongoError(
+                2, f"The field '{path}' must be an array but is of type {type_name(value)} in the document"
+            )
+        old = list(value) if type(value) is list else []
+        place = len(old) if position is None else position
+        made = [*old[:place], *each, *old[place:]]
+        if order is not None:
+            made = order(made)
+        if most is not None:
+            made = made[:most] if most >= 0 else made[most:]
+        return _changed(value, made)
+
+    def appends(old: list[Any]) -> bool:
+        trims = most is not None and len(old) + len(each) > abs(most)
+        is_last = position is None or position > len(old)
+        return bool(old) and order is None and is_last and not trims
+
+    return Modifier(work, appends=appends)
+
+
+def _element_order(spec: Any, text: TextKey | None) -> Callable[[list[Any]], list[Any]]:
+    if not isinstance(spec, Mapping):
+        way = whole(spec)
+        if way not in (1, -1):
+            raise MongoError(
+                2,
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields",
+            )
+        return lambda values: sorted(values, key=lambda value: sort_key(value, text), reverse=way == -1)
+    if not spec:
+        raise MongoError(2, "The $sort pattern is empty when it should be a set of fields.")
+    fields: list[tuple[tuple[str, ...], bool]] = []
+    for path, direction in spec.items():
+        if whole(direction) not in (1, -1):
+            raise MongoError(2, "The $sort element value must be either 1 or -1")
+        if not all(split(path)):
+            raise MongoError(2, f"The $sort field is a dotted field but has an empty part: {path}")
+        fields.append((split(path), whole(direction) == -1))
+
+    def ordered(values: list[Any]) -> list[Any]:
+        made = list(values)
+        for parts, goes_down in reversed(fields):
+            made.sort(key=lambda value: sort_key(_inner(value, parts), text), reverse=goes_down)
+        return made
+
+    return ordered
+
+
+def _inner(value: Any, parts: tuple[str, ...]) -> Any:
+    for part in parts:
+        if type(value) is dict:
+            value = value.get(part)
+        elif type(value) is list and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
+    each = [operand]
+    if isinstance(operand, Mapping) and next(iter(operand), "") == "$each":
+        each = operand["$each"]
+        if type(each) is not list:
+            raise MongoError(
+                14,
+                f"The argument to $each in $addToSet must be an array but it was of type {type_name(each)}",
+            )
+        if len(operand) > 1:
+            raise MongoError(2, f"Found unexpected fields after $each in $addToSet: {list(operand)[1]}")
+
+    def work(value: Any, moment: Moment) -> Any:
+        if value is not MISSING and type(value) is not list:
+            raise MongoError(
+                2,
+                f"Cannot apply $addToSet to non-array field. "
+                f"Field named '{path}' has non-array type {type_name(value)}",
+            )
+        old = list(value) if type(value) is list else []
+        made = list(old)
+        known = {sort_key(one, context.text) for one in made}
+        for one in each:
+            key = sort_key(one, context.text)
+            if key not in known:
+                known.add(key)
+                made.append(one)
+        return KEPT if value is not MISSING and len(made) == len(old) else made
+
+    return Modifier(work)
+
+
+def _pull(path: str, operand: Any, context: Context) -> Modifier:
+    return _pulling(path, _pull_test(operand, context), "$pull")
+
+
+def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
+    if type(operand) is Regex:
+        return matches_pattern(operand)
+    if is_operators(operand):
+        # An element that is an array is looked into, as a field would be.
+        holds = Filter({"element": operand}, variables=context.variables, collation=context.text).matches
+        return lambda value: holds({"element": value})
+    if isinstance(operand, Mapping):
+        matches = Filter(operand, variables=context.variables, collation=context.text).matches
+        return lambda value: type(value) is dict and matches(value)
+    return equals(operand, context.text)
+
+
+def _pull_all(path: str, operand: Any, context: Context) -> Modifier:
+    if type(operand) is not list:
+        raise MongoError(2, f"$pullAll requires an array argument but was given a {type_name(operand)}")
+    return _pulling(path, lambda value: any(equal(value, one, context.text) for one in operand), "$pullAll")
+
+
+def _pulling(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
+    def work(value: Any, moment: Moment) -> Any:
+        if type(value) is not list:
+            raise MongoError(2, f"Cannot apply {name} to a non-array value, which '{path}' has")
+        made = [one for one in value if not is_pulled(one)]
+        return KEPT if len(made) == len(value) else made
+
+    return Modifier(work, creates=False)
+
+
+def _pop(path: str, operand: Any, context: Context) -> Modifier:
+    if not is_number(operand):
+        raise MongoError(9, f"Expected a number in: {path}: {operand!r:.60}")
+    end = whole(operand)
+    if end not in (1, -1):
+        raise MongoError(9, f"$pop expects 1 or -1, found: {operand}")
+
+    def work(value: Any, moment: Moment) -> Any:
+        if type(value) is not list:
+            raise MongoError(14, f"Path '{path}' contains an element of non-array type '{type_name(value)}'")
+        return KEPT if not value else value[:-1] if end == 1 else value[1:]
+
+    return Modifier(work, creates=False)
+
+
+OPERATORS: Final[dict[str, Callable[[str, Any, Context], Modifier]]] = {
+    "$set": _set,
+    "$setOnInsert": _set_on_insert,
+    "$unset": _unset,
+    "$inc": _inc,
+    "$mul": _mul,
+    "$min": _extreme(-1),
+    "$max": _extreme(1),
+    "$currentDate": _current_date,
+    "$bit": _bit,
+    "$push": _push,
+    "$addToSet": _add_to_set,
+    "$pull": _pull,
+    "$pullAll": _pull_all,
+    "$pop": _pop,
+}
+"""What makes the modifier of an operator: of its path, its operand and the context."""

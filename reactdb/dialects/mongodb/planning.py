@@ -1,0 +1,173 @@
+"""Planning: which documents a filter has to be tested on: those of some keys, those that an index leads to, or all.
+
+What is read may hold more than what matches, and never less: the filter is tested on each document. So a condition that an index
+cannot decide alone is passed over: null (which missing fields match), arrays, regular expressions, and text under a collation.
+
+Rule of this file: it reads conditions and gives ranges; it touches no document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from bson.dbref import DBRef
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+from bson.regex import Regex
+
+from reactdb.dialects.mongodb.entries import key_of
+from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
+from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.scanning import byte_test
+from reactdb.dialects.mongodb.values import native_value
+
+ID: Final = "_id"
+
+__all__ = ["SCAN", "ReadPlan", "exact_key", "plan"]
+
+MOST_POINTS: Final = 200
+"""The most ranges that one filter is answered by."""
+
+
+class ReadPlan(NamedTuple):
+    """How documents are read.
+
+    Attributes:
+        keys: The keys to look up, sorted; None where a range or all are read.
+        by: The index that leads to them; None for the keys, or for all documents.
+        ranges: Ranges of that index, in bytes: start <= entry < stop.
+        is_exact: What is read is what matches: nothing has to be tested.
+        test: Of all documents, those whose bytes do not pass this do not match.
+    """
+
+    keys: Sequence[bytes] | None = None
+    by: CollectionIndex | None = None
+    ranges: Sequence[tuple[bytes, bytes]] = ()
+    is_exact: bool = False
+    test: Callable[[bytes], bool] | None = None
+
+
+SCAN: Final = ReadPlan()
+_ALL: Final = ReadPlan(is_exact=True)
+# Two of these are equal in BSON where they are one key, and nothing else is equal to them.
+_EXACT: Final = frozenset({str, int, bytes, bool, Int64, ObjectId})
+
+
+def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes | None:
+    """The key of the only document that a filter can match, and that surely matches it: of `{_id: 5}`; else None."""
+    if len(spec) != 1 or ID not in spec:
+        return None
+    kind = type(spec[ID])
+    return None if kind not in _EXACT or (has_collation and kind is str) else key_of(spec[ID])
+
+
+def plan(
+    spec: Mapping[str, Any], indexes: Iterable[CollectionIndex] = (), *, has_collation: bool = False
+) -> ReadPlan:
+    """How the documents are read that may match a filter.
+
+    Args:
+        spec: The filter.
+        has_collation: Text is not compared by its bytes.
+    """
+    if not spec:
+        return _ALL
+    conditions: dict[str, list[tuple[str, Any]]] = {}
+    _collect(spec, conditions)
+    points = _points(conditions.get(ID, ()), has_collation)
+    if points is not None and len(points) <= MOST_POINTS * 50:
+        return ReadPlan(sorted({key_of(value) for value in points}))
+    best: ReadPlan | None = None
+    for index in indexes:
+        found = _of_index(index, conditions, has_collation)
+        if found is not None and (best is None or _cost(found) < _cost(best)):
+            best = found
+    return best or ReadPlan(test=byte_test(conditions))
+
+
+def _cost(found: ReadPlan) -> tuple[bool, int]:
+    assert found.by is not None
+    return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.by.key)
+
+
+def _collect(spec: Mapping[str, Any], conditions: dict[str, list[tuple[str, Any]]]) -> None:
+    """The conditions on single fields that all have to hold, by path."""
+    for name, value in spec.items():
+        if name == "$and" and isinstance(value, (list, tuple)):
+            for part in value:
+                if isinstance(part, Mapping):
+                    _collect(part, conditions)
+        elif not name.startswith("$"):
+            found = conditions.setdefault(name, [])
+            if (
+                isinstance(value, Mapping)
+                and value
+                and next(iter(value)).startswith("$")
+                and "$ref" not in value
+            ):
+                found.extend(value.items())
+            else:
+                found.append(("$eq", value))
+
+
+def _is_plain(value: Any, has_collation: bool) -> bool:
+    """Whether the index decides equality with this value, and what is in its bracket."""
+    if value is None or isinstance(value, (list, tuple, Regex, DBRef)) or hasattr(value, "pattern"):
+        return False
+    return not (has_collation and isinstance(value, (str, Mapping)))
+
+
+def _points(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
+    """The values of which the field has one, where the conditions say so."""
+    for operator, value in conditions:
+        if operator == "$eq" and (value is None or _is_plain(value, has_collation)):
+            return [value]
+        if (
+            operator == "$in"
+            and isinstance(value, (list, tuple))
+            and all(one is None or _is_plain(one, has_collation) for one in value)
+        ):
+            return list(value)
+    return None
+
+
+def _of_index(
+    index: CollectionIndex, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
+) -> ReadPlan | None:
+    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next."""
+    if not index.serves or index.is_partial:
+        return None
+    prefixes: list[bytes] = [b""]
+    ranges: list[tuple[bytes, bytes]] | None = None
+    for path in index.key:
+        own = conditions.get(path, ())
+        values = _points(own, has_collation)
+        if values is not None and None not in values and len(prefixes) * len(values) <= MOST_POINTS:
+            ends = [value_bytes(native_value(value)) for value in values]
+            prefixes = [prefix + end for prefix in prefixes for end in ends]
+            ranges = [range_of(prefix) for prefix in prefixes]
+            continue
+        bound = _bound(own, has_collation)
+        if bound is not None:
+            ranges = [range_of(prefix, bound) for prefix in prefixes]
+        break
+    return None if ranges is None else ReadPlan(by=index, ranges=ranges)
+
+
+_BELOW: Final = ("$lt", "$lte")
+_ABOVE: Final = ("$gt", "$gte")
+
+
+def _bound(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> FieldBound | None:
+    """What one comparison leaves of the values. Not what two do: of an array, one element may be above and another one below."""
+    for operator, value in conditions:
+        if operator not in _BELOW and operator not in _ABOVE:
+            continue
+        if not _is_plain(value, has_collation):
+            continue
+        data = value_bytes(native_value(value))
+        if has_order(data):
+            start, stop = bracket_range(data)
+            return FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop)
+    return None

@@ -1,0 +1,119 @@
+"""Points: cluster times and tokens as positions in the log, and back.
+
+The cluster time of a commit is the second in which it was made and the seq of its first change, modulo 2**32. Neither goes back
+along the log, so cluster times sort as commits do. The point after the change `seq` has that change's second and `seq + 1`: above
+all commits up to it, and below all that follow.
+
+Rule of this file: a point leads to a position from which everything at or after it can be read, or is refused.
+"""
+
+from __future__ import annotations
+
+from reactdb.change import Change
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.tokens import INCREMENTS, Token, TokenOrigin, mark
+from reactdb.store.engine import Engine
+from reactdb.store.epochs import end_of
+from reactdb.store.log import time_at
+from reactdb.store.snapshot import Snapshot
+
+ClusterTime = tuple[int, int]
+"""Seconds and increment."""
+
+
+def cluster_time(change: Change) -> ClusterTime:
+    """That of a change's commit."""
+    return change.time // 1_000, change.commit % INCREMENTS
+
+
+def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
+    """The history in which the change `seq` was written. It stays the same, whatever is written later."""
+    return TokenOrigin(engine.database_id, engine.epochs.at(snapshot.connection, max(seq - 1, 0)))
+
+
+def mark_after(engine: Engine, snapshot: Snapshot, seq: int) -> Token:
+    """The high-water mark of the point after the change `seq`."""
+    return mark(time_at(snapshot.connection, seq) // 1_000, seq + 1, origin_at(engine, snapshot, seq))
+
+
+def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
+    """The position from which everything at or after a cluster time can be read. One in the future has that of the newest change.
+
+    Raises:
+        MongoError: 286, some of it was compacted away.
+    """
+    head, low, _ = snapshot.end()
+
+    def is_before(seq: int) -> bool:
+        entry = snapshot.entry(seq)
+        return entry is not None and cluster_time(entry) < point
+
+    # A point that we have given leads to its commit.
+    near = head + 1 - (head + 1 - point[1]) % INCREMENTS - 1
+    if near == low and (near == head or not is_before(near + 1)):
+        return near
+    if low < near <= head and is_before(near) and (near == head or not is_before(near + 1)):
+        return near
+    first, last = low, head
+    while first < last:
+        middle = (first + last + 1) // 2
+        if is_before(middle):
+            first = middle
+        else:
+            last = middle - 1
+    if (
+        first == low
+        and low
+        and not (first == head and point > (time_at(snapshot.connection, head) // 1_000, head % INCREMENTS))
+    ):
+        raise history_lost()
+    return first
+
+
+def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
+    """The position from which an event can be found again, and whether it is to be looked for there: the event of the oldest
+    position may have been compacted away, and with it nothing that follows.
+
+    Raises:
+        MongoError: 286, what follows the event was compacted away.
+    """
+    head, low, _ = snapshot.end()
+    if token.seconds > time_at(snapshot.connection, head) // 1_000:
+        return head, True
+    first = head + 1 - (head + 1 - token.increment) % INCREMENTS
+    seq = first + token.step
+    if seq == low:
+        return low, False
+    if first <= low < seq:
+        # A commit that was compacted up to its middle.
+        entry = snapshot.entry(seq)
+        if entry is not None and cluster_time(entry) == (token.seconds, token.increment):
+            return seq - 1, True
+    return position_before(snapshot, (token.seconds, token.increment)), True
+
+
+def check_origin(engine: Engine, snapshot: Snapshot, token: Token) -> None:
+    """
+    Raises:
+        MongoError: 280, the token is of another file, or of a stretch of history that this one has lost.
+    """
+    database_id, epoch = token.origin
+    if database_id != engine.database_id:
+        raise not_found("it is of another database")
+    is_known, end = end_of(snapshot.connection, epoch)
+    # One that ended before the log begins was removed with its changes; then the position is too old in any case.
+    seq = token.increment + token.step - (0 if token.is_event else 1)
+    if is_known and end is not None and seq > end:
+        raise not_found(f"its history went on from seq {end} without it")
+
+
+def not_found(why: str) -> MongoError:
+    return MongoError(280, f"cannot resume stream; the resume token was not found: {why}")
+
+
+def history_lost() -> MongoError:
+    return MongoError(
+        286,
+        "Resume of change stream was not possible, as the resume point may no longer be in the log: its history was compacted "
+        "away. Read the documents anew, and open a stream without a token",
+    )

@@ -1,0 +1,225 @@
+"""Projections of `find` and findAndModify: which part of a document is shown.
+
+    Projection({"name": 1, "scores.$": 1, "tags": {"$slice": 3}}).apply(document, matched_filter=query)
+
+A projection says what `$project` says (see `shapes`), and three things about arrays beside: the element that the query has
+matched (`path.$`), some elements (`$slice`), and the first element that matches (`$elemMatch`). These cut the arrays first; then
+the rest is shown or left out.
+
+Rule of this file: a document is never changed. What a projection does not touch is shared with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from reactdb.dialects.mongodb.conditions import whole
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions.compiling import Scope
+from reactdb.dialects.mongodb.filters import Filter, is_operators
+from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey, type_name
+from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.shapes import Reshape, field_path, projection
+
+__all__ = ["Projection"]
+
+Cut = Callable[[Any], Any]
+"""What is left of an array; of any other value, itself. MISSING where nothing is."""
+
+
+class Projection:
+    """A projection, checked.
+
+    Attributes:
+        is_positional: It shows the element that the query has matched, and has to be given the query.
+    """
+
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        *,
+        variables: Mapping[str, Any] | None = None,
+        collation: TextKey | None = None,
+    ) -> None:
+        """
+        Args:
+            spec: Fields with 1, 0, an operator or an expression. Of an empty one everything is shown.
+            variables: The command's `let`, and `NOW`.
+            collation: The key of a text, or None.
+
+        Raises:
+            MongoError: 31249 to 31276 and others for what is no projection.
+        """
+        if not isinstance(spec, Mapping):
+            raise MongoError(14, "a projection has to be a document")
+        self._variables = dict(variables or {})
+        self._positional: str | None = None
+        self._cuts: list[tuple[tuple[str, ...], Cut]] = []
+        rest = self._read(spec, collation)
+        scope = Scope(frozenset(self._variables), collation)
+        self._shape: Reshape | None = projection(rest, scope) if rest else None
+
+    @property
+    def is_positional(self) -> bool:
+        return self._positional is not None
+
+    def _read(self, spec: Mapping[str, Any], collation: TextKey | None) -> dict[str, Any]:
+        """What remains for `$project`; the cuts and the positional path are noted."""
+        rest: dict[str, Any] = {}
+        sliced: list[str] = []
+        chosen: list[str] = []
+        for path, value in _flat(spec, ""):
+            if path.endswith(".$"):
+                self._note_positional(path, value)
+                rest[path[:-2]] = 1
+            elif _has(value, "$elemMatch"):
+                self._cuts.append((split(path), _first_matching(path, value["$elemMatch"], collation)))
+                chosen.append(path)
+            elif _has(value, "$slice") and not _is_expression(value["$slice"]):
+                self._cuts.append((field_path(path), _slice(value["$slice"])))
+                sliced.append(path)
+            elif _has(value, "$meta"):
+                raise MongoError(40218, f"there is no metadata '{value['$meta']}' here")
+            else:
+                rest[path] = value
+        others = [value for name, value in rest.items() if name != "_id"]
+        leaves_out = any(_is_zero(value) for value in others)
+        keeps = any(not _is_zero(value) for value in others) or (
+            not others and not _is_zero(rest.get("_id", 0))
+        )
+        if self._positional is not None:
+            if leaves_out:
+                raise MongoError(31395, "positional projection cannot be used with exclusion")
+            if chosen:
+                raise MongoError(31255, "Cannot specify both positional and $elemMatch")
+        if chosen and not leaves_out:
+            keeps = True
+            rest |= dict.fromkeys(chosen, 1)
+        if keeps:
+            # Without others, a slice leaves all fields; beside fields that are kept, it keeps its own.
+            rest |= dict.fromkeys(sliced, 1)
+        return rest
+
+    def _note_positional(self, path: str, value: Any) -> None:
+        if _is_zero(value):
+            raise MongoError(31395, "positional projection cannot be used with exclusion")
+        if self._positional is not None:
+            raise MongoError(31276, "Cannot specify more than one positional projection per query.")
+        self._positional = path[:-2]
+        field_path(self._positional)
+
+    def apply(self, document: Mapping[str, Any], *, matched_filter: Filter | None = None) -> dict[str, Any]:
+        """What is shown of a document.
+
+        Args:
+            matched_filter: The query that it has matched, for `path.$`.
+
+        Raises:
+            MongoError: 51246, no element of the array has been matched; and what an expression raises.
+        """
+        made: dict[str, Any] = document if type(document) is dict else dict(document)
+        if self._positional is not None:
+            index = None if matched_filter is None else matched_filter.position(document, self._positional)
+            made = _cut(made, split(self._positional), lambda value: _only(value, index))
+        for parts, cut in self._cuts:
+            made = _cut(made, parts, cut)
+        return made if self._shape is None else self._shape(made, self._variables)
+
+
+def _flat(spec: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in spec.items():
+        path = prefix + name
+        if isinstance(value, Mapping) and value and not is_operators(value):
+            yield from _flat(value, path + ".")
+        else:
+            yield path, value
+
+
+def _has(value: Any, name: str) -> bool:
+    return isinstance(value, Mapping) and len(value) == 1 and name in value
+
+
+def _is_zero(value: Any) -> bool:
+    return value is False or (type(value) in NUMBERS and whole(value) == 0)
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Cutting arrays
+
+
+def _cut(value: Any, parts: Sequence[str], cut: Cut) -> Any:
+    """A copy in which the arrays at the path are cut, also those in documents of arrays on the way."""
+    if not parts:
+        return cut(value)
+    if type(value) is list:
+        return [_cut(element, parts, cut) if type(element) is dict else element for element in value]
+    if type(value) is not dict or parts[0] not in value:
+        return value
+    made = dict(value)
+    inner = _cut(value[parts[0]], parts[1:], cut)
+    if inner is MISSING:
+        del made[parts[0]]
+    else:
+        made[parts[0]] = inner
+    return made
+
+
+def _only(value: Any, index: int | None) -> Any:
+    if type(value) is not list:
+        return value
+    if index is None or index >= len(value):
+        raise MongoError(
+            51246,
+            "Executor error during find command :: caused by :: positional operator '.$' couldn't find a matching "
+            "element in the array",
+        )
+    return [value[index]]
+
+
+def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
+    if "." in path:
+        raise MongoError(31275, f"Cannot use $elemMatch projection on a nested field: {path}")
+    if not isinstance(operand, Mapping):
+        raise MongoError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(operand)}")
+    matches = Filter({"element": {"$elemMatch": operand}}, collation=collation).matches
+
+    def cut(value: Any) -> Any:
+        if type(value) is not list:
+            return MISSING
+        found = [element for element in value if matches({"element": [element]})]
+        return found[:1] if found else MISSING
+
+    return cut
+
+
+def _is_expression(operand: Any) -> bool:
+    """Whether `$slice` is the one of expressions, whose first argument is an array."""
+    return type(operand) is list and bool(operand) and type(operand[0]) not in NUMBERS
+
+
+def _slice(operand: Any) -> Cut:
+    if type(operand) is list:
+        if len(operand) != 2:
+            raise MongoError(28667, f"$slice takes a number, or two in an array, not {len(operand)}")
+        skip, limit = whole(operand[0]), whole(operand[1])
+        if skip is None or limit is None:
+            raise MongoError(28725, "$slice takes whole numbers")
+        if limit <= 0:
+            raise MongoError(28729, "$slice takes a number above zero of elements to show")
+        first, most = skip, limit
+
+        def cut_middle(value: Any) -> Any:
+            if type(value) is not list:
+                return value
+            start = first if first >= 0 else max(len(value) + first, 0)
+            return value[start : start + most]
+
+        return cut_middle
+    count = whole(operand)
+    if count is None:
+        raise MongoError(28724, f"$slice takes a number, or two in an array, not {type_name(operand)}")
+    number = count
+    return lambda value: (
+        value if type(value) is not list else value[:number] if number >= 0 else value[number:]
+    )

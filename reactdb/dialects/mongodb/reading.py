@@ -1,0 +1,200 @@
+"""Reading: the documents of a collection that a filter matches, from one snapshot, or from the state of one moment page by page.
+
+    selected(snapshot, table, indexes, selection)       (key, document) of each that matches, within one snapshot
+    Scan(session, table)                                the same of the state of now, over time
+
+A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
+what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
+
+Rule of this file: no snapshot is open while a document is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from reactdb.budget import paced
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.planning import ReadPlan, exact_key, plan
+from reactdb.errors import HistoryLost
+from reactdb.session import Session
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
+from reactdb.store.undo import Undo
+
+__all__ = ["FilterSelection", "Scan", "selected"]
+
+Document = dict[str, Any]
+
+FIRST_ROWS: Final = 128
+PAGE_ROWS: Final = 1_024
+
+
+class FilterSelection:
+    """Which documents a statement is about.
+
+    Attributes:
+        spec: The filter as it was given.
+        key: Of the only document that matches, where the filter says no more than its `_id`; else None.
+    """
+
+    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
+
+    def __init__(
+        self,
+        spec: Any,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        collation: Any = None,
+    ) -> None:
+        """
+        Raises:
+            MongoError: It is no filter.
+        """
+        self.spec = spec
+        self._variables = variables
+        self._collation = collation
+        is_exact = isinstance(spec, Mapping)
+        self.key = exact_key(spec, has_collation=collation is not None) if is_exact else None
+        self._filter: Filter | None = None
+        if self.key is None:
+            self._filter = Filter(spec, variables=variables, collation=collation)
+
+    @property
+    def filter(self) -> Filter:
+        """The filter, to be tested. It is compiled when it is needed."""
+        if self._filter is None:
+            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+        return self._filter
+
+    def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
+        if self.key is not None:
+            return ReadPlan((self.key,), is_exact=True)
+        return plan(self.spec, indexes, has_collation=self._collation is not None)
+
+    @property
+    def point(self) -> bytes | None:
+        """The one key that it can be about; None where there may be more."""
+        if self.key is not None or "_id" not in self.spec:
+            return self.key
+        keys = self.plan().keys
+        return keys[0] if keys is not None and len(keys) == 1 else None
+
+
+def selected(
+    snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
+) -> Iterator[tuple[bytes, Document]]:
+    """The key and the document of each that matches, in the order of keys."""
+    chosen = selection.plan(indexes)
+    matches = None if chosen.is_exact else selection.filter.matches
+    for key, body in paced(rows_of(snapshot, table, chosen)):
+        document = document_of(table, body)
+        if matches is None or matches(document):
+            yield key, document
+
+
+def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of what a plan reads, within one snapshot."""
+    if chosen.keys is not None:
+        yield from snapshot.pick(table, chosen.keys)
+    elif chosen.by is not None:
+        yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
+    else:
+        start, size, test = b"", PAGE_ROWS, test_of(chosen, table)
+        while True:
+            keys, bodies = snapshot.page(table, start, b"\xff", False, size)
+            rows = zip(keys, bodies, strict=True)
+            yield from rows if test is None else (row for row in rows if test(row[1]))
+            if len(keys) < size:
+                return
+            start = keys[-1] + b"\x00"
+
+
+def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
+    """The test of bytes, where the names in them are those of the filter."""
+    return chosen.test if table.primary_key == "_id" else None
+
+
+class Scan:
+    """The state of a collection at the moment at which it was made, read over time. One thread at a time."""
+
+    def __init__(self, session: Session, table: TableInfo) -> None:
+        self._session = session
+        self._table = table
+        self._seq: int | None = None
+        self._undo: Undo | None = None
+
+    def documents(self, selection: FilterSelection, indexes: Sequence[CollectionIndex]) -> Iterator[Document]:
+        """The documents that match, in the order of keys."""
+        chosen = selection.plan(indexes)
+        table = self._table
+        matches = None if chosen.is_exact else selection.filter.matches
+        for bodies in self._pages(chosen):
+            for body in paced(bodies):
+                document = document_of(table, body)
+                if matches is None or matches(document):
+                    yield document
+
+    def count(self) -> int:
+        """How many documents there are."""
+        with self._session.read() as now:
+            return now.count(self._table)
+
+    def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
+        keys: Sequence[bytes] | None = chosen.keys
+        if keys is None and chosen.by is not None:
+            with self._session.read() as now:
+                keys = self._then(now).candidates(chosen.by.info, chosen.ranges)
+        size = FIRST_ROWS
+        if keys is not None:
+            place = 0
+            while place < len(keys):
+                with self._session.read() as now:
+                    rows = list(self._then(now).pick(self._table, keys[place : place + size]))
+                yield [row.body for row in rows]
+                place += size
+                size = PAGE_ROWS
+            return
+        start, test = b"", test_of(chosen, self._table)
+        while True:
+            with self._session.read() as now:
+                found, bodies = self._then(now).page(self._table, start, b"\xff", False, size)
+            yield bodies if test is None else [body for body in bodies if test(body)]
+            if len(found) < size:
+                return
+            start = found[-1] + b"\x00"
+            size = PAGE_ROWS
+
+    def _then(self, now: Snapshot) -> Snapshot:
+        """The state that is read, seen from a snapshot of now."""
+        table = self._table
+        if self._seq is None:
+            self._seq = now.seq
+            return now
+        if (
+            now.catalogue.live.get(table.reference) is None
+            or now.catalogue.by_id[table.id].dropped is not None
+        ):
+            raise MongoError(175, f"collection dropped while it was read: {table.name}")
+        if now.newest_seq(table) <= self._seq:
+            return now
+        if self._undo is None:
+            self._undo = Undo(self._seq, ())
+        try:
+            for change in all_changes(now, self._undo.until, table):
+                self._undo.add(change)
+        except HistoryLost:
+            self._seq, self._undo = now.seq, None
+            return now
+        self._undo.until = now.seq
+        return PastSnapshot(now, self._seq, self._undo)
+
+
+def cut(documents: Iterable[Document], skip: int, limit: int) -> Iterator[Document]:
+    """All but the first `skip`, and at most `limit` of them; a limit of 0 is none."""
+    return islice(iter(documents), skip, skip + limit if limit else None)

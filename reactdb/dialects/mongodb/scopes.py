@@ -1,0 +1,79 @@
+"""Scopes: what a change stream is about, and which tables that is at a place in the log.
+
+    StreamScope(MongoNamespace("shop", "orders"))     a collection: whatever table has its name
+    StreamScope(MongoNamespace("shop"))               a database: every collection of it
+    StreamScope(None)                                 everything but the internal databases
+
+A stream follows the log, and tables come, go and change their names along it. `TableNames` are the names at one place: those of
+today with the renames after it taken back.
+
+Rule of this file: it knows names and numbers of tables, and no document.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reactdb.change import CATALOGUE, TABLE_RENAME
+from reactdb.dialects.mongodb.names import INTERNAL, MongoNamespace, Names
+from reactdb.store.log import changes_of, read
+from reactdb.store.snapshot import Snapshot
+
+TableNames = dict[int, str]
+"""The names of the tables that there are, by number, without hidden ones."""
+
+
+class StreamScope(NamedTuple):
+    """See the head of this file."""
+
+    namespace: MongoNamespace | None = None
+
+    @property
+    def is_collection(self) -> bool:
+        return self.namespace is not None and self.namespace.coll is not None
+
+    @property
+    def is_database(self) -> bool:
+        return self.namespace is not None and self.namespace.coll is None
+
+    def has(self, namespace: MongoNamespace | None) -> bool:
+        """Whether a stream is told of this collection, or of this database as a whole."""
+        own = self.namespace
+        if namespace is None:
+            return False
+        if own is None:
+            return namespace.db not in INTERNAL and not namespace.is_of_system
+        if own.coll is None:
+            return namespace.db == own.db and not namespace.is_of_system
+        return namespace == own
+
+    def ends(self, uuid: bytes | None) -> bool:
+        """Whether a stream ends with an event that ends streams of the collection of this UUID; None: of the database."""
+        return self.is_collection or (self.is_database and uuid is None)
+
+    def tables(self, names: Names, tables: TableNames) -> list[int]:
+        """The numbers of the tables that it is about."""
+        if self.is_collection:
+            assert self.namespace is not None
+            wanted = names.table(self.namespace)
+            return [number for number, name in tables.items() if name == wanted]
+        return [number for number, name in tables.items() if self.has(names.namespace(name))]
+
+
+def names_at(snapshot: Snapshot, seq: int) -> TableNames:
+    """The names of the tables as of a seq that the log can be read from."""
+    found: dict[int, str] = {}
+    if seq < snapshot.seq:
+        entries, _ = read(
+            snapshot.connection, snapshot.catalogue, seq, snapshot.seq, table_ids=(CATALOGUE,), limit=-1
+        )
+        for change in changes_of(entries, snapshot.catalogue):
+            said = change.catalogue
+            if said is not None and change.kind_code == TABLE_RENAME:
+                # The first after the seq says what was there before.
+                found.setdefault(said["table_id"], said["table"])
+    return {
+        info.id: found.get(info.id, info.name)
+        for info in snapshot.catalogue.by_id.values()
+        if info.owner is None and info.created <= seq and (info.dropped is None or seq < info.dropped)
+    }

@@ -1,0 +1,292 @@
+"""Shapes of documents: which fields are kept, left out or computed, as `$project`, `$addFields` and `$unset` say it.
+
+A shape is a tree of fields. It goes through arrays: what it says of `a.b` it does in each document of the array `a`. Fields that
+are kept stay in the order of the document; those that are computed follow in the order of the shape, if they were not there.
+
+Rule of this file: a document is never changed. What a shape does not touch is shared with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import Evaluate, Scope
+from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
+from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, sort_key
+
+__all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
+
+Reshape = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+"""A function of a document and of the variables' values."""
+
+_ZERO = sort_key(0)
+MAX_DEPTH = 200
+
+
+class FieldTree:
+    """A node of the tree: what is said of the fields of a document.
+
+    `kept` and `left_out` are names. `computed` has an expression for a name, `inner` another node.
+    """
+
+    __slots__ = ("computed", "has_computed", "inner", "kept", "left_out")
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+        self.left_out: set[str] = set()
+        self.computed: dict[str, Evaluate] = {}
+        self.inner: dict[str, FieldTree] = {}
+        self.has_computed = False
+
+    def place(
+        self, parts: tuple[str, ...], codes: tuple[int, int], code_twice: int | None = None
+    ) -> tuple[FieldTree, str]:
+        """The node and the name that a path leads to.
+
+        Raises:
+            MongoError: Something has been said of a part of the path (`codes[0]`), or of what lies below it (`codes[1]`).
+        """
+        node = self
+        *above, last = parts
+        for name in above:
+            if node.says(name):
+                raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: '{name}' is there, too")
+            node = node.inner.setdefault(name, FieldTree())
+        if node.says(last):
+            raise MongoError(
+                code_twice or codes[0], f"Path collision at {'.'.join(parts)}: it is there twice"
+            )
+        if last in node.inner:
+            raise MongoError(codes[1], f"Path collision at {'.'.join(parts)}: a part of it is there, too")
+        return node, last
+
+    def says(self, name: str) -> bool:
+        """Whether something is said of this very field."""
+        return name in self.kept or name in self.left_out or name in self.computed
+
+    def finish(self) -> bool:
+        """Notes in each node whether something is computed there or below."""
+        below = [node.finish() for node in self.inner.values()]
+        self.has_computed = bool(self.computed) or any(below)
+        return self.has_computed
+
+    # --- What a shape does ---
+
+    def including(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The fields that are kept."""
+        kept, inner = self.kept, self.inner
+        if not inner:
+            return {name: value for name, value in document.items() if name in kept}
+        result = {}
+        for name, value in document.items():
+            if name in kept:
+                result[name] = value
+            elif name in inner:
+                part = inner[name].included(value)
+                if part is not MISSING:
+                    result[name] = part
+        return result
+
+    def included(self, value: Any) -> Any:
+        """What is kept of a value; of a scalar, nothing, unless something is computed in its place."""
+        if isinstance(value, dict):
+            return self.including(value)
+        if isinstance(value, list):
+            parts = (self.included(element) for element in value)
+            return [part for part in parts if part is not MISSING]
+        return value if self.has_computed else MISSING
+
+    def excluding(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The fields that are not left out."""
+        left_out, inner = self.left_out, self.inner
+        result = {}
+        for name, value in document.items():
+            if name in inner:
+                result[name] = inner[name].excluded(value)
+            elif name not in left_out:
+                result[name] = value
+        return result
+
+    def excluded(self, value: Any) -> Any:
+        """What is not left out of a value."""
+        if isinstance(value, dict):
+            return self.excluding(value)
+        if isinstance(value, list):
+            return [self.excluded(element) for element in value]
+        return value
+
+    def computing(
+        self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
+    ) -> dict[str, Any]:
+        """`target` with the fields that are computed from `root`. It is changed: who calls has made it."""
+        for name, evaluate in self.computed.items():
+            value = evaluate(root, variables)
+            if value is MISSING:
+                target.pop(name, None)
+            else:
+                target[name] = value
+        for name, node in self.inner.items():
+            if node.has_computed:
+                target[name] = node.computed_in(target.get(name, MISSING), root, variables)
+        return target
+
+    def computed_in(self, value: Any, root: dict[str, Any], variables: dict[str, Any]) -> Any:
+        """A value with the fields that are computed in it; a scalar becomes a document of these."""
+        if isinstance(value, list):
+            return [self.computed_in(element, root, variables) for element in value]
+        return self.computing(dict(value) if isinstance(value, dict) else {}, root, variables)
+
+
+# --- Reading a shape ---
+
+
+def field_path(path: str, *, what: str = "a field") -> tuple[str, ...]:
+    """The parts of a path, checked.
+
+    Raises:
+        MongoError: It is empty (40352), ends with a dot (40353), has an empty name (15998) or one that begins with `$` (16410).
+    """
+    if not path:
+        raise MongoError(40352, f"{what} needs a name")
+    if path.endswith("."):
+        raise MongoError(40353, f"{what} must not end with a dot: '{path}'")
+    parts = tuple(path.split("."))
+    for part in parts:
+        if not part:
+            raise MongoError(15998, f"{what} has no empty names in its path: '{path}'")
+        if part.startswith("$") and part not in {"$id", "$ref", "$db"}:
+            raise MongoError(16410, f"{what} has no name that begins with '$': '{path}'")
+        if "\0" in part:
+            raise MongoError(16411, f"{what} has no null character in its name")
+    if len(parts) > MAX_DEPTH:
+        raise MongoError(15, f"{what} is nested at most {MAX_DEPTH} deep")
+    return parts
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is bool or type(value) in NUMBERS
+
+
+def _is_set(value: Any) -> bool:
+    return value is True or (value is not False and sort_key(value) != _ZERO)
+
+
+def _is_operator(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(name.startswith("$") for name in value)
+
+
+class _ProjectionReader:
+    """Reads a projection into a shape, and finds out whether it keeps or leaves out."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.shape = FieldTree()
+        self.scope = scope
+        self.first_kept: str | None = None
+        self.first_left_out: str | None = None
+        self.keeps_id: bool | None = None
+
+    def read(self, spec: Mapping[str, Any], prefix: tuple[str, ...]) -> None:
+        for path, value in spec.items():
+            parts = (*prefix, *field_path(path))
+            if _is_flag(value):
+                self._flag(parts, _is_set(value))
+            elif isinstance(value, Mapping) and not _is_operator(value):
+                if not value:
+                    raise MongoError(51270, "an object in a projection has at least one field")
+                self.read(value, parts)
+            else:
+                self._computed(parts, value)
+
+    def _flag(self, parts: tuple[str, ...], is_set: bool) -> None:
+        node, name = self.shape.place(parts, (31249, 31250))
+        if is_set:
+            node.kept.add(name)
+        else:
+            node.left_out.add(name)
+        path = ".".join(parts)
+        if path == "_id":
+            self.keeps_id = is_set
+            return
+        if is_set:
+            if self.first_left_out is not None:
+                raise MongoError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
+            self.first_kept = path
+        else:
+            if self.first_kept is not None:
+                raise MongoError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
+            self.first_left_out = path
+
+    def _computed(self, parts: tuple[str, ...], value: Any) -> None:
+        path = ".".join(parts)
+        if self.first_left_out is not None:
+            code = 31252 if _is_operator(value) else 31310
+            raise MongoError(code, f"Cannot compute {path} in exclusion projection")
+        if _is_operator(value) and len(value) == 1 and next(iter(value)) not in OPERATORS:
+            raise MongoError(31325, f"Unknown expression {next(iter(value))}")
+        evaluate = compiled(value, self.scope)
+        node, name = self.shape.place(parts, (31249, 31250))
+        node.computed[name] = evaluate
+        self.first_kept = path
+
+
+def projection(spec: Mapping[str, Any], scope: Scope) -> Reshape:
+    """What `$project` does.
+
+    Raises:
+        MongoError: It is empty (51272), keeps some and leaves out others (31253, 31254), says two things of a field (31249,
+            31250), or an expression in it is none.
+    """
+    if not spec:
+        raise MongoError(51272, "a projection has at least one field")
+    reader = _ProjectionReader(scope)
+    reader.read(spec, ())
+    shape = reader.shape
+    shape.finish()
+    if reader.first_kept is None and not (reader.keeps_id is True and reader.first_left_out is None):
+        if reader.keeps_id is True:
+            shape.kept.discard("_id")
+        return lambda document, _variables: shape.excluding(document)
+    if reader.keeps_id is None and "_id" not in shape.inner and "_id" not in shape.computed:
+        shape.kept.add("_id")
+    if not shape.has_computed:
+        return lambda document, _variables: shape.including(document)
+    return lambda document, variables: shape.computing(shape.including(document), document, variables)
+
+
+def additions(spec: Mapping[str, Any], scope: Scope) -> Reshape:
+    """What `$addFields` does.
+
+    Raises:
+        MongoError: It says two things of a field (40176), or an expression in it is none.
+    """
+    shape = FieldTree()
+    _read_additions(spec, (), shape, scope)
+    shape.finish()
+    return lambda document, variables: shape.computing(dict(document), document, variables)
+
+
+def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: FieldTree, scope: Scope) -> None:
+    for path, value in spec.items():
+        if prefix and "." in path:
+            raise MongoError(40183, f"an object of new fields has no dots in its names: '{path}'")
+        parts = (*prefix, *field_path(path))
+        if isinstance(value, Mapping) and value and not _is_operator(value):
+            _read_additions(value, parts, shape, scope)
+        else:
+            node, name = shape.place(parts, (40176, 40176))
+            node.computed[name] = compiled(value, scope)
+
+
+def exclusion(paths: list[str]) -> Reshape:
+    """What `$unset` does with these paths.
+
+    Raises:
+        MongoError: Two of them say something of one field (31249, 31250).
+    """
+    shape = FieldTree()
+    for path in paths:
+        node, name = shape.place(field_path(path), (31249, 31250), code_twice=31250)
+        node.left_out.add(name)
+    return lambda document, _variables: shape.excluding(document)

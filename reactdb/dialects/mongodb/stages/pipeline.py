@@ -1,0 +1,149 @@
+"""Pipeline: stages that are run one after the other, over the documents of a collection, over events, or over one document.
+
+    Pipeline([{"$match": {"a": 1}}, {"$sort": {"b": 1}}], setting).run(documents)
+
+A pipeline is compiled once, when it is made: what is wrong with it is said then. It may be run often, one run at a time.
+
+Rule of this file: it knows which stages go where, and nothing of what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import whole
+from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.stages import filling as _filling
+from reactdb.dialects.mongodb.stages import grouping as _grouping
+from reactdb.dialects.mongodb.stages import joining as _joining
+from reactdb.dialects.mongodb.stages import shaping as _shaping
+from reactdb.dialects.mongodb.stages import writing as _writing
+from reactdb.dialects.mongodb.stages.selecting import sort_of
+from reactdb.dialects.mongodb.stages.sources import FIRST_STAGES
+from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage
+
+__all__ = ["KNOWN_STAGES", "MAX_STAGES", "UPDATE_STAGES", "Pipeline", "stage_name"]
+
+# Importing a group registers its stages.
+_GROUPS: Final = (_filling, _grouping, _joining, _shaping, _writing)
+
+MAX_STAGES: Final = 1_000
+_LAST: Final = frozenset({"$out", "$merge"})
+_OF_CHANGE_STREAMS: Final = frozenset({"$changeStream", "$changeStreamSplitLargeEvent"})
+KNOWN_STAGES: Final = frozenset(STAGES) | _OF_CHANGE_STREAMS
+"""The names of all stages, those of change streams among them."""
+UPDATE_STAGES: Final = frozenset({"$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"})
+"""The stages of an update that is a pipeline."""
+
+
+def stage_name(spec: Any) -> str:
+    """The name of a stage.
+
+    Raises:
+        MongoError: It is no object (14), does not have one field (40323), or no stage has its name (40324).
+    """
+    if not isinstance(spec, Mapping):
+        raise MongoError(14, f"each element of the 'pipeline' array must be an object, not {type_name(spec)}")
+    if len(spec) != 1:
+        raise MongoError(40323, "a pipeline stage specification object must contain exactly one field")
+    (name,) = spec
+    if name not in KNOWN_STAGES:
+        raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
+    return str(name)
+
+
+class Pipeline:
+    """A pipeline.
+
+    Args:
+        stages: The stages, as an aggregation names them.
+        setting: The collections beside, variables and the collation. Without one it stands alone.
+        allowed: The names of the stages that may be in it; None for all.
+        refusal: The code of the error for one that may not.
+
+    Raises:
+        MongoError: A stage is unknown (40324), not allowed, in a place where it cannot be (40601, 40602), or wrong in itself.
+    """
+
+    def __init__(
+        self,
+        stages: Iterable[Any],
+        setting: Setting | None = None,
+        *,
+        allowed: frozenset[str] | None = None,
+        refusal: int = 20,
+    ) -> None:
+        self.setting = setting or Setting()
+        self.setting.nested = _compiled
+        specs = _listed(stages)
+        for spec in specs:
+            name = stage_name(spec)
+            if allowed is not None and name not in allowed:
+                raise MongoError(refusal, f"{name} is not allowed in this pipeline")
+        self.stages = _compiled(specs, self.setting)
+        self.is_of_one = all(stage.of_one is not None for stage in self.stages)
+        """Whether each stage works on each document alone, so that `apply` can be called."""
+        self.writes = bool(self.stages) and self.stages[-1].name in _LAST
+        """Whether it ends with `$out` or `$merge`."""
+        self._of_one = [stage.of_one for stage in self.stages if stage.of_one is not None]
+
+    def run(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """What comes out of the pipeline for these documents. They are read as what comes out is asked for."""
+        passing = iter(documents)
+        for stage in self.stages:
+            passing = stage.run(passing)
+        return passing
+
+    def apply(self, document: Document) -> Document | None:
+        """What the pipeline makes of one document; None if it is left out. Only where `is_of_one`."""
+        made: Document | None = document
+        for of_one in self._of_one:
+            made = of_one(made)  # type: ignore[arg-type]
+            if made is None:
+                return None
+        return made
+
+
+def _listed(stages: Any) -> list[Any]:
+    if isinstance(stages, Mapping | str | bytes) or not isinstance(stages, Iterable):
+        raise MongoError(14, f"a pipeline is an array of stages, not {type_name(stages)}")
+    specs = list(stages)
+    if len(specs) > MAX_STAGES:
+        raise MongoError(7749501, f"a pipeline has at most {MAX_STAGES} stages")
+    return specs
+
+
+def _compiled(stages: Any, setting: Setting) -> list[Stage]:
+    specs = _listed(stages)
+    names = [stage_name(spec) for spec in specs]
+    made: list[Stage] = []
+    for place, (name, spec) in enumerate(zip(names, specs, strict=True)):
+        if name in _OF_CHANGE_STREAMS:
+            code = 40602 if name == "$changeStream" else 20
+            raise MongoError(code, f"{name} is only there in the pipeline of a change stream")
+        if name in FIRST_STAGES and place > 0:
+            raise MongoError(40602, f"{name} is only valid as the first stage in a pipeline")
+        if name == "$geoNear" and place > 0:
+            raise MongoError(40603, "$geoNear is only valid as the first stage in a pipeline")
+        if name in _LAST and place < len(specs) - 1:
+            raise MongoError(40601, f"{name} can only be the final stage in the pipeline")
+        made.append(STAGES[name](spec[name], setting))
+    return _with_short_sorts(names, specs, made, setting)
+
+
+def _with_short_sorts(names: list[str], specs: list[Any], made: list[Stage], setting: Setting) -> list[Stage]:
+    """A `$sort` that a `$limit` follows needs to hold no more than are wanted."""
+    for place, name in enumerate(names):
+        if name != "$sort":
+            continue
+        most, following = 0, place + 1
+        while following < len(names) and names[following] == "$skip":
+            most += int(whole(specs[following]["$skip"]) or 0)
+            following += 1
+        if following < len(names) and names[following] == "$limit":
+            most += int(whole(specs[following]["$limit"]) or 0)
+            made[place] = sort_of(Order(specs[place]["$sort"], setting.text), setting, most)
+    return made

@@ -1,0 +1,88 @@
+"""Stages that reshape each document: `$project`, `$addFields`, `$set`, `$unset`, `$replaceRoot`, `$replaceWith`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import MISSING, type_name
+from reactdb.dialects.mongodb.shapes import Reshape, additions, exclusion, projection
+from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, each, stage
+
+__all__: list[str] = []
+
+
+def _reshaping(name: str, reshape: Reshape, setting: Setting) -> Stage:
+    variables = setting.variables
+    return each(name, lambda document: reshape(document, variables))
+
+
+@stage("$project")
+def _project(spec: Any, setting: Setting) -> Stage:
+    if not isinstance(spec, Mapping):
+        raise MongoError(15969, "$project specification must be an object")
+    return _reshaping("$project", projection(spec, setting.scope()), setting)
+
+
+def _adds(name: str) -> None:
+    def compiler(spec: Any, setting: Setting) -> Stage:
+        if not isinstance(spec, Mapping):
+            raise MongoError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
+        return _reshaping(name, additions(spec, setting.scope()), setting)
+
+    STAGES[name] = compiler
+
+
+_adds("$addFields")
+_adds("$set")
+
+
+@stage("$unset")
+def _unset(spec: Any, setting: Setting) -> Stage:
+    if isinstance(spec, str):
+        spec = [spec]
+    if not isinstance(spec, list | tuple):
+        raise MongoError(31002, "$unset specification must be a string or an array")
+    if not spec:
+        raise MongoError(31119, "$unset specification must be a string or an array with at least one field")
+    for path in spec:
+        if not isinstance(path, str):
+            raise MongoError(
+                31120, "$unset specification must be a string or an array containing only string values"
+            )
+    return _reshaping("$unset", exclusion(list(spec)), setting)
+
+
+def _replaces(name: str, spec: Any, setting: Setting) -> Stage:
+    evaluate, variables = setting.expression(spec), setting.variables
+
+    def of_one(document: Document) -> Document:
+        value = evaluate(document, variables)
+        if not isinstance(value, dict):
+            found = "nothing" if value is MISSING else type_name(value)
+            raise MongoError(
+                40228, f"'newRoot' expression must evaluate to an object, but resulting value was: {found}"
+            )
+        return value
+
+    return each(name, of_one)
+
+
+@stage("$replaceRoot")
+def _replace_root(spec: Any, setting: Setting) -> Stage:
+    if not isinstance(spec, Mapping):
+        raise MongoError(
+            40229, f"expected an object as specification for $replaceRoot stage, got {type_name(spec)}"
+        )
+    for name in spec:
+        if name != "newRoot":
+            raise MongoError(40415, f"$replaceRoot has no option '{name}'")
+    if "newRoot" not in spec:
+        raise MongoError(40414, "$replaceRoot needs the option 'newRoot'")
+    return _replaces("$replaceRoot", spec["newRoot"], setting)
+
+
+@stage("$replaceWith")
+def _replace_with(spec: Any, setting: Setting) -> Stage:
+    return _replaces("$replaceWith", spec, setting)

@@ -1,0 +1,170 @@
+"""Stages that end a pipeline by writing what comes out of it: `$out` and `$merge`. They give no documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions.compiling import variable_name
+from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.stages.stage import Document, Merging, Setting, Stage, stage
+
+__all__: list[str] = []
+
+_RESERVED: Final = frozenset({"admin", "config", "local"})
+
+
+@stage("$out")
+def _out(spec: Any, setting: Setting) -> Stage:
+    database, collection = setting.database, spec
+    if isinstance(spec, Mapping):
+        for name in spec:
+            if name not in {"db", "coll", "timeseries"}:
+                raise MongoError(40415, f"$out has no option '{name}'")
+        for name in ("db", "coll"):
+            if spec.get(name) is None:
+                raise MongoError(40414, f"$out needs the option '{name}'")
+        database, collection = spec["db"], spec["coll"]
+    if not isinstance(database, str) or not isinstance(collection, str):
+        raise MongoError(
+            16990 if not isinstance(spec, Mapping) else 14,
+            f"$out only supports a string or object argument, not {type_name(spec)}",
+        )
+    _check_name("$out", database, collection, 31321, 17385)
+
+    def run(documents: Iterator[Document]) -> Iterator[Document]:
+        setting.collections.replace(f"{database}.{collection}", documents)
+        return iter(())
+
+    return Stage("$out", run)
+
+
+def _check_name(name: str, database: str, collection: str, code_database: int, code_collection: int) -> None:
+    if collection.startswith("$"):
+        raise MongoError(20, f"{name} cannot write to a collection with the name '{collection}'")
+    if not collection or collection.startswith(".") or "$" in collection or "\0" in collection:
+        raise MongoError(73, f"{name} cannot write to a collection with the name '{collection}'")
+    if not database or any(letter in database for letter in '/\\. "$\0'):
+        raise MongoError(73, f"{name} cannot write to a database with the name '{database}'")
+    if database in _RESERVED:
+        raise MongoError(code_database, f"{name} cannot write to the database '{database}'")
+    if collection.startswith("system."):
+        raise MongoError(code_collection, f"{name} cannot write to the collection '{collection}'")
+
+
+_MERGE: Final = (
+    "into",
+    "on",
+    "let",
+    "whenMatched",
+    "whenNotMatched",
+    "targetCollectionVersion",
+    "allowMergeOnNullishValues",
+)
+_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
+_NOT_MATCHED: Final = ("insert", "discard", "fail")
+# The pairs that have a meaning: the others are refused by their code.
+_REFUSED: Final = {
+    ("keepExisting", "discard"),
+    ("keepExisting", "fail"),
+    ("fail", "discard"),
+    ("fail", "fail"),
+}
+
+
+@stage("$merge")
+def _merge(spec: Any, setting: Setting) -> Stage:
+    if isinstance(spec, str):
+        spec = {"into": spec}
+    if not isinstance(spec, Mapping):
+        raise MongoError(51182, f"$merge only supports a string or object argument, not {type_name(spec)}")
+    for name in spec:
+        if name not in _MERGE:
+            raise MongoError(40415, f"$merge has no option '{name}'")
+    if "into" not in spec:
+        raise MongoError(40414, "$merge needs the option 'into'")
+    merging = Merging(
+        _into(spec["into"], setting),
+        _on(spec.get("on", "_id")),
+        _matched(spec.get("whenMatched", "merge")),
+        _choice("whenNotMatched", spec.get("whenNotMatched", "insert"), _NOT_MATCHED),
+        _variables(spec, setting),
+    )
+    if isinstance(merging.when_matched, str) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
+        raise MongoError(
+            51181,
+            f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
+        )
+    if isinstance(merging.when_matched, list):
+        # It is read now, so that what is wrong with it is said before anything is written.
+        setting.nested(merging.when_matched, setting.within((*merging.variables, "new")))
+
+    def run(documents: Iterator[Document]) -> Iterator[Document]:
+        setting.collections.merge(merging, documents)
+        return iter(())
+
+    return Stage("$merge", run)
+
+
+def _into(value: Any, setting: Setting) -> str:
+    database, collection = setting.database, value
+    if isinstance(value, Mapping):
+        for name in value:
+            if name not in {"db", "coll"}:
+                raise MongoError(40415, f"$merge's into has no field '{name}'")
+        if value.get("coll") is None:
+            raise MongoError(5786801, "$merge's into needs the name of a collection")
+        database, collection = value.get("db", database), value["coll"]
+    elif not isinstance(value, str):
+        raise MongoError(51178, f"$merge takes a text or an object as into, not {type_name(value)}")
+    if not isinstance(database, str) or not isinstance(collection, str):
+        raise MongoError(14, "$merge's into takes texts as names")
+    if not collection:
+        raise MongoError(5786800, "$merge's into needs the name of a collection")
+    _check_name("$merge", database, collection, 31320, 31319)
+    return f"{database}.{collection}"
+
+
+def _on(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list | tuple):
+        raise MongoError(51186, f"$merge takes a text or an array of texts as on, not {type_name(value)}")
+    if not value:
+        raise MongoError(51187, "$merge takes at least one field as on")
+    for name in value:
+        if not isinstance(name, str):
+            raise MongoError(51134, f"$merge takes texts as on, not {type_name(name)}")
+    if len(set(value)) != len(value):
+        raise MongoError(31465, "$merge takes each field of on once")
+    return tuple(value)
+
+
+def _matched(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return list(value)
+    if not isinstance(value, str):
+        raise MongoError(51191, f"$merge takes a text or a pipeline as whenMatched, not {type_name(value)}")
+    return _choice("whenMatched", value, _MATCHED)
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise MongoError(14, f"$merge takes a text as {name}, not {type_name(value)}")
+    if value not in choices:
+        raise MongoError(2, f"$merge takes one of {', '.join(choices)} as {name}, not '{value}'")
+    return value
+
+
+def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
+    let = spec.get("let")
+    if let is None:
+        return {}
+    if not isinstance(let, Mapping):
+        raise MongoError(14, f"$merge takes an object as let, not {type_name(let)}")
+    if not isinstance(spec.get("whenMatched", "merge"), list | tuple):
+        raise MongoError(51199, "$merge takes let only beside a pipeline as whenMatched")
+    if "new" in let and let["new"] != "$$ROOT":
+        raise MongoError(51273, "$merge's let cannot define 'new' as anything but '$$ROOT'")
+    return {variable_name(name): setting.expression(value) for name, value in let.items()}

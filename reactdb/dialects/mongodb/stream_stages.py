@@ -1,0 +1,144 @@
+"""StreamPipeline: the stages after `$changeStream`, applied to one event.
+
+    $match $project $addFields $set $unset $replaceRoot $replaceWith $redact $fill     as in any pipeline
+    $changeStreamSplitLargeEvent                                                       once, and last
+
+Those stages before the first that may see `fullDocument` or `fullDocumentBeforeChange` are applied before these are looked up. So
+a `$match` keeps events whose images are required, and missing, from being an error.
+
+Rule of this file: a stage that could drop the token, or change it, ends the stream, and that is found out event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import bson
+
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import TextKey
+from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
+
+Document = dict[str, Any]
+Step = Callable[[Document], "Document | None"]
+
+ALLOWED: Final = frozenset(
+    {
+        "$match",
+        "$project",
+        "$addFields",
+        "$set",
+        "$unset",
+        "$replaceRoot",
+        "$replaceWith",
+        "$redact",
+        "$fill",
+    }
+)
+SPLIT: Final = "$changeStreamSplitLargeEvent"
+CHANGE_STREAM: Final = "$changeStream"
+# What can only be seen of an event once its images were looked up.
+_IMAGES: Final = ("fullDocument", "$$ROOT", "$$CURRENT", "$where", "$jsonSchema")
+
+
+class StreamPipeline:
+    """See the head of this file.
+
+    Attributes:
+        is_empty: There is no stage but, perhaps, that which splits.
+        splits: Large events are split.
+    """
+
+    def __init__(
+        self, stages: Sequence[Mapping[str, Any]], collation: Mapping[str, Any] | None = None
+    ) -> None:
+        """`stages`: without the `$changeStream` that they follow.
+
+        Raises:
+            MongoError: A stage that there is not, or not here; or what the stage itself refuses.
+        """
+        _check(stages)
+        texts = text_key(collation)
+        self.splits = bool(stages) and SPLIT in stages[-1]
+        steps = [stage for stage in stages if SPLIT not in stage]
+        self.is_empty = not steps
+        early = 0
+        while early < len(steps) and not _may_see_images(steps[early]):
+            early += 1
+        # Only matches: what else is done to an event must see all of it.
+        while early and any("$match" not in stage for stage in steps[:early]):
+            early -= 1
+        self._early = [_step(stage, texts) for stage in steps[:early]]
+        self._late = [_step(stage, texts) for stage in steps[early:]]
+
+    def takes(self, event: Document) -> bool:
+        """Whether an event without its images goes on."""
+        return all(step(event) is not None for step in self._early)
+
+    def apply(self, event: Document) -> Document | None:
+        """What becomes of an event that goes on, once it has its images; None where it does not.
+
+        Raises:
+            MongoError: 280, the token is not what it was; or what a stage says.
+        """
+        if not self._late:
+            return event
+        token = event["_id"]
+        found = event
+        for step in self._late:
+            following = step(found)
+            if following is None:
+                return None
+            found = following
+        if "_id" not in found or not _is_same(found["_id"], token):
+            raise MongoError(
+                280,
+                "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
+                "Modifying the _id field of an event makes it impossible to resume the stream from that point. Only "
+                "transformations that retain the unmodified _id field are allowed. "
+                f"Expected: {token} but found: {found.get('_id', 'nothing')}",
+            )
+        return found
+
+
+def _is_same(found: Any, token: Any) -> bool:
+    # In the order of its fields, too.
+    return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
+
+
+def _step(stage: Mapping[str, Any], texts: TextKey | None) -> Step:
+    pipeline = Pipeline([stage], Setting(text=texts))
+    if pipeline.is_of_one:
+        return pipeline.apply
+    return lambda document: next(pipeline.run((document,)), None)
+
+
+def _check(stages: Sequence[Any]) -> None:
+    for place, stage in enumerate(stages):
+        if not isinstance(stage, Mapping):
+            raise MongoError(14, "Each element of the 'pipeline' array must be an object")
+        if len(stage) != 1:
+            raise MongoError(40323, "A pipeline stage specification object must contain exactly one field.")
+        ((name, said),) = stage.items()
+        if name == CHANGE_STREAM:
+            raise MongoError(40602, "$changeStream is only valid as the first stage in a pipeline")
+        if name == SPLIT:
+            if place != len(stages) - 1:
+                raise MongoError(7182802, f"{SPLIT} must be the last stage in the pipeline")
+            if said != {} or not isinstance(said, Mapping):
+                raise MongoError(7182800, f"{SPLIT} stage specification must be an empty object")
+        elif name not in ALLOWED or (name == "$fill" and isinstance(said, Mapping) and "sortBy" in said):
+            if name not in KNOWN_STAGES:
+                raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
+            raise MongoError(20, f"{name} is not permitted in a $changeStream pipeline")
+
+
+def _may_see_images(value: Any) -> bool:
+    """Whether `fullDocument`, or the event as a whole, is named anywhere in the stage."""
+    if isinstance(value, str):
+        return any(name in value for name in _IMAGES)
+    if isinstance(value, Mapping):
+        return any(_may_see_images(name) or _may_see_images(inner) for name, inner in value.items())
+    return isinstance(value, (list, tuple)) and any(map(_may_see_images, value))

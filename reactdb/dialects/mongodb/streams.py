@@ -1,0 +1,472 @@
+"""ChangeStreams and LogStream: change streams of a file, which are asked for their events and never wait.
+
+    streams = ChangeStreams(namespaces)
+    stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
+    stream.on_ready(event.set)
+    batch = stream.batch(most=100)          events, the token after them, whether the stream has ended
+
+A stream reads the log where it stands, its own tables alone. What it has not been asked for is nowhere but in the log: nothing
+can overflow, and a stream that is opened again with any of its tokens gives the rest exactly.
+
+Rule of this file: the position moves on with what was given, and a token says what was seen, never more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import bson
+
+from reactdb.change import CATALOGUE, Change
+from reactdb.dialects.mongodb import points
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
+from reactdb.dialects.mongodb.images import with_images
+from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
+from reactdb.dialects.mongodb.pages import LogPage, LogPages
+from reactdb.dialects.mongodb.scopes import StreamScope, names_at
+from reactdb.dialects.mongodb.splitting import fragments
+from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
+from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
+from reactdb.dialects.mongodb.tokens import Token, mark
+from reactdb.dialects.mongodb.waking import StreamWakers
+from reactdb.errors import HistoryLost
+from reactdb.store.log import changes_of, read
+from reactdb.store.snapshot import Snapshot
+
+Document = dict[str, Any]
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+"""The most that an event may have where a batch is bounded in bytes, which a reply is."""
+# An event has a document three times at most, and an array of small numbers has eleven times as many bytes in BSON as here.
+BYTES_OF_ONE: Final = 33
+# Changes that are read from the log at once, and pages that one batch reads before it says how far it has come.
+PAGE: Final = 200
+PAGE_BYTES: Final = 8 << 20
+MOST_PAGES: Final = 50
+
+
+class StreamBatch(NamedTuple):
+    """What a stream has given.
+
+    Attributes:
+        events: As documents. They may share parts with each other, and are not to be changed.
+        token: That of the point after them, from which a stream goes on.
+        is_closed: The stream was invalidated: these are its last events.
+    """
+
+    events: list[Document]
+    token: Document
+    is_closed: bool
+
+
+class _Told(NamedTuple):
+    """An event that was read, as it goes out.
+
+    Attributes:
+        document: None where the stages have dropped it.
+        size: A bound of its bytes.
+        ends: The stream ends with it.
+    """
+
+    document: Document | None
+    token: Document
+    seq: int
+    size: int
+    ends: bool
+
+
+class ChangeStreams:
+    """The change streams of one file. Any thread."""
+
+    def __init__(self, spaces: Namespaces) -> None:
+        self.spaces = spaces
+        self.wakers = StreamWakers(spaces.session)
+        self.pages = LogPages()
+        self._mark: tuple[int, Token] | None = None
+        self._faults: deque[Exception] = deque()
+
+    def mark_after(self, snapshot: Snapshot, seq: int) -> Token:
+        """The high-water mark after a seq. That of the newest is asked for by all quiet streams."""
+        known = self._mark
+        if known is None or known[0] != seq:
+            self._mark = known = (seq, points.mark_after(self.spaces.session.engine, snapshot, seq))
+        return known[1]
+
+    def fail(self, *errors: Exception) -> None:
+        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        self._faults.extend(errors)
+
+    def strike(self) -> None:
+        """Raise the next of the errors that `fail` was given."""
+        try:
+            error = self._faults.popleft()
+        except IndexError:
+            return
+        raise error
+
+    def open(
+        self,
+        scope: StreamScope,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        collation: Mapping[str, Any] | None = None,
+    ) -> LogStream:
+        """A stream.
+
+        Args:
+            scope: What it is about. `allChangesForCluster` makes it everything.
+            pipeline: The stages, of which the first is `$changeStream`.
+
+        Raises:
+            MongoError: What cannot be asked for, or cannot be resumed.
+        """
+        if not pipeline or CHANGE_STREAM not in pipeline[0]:
+            raise MongoError(40602, "$changeStream is only valid as the first stage in a pipeline")
+        said = pipeline[0][CHANGE_STREAM]
+        options = check_options(said, scope)
+        if said.get("allChangesForCluster"):
+            scope = StreamScope(None)
+        return LogStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
+
+
+class LogStream:
+    """See the head of this file.
+
+    Attributes:
+        scope, options: What it was opened with.
+        is_closed: It has ended, or was closed.
+
+    Thread safety: one thread at a time asks for batches; any closes it.
+    """
+
+    def __init__(
+        self, owner: ChangeStreams, scope: StreamScope, options: StreamOptions, pipeline: StreamPipeline
+    ) -> None:
+        self.scope = scope
+        self.options = options
+        self.is_closed = False
+        self._owner = owner
+        self._engine = owner.spaces.session.engine
+        self._pipeline = pipeline
+        self._lock = threading.RLock()
+        self._changes: deque[Change] = deque()
+        self._page_read = LogPage((), (), 0, None)
+        self._ready: deque[_Told] = deque()
+        self._error: Exception | None = None
+        # The token that is looked for, on the way to the first event.
+        self._sought: Token | None = None
+        self._on_ready: Callable[[], object] | None = None
+        self._end_listening: Callable[[], None] | None = None
+        self._listens_to: list[int] | None = None
+        owner.spaces.session.check_open()
+        with self._engine.fresh_snapshot() as snapshot:
+            self._position, self._point = self._start(snapshot)
+            # Of the newest event that was given, or the point at which the stream stands.
+            self._token: Token = self._point
+            self._given: Document = (options.after or self._point).document()
+            self._given_seq = self._position
+            self._reading = StreamReading(
+                scope,
+                owner.spaces.names,
+                names_at(snapshot, self._position),
+                self._engine.database_id,
+                is_expanded=options.is_expanded,
+            )
+
+    def _start(self, snapshot: Snapshot) -> tuple[int, Token]:
+        """The position from which the log is read, and the point before which nothing is told."""
+        after, at = self.options.after, self.options.at
+        if after is None and at is None:
+            return snapshot.seq, points.mark_after(self._engine, snapshot, snapshot.seq)
+        if at is not None:
+            position = points.position_before(snapshot, (at.time, at.inc))
+            return position, mark(at.time, at.inc, points.origin_at(self._engine, snapshot, position))
+        assert after is not None
+        points.check_origin(self._engine, snapshot, after)
+        if not after.is_event:
+            return points.position_before(snapshot, (after.seconds, after.increment)), after
+        position, is_sought = points.position_of_event(snapshot, after)
+        if is_sought:
+            self._sought = after
+        elif after.fragment or (after.may_end and self.scope.ends(after.uuid)):
+            # Its other fragments, or its invalidate event, were compacted away with it.
+            raise points.history_lost()
+        return position, after
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Batches
+
+    @property
+    def token(self) -> Document:
+        """Where the stream stands: the token of its last batch, and at first the one that it began at."""
+        return self._given
+
+    def batch(self, most: int | None = None, most_bytes: int | None = None) -> StreamBatch:
+        """The events that there are, oldest first. It never waits for one.
+
+        Args:
+            most: At most so many; None: all, and with 0 nothing is read.
+            most_bytes: At most so many bytes of BSON, where one event has no more; an event of more than 16 MB is then a mistake.
+
+        Raises:
+            MongoError: 280 and 286, the stream cannot go on from its token; 136, what it has not read was compacted away; 47, a
+                required image is missing; 10334, an event is too large; what a stage says. The stream is closed by it.
+        """
+        with self._lock:
+            if self._error is not None:
+                error, self._error = self._error, None
+                self.close()
+                raise error
+            if self.is_closed or most == 0:
+                return StreamBatch([], self._given, self.is_closed)
+            events: list[Document] = []
+            try:
+                self._owner.strike()
+                with self._engine.fresh_snapshot() as snapshot:
+                    ended = self._fill(events, snapshot, most, most_bytes)
+            except Exception as error:
+                if not events:
+                    self.close()
+                    raise
+                self._error = error
+                ended = False
+            if ended:
+                self.close()
+            elif self._on_ready is not None:
+                self._listen()
+            return StreamBatch(events, self._given, ended)
+
+    def _fill(
+        self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None
+    ) -> bool:
+        """Put what there is into `events`. Whether the stream has ended."""
+        left = most_bytes
+        pages = 0
+        head = snapshot.seq
+        while most is None or len(events) < most:
+            while not self._ready:
+                if self._changes:
+                    self._take_in(self._changes.popleft(), snapshot)
+                elif pages == MOST_PAGES and self._position < head:
+                    # Who waits is to come back at once.
+                    self._tell()
+                    return False
+                elif not self._read(snapshot, head):
+                    self._has_read_all(snapshot)
+                    return False
+                else:
+                    pages += 1
+            told = self._ready[0]
+            if told.document is not None and left is not None:
+                size = _size(told, left, is_first=not events)
+                if size > left and events:
+                    return False
+                left -= size
+            self._ready.popleft()
+            self._given = told.token
+            if told.document is not None:
+                self._given_seq = told.seq
+                events.append(told.document)
+            if told.ends:
+                return True
+        return False
+
+    def _has_read_all(self, snapshot: Snapshot) -> None:
+        """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
+        if self._sought is not None:
+            if (
+                points.position_before(snapshot, (self._sought.seconds, self._sought.increment))
+                < self._position
+            ):
+                raise points.not_found("the position was read, and no event of this stream has it")
+            return
+        if self._position <= self._given_seq:
+            return
+        token = self._owner.mark_after(snapshot, self._position)
+        if token.place >= self._token.place:
+            self._token = token
+            self._given, self._given_seq = token.document(), self._position
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def _read(self, snapshot: Snapshot, head: int) -> bool:
+        """Read the next page of the log up to its head. Whether there was any."""
+        if head <= self._position:
+            return False
+        try:
+            self._read_until(snapshot, head)
+        except HistoryLost as lost:
+            raise MongoError(
+                136,
+                f"the change stream was overtaken by compaction: it stands at {lost.since}, and the log begins later",
+            ) from None
+        return True
+
+    def _read_until(self, snapshot: Snapshot, head: int) -> None:
+        own = tuple(self.scope.tables(self._owner.spaces.names, self._reading.tables))
+        place = (self._position, head, snapshot.catalogue.version, own, self.options.is_expanded)
+        pages = self._owner.pages
+        page = pages.find(place)
+        if page is None:
+            page = self._page(snapshot, head, own)
+            pages.keep(place, page)
+        self._reading.look_ahead(page.beside)
+        self._page_read = page
+        self._changes.extend(page.changes)
+        self._position = page.end
+
+    def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
+        catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
+        numbers = [CATALOGUE]
+        for hidden in (DATABASES, COLLECTIONS):
+            table = snapshot.table(hidden)
+            if table is not None and (hidden is DATABASES or self.options.is_expanded):
+                numbers.append(table.id)
+        beside: list[Change] = []
+        for number in numbers:
+            entries, _ = read(connection, catalogue, since, head, table_ids=(number,), limit=-1)
+            beside += changes_of(entries, catalogue)
+        beside.sort(key=_seq)
+        # A change of the catalogue may change which tables these are: until there, and then again.
+        end = min((change.seq for change in beside if change.table_id == CATALOGUE), default=head)
+        found: list[Change] = []
+        if own:
+            entries, end = read(
+                connection, catalogue, since, end, table_ids=own, limit=PAGE, most_bytes=PAGE_BYTES
+            )
+            found = list(changes_of(entries, catalogue))
+        found += [change for change in beside if change.seq <= end]
+        found.sort(key=_seq)
+        first = points.origin_at(self._engine, snapshot, since + 1)
+        is_one = first == points.origin_at(self._engine, snapshot, end)
+        return LogPage(found, beside, end, first if is_one else None)
+
+    def _take_in(self, change: Change, snapshot: Snapshot) -> None:
+        """Make what there is to tell of a change."""
+        page = self._page_read
+        events = page.events.get(change.seq)
+        if events is None:
+            table = snapshot.catalogue.by_id.get(change.table_id)
+            origin = page.origin or points.origin_at(self._engine, snapshot, change.seq)
+            events = self._reading.events(change, table, origin)
+            if table is not None and table.owner is None:
+                page.events[change.seq] = events
+        for event in events:
+            self._tell_of(event, change.seq, snapshot, ends=False)
+            if event.invalidates:
+                self._tell_of(event.invalidate(), change.seq, snapshot, ends=True)
+
+    def _tell_of(self, event: StreamEvent, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
+        """Put an event where it goes out, if it comes after the place at which the stream begins."""
+        sought = self._sought
+        skipped = 0
+        if sought is not None:
+            if event.token == sought._replace(fragment=0):
+                self._sought = None
+                if not sought.fragment:
+                    return
+                skipped = sought.fragment
+            elif event.token.place > sought.place:
+                raise points.not_found("another event comes where it was")
+            else:
+                return
+        elif event.token.place < self._point.place:
+            return
+        self._token = event.token
+        document = self._shown(event, snapshot)
+        change = event.change
+        size = 0 if change is None else len(change.new_bytes or b"") + len(change.old_bytes or b"")
+        bound = BYTES_OF_ONE * size + 4_096
+        parts = [document]
+        if document is not None and self._pipeline.splits and bound > MAX_EVENT_BYTES:
+            parts = list(fragments(document, event.token, MAX_EVENT_BYTES))
+        if skipped and (len(parts) == 1 or len(parts) < skipped):
+            raise points.not_found("the event is not split as it was")
+        for part in parts[skipped:]:
+            # One of its own: the event is the caller's.
+            token = event.token.document() if part is None else dict(part["_id"])
+            self._ready.append(_Told(part, token, seq, bound, ends))
+
+    def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
+        pipeline = self._pipeline
+        if not pipeline.takes(event.document()):
+            return None
+        return pipeline.apply(with_images(event, self.options, snapshot))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Waking
+
+    def on_ready(self, call: Callable[[], object] | None) -> None:
+        """Have `call` called when there may be something for `batch`: after a commit that changes a table of this stream, or when
+        the file is closed. It runs where the commit is delivered: it should set an event, and return. None: nobody is called.
+
+        Whether there is something is seen by asking: ask once after this, too.
+        """
+        with self._lock:
+            self._on_ready = call
+            if call is None or self.is_closed:
+                self._stop_listening()
+            else:
+                self._listen()
+
+    def _listen(self) -> None:
+        own = (
+            None
+            if self.scope.namespace is None
+            else self.scope.tables(self._owner.spaces.names, self._reading.tables)
+        )
+        if self._end_listening is not None and own == self._listens_to:
+            return
+        before, self._listens_to = self._end_listening, own
+        # Before the other one ends, so that nobody misses anything.
+        self._end_listening = self._owner.wakers.listen(own, lambda: self._tell())
+        if before is not None:
+            before()
+            # Something may have happened to a table that was not listened to yet.
+            self._tell()
+        if self.is_closed:
+            self._stop_listening()
+
+    def _tell(self) -> None:
+        call = self._on_ready
+        if call is not None:
+            call()
+
+    def _stop_listening(self) -> None:
+        end, self._end_listening = self._end_listening, None
+        if end is not None:
+            end()
+
+    def close(self) -> None:
+        """End it. A second call does nothing. Who waits is called."""
+        self.is_closed = True
+        self._stop_listening()
+        self._tell()
+        self._on_ready = None
+
+
+_seq = attrgetter("seq")
+
+
+def _size(told: _Told, left: int, *, is_first: bool) -> int:
+    """The bytes of an event, or where they surely fit, a bound of them.
+
+    Raises:
+        MongoError: 10334.
+    """
+    if told.size <= left // 4 and told.size < MAX_EVENT_BYTES // 4:
+        return told.size
+    assert told.document is not None
+    size = len(bson.encode(told.document))
+    if size > MAX_EVENT_BYTES:
+        raise MongoError(
+            10334,
+            f"BSONObj size: {size} is invalid. Size must be between 0 and {MAX_EVENT_BYTES} (16MB). "
+            f"First element: _id: {told.token}",
+        )
+    return size

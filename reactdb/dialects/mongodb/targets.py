@@ -1,0 +1,42 @@
+"""Targets: where a statement's writes go, and which state its reads see.
+
+A `WriteTransaction` of the store is one: its writes are a part of that commit. The other is a transaction of the dialect
+(`transactions`), which keeps its writes until it is committed. Statements are written once, for both.
+
+Rule of this file: what both have in common, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.snapshot import Snapshot
+
+__all__ = ["Target"]
+
+
+class Target(Protocol):
+    """See the head of this file."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tables as this target sees them."""
+
+    def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
+        """(seq, bytes) of a document, or None."""
+
+    def write(
+        self,
+        table: TableInfo,
+        key: bytes,
+        kind: int,
+        old: tuple[int, bytes] | None,
+        body: bytes | None,
+        asked: Any = None,
+        meta: bytes | None = None,
+    ) -> bool:
+        """Put `body` where `old` was, as `WriteTransaction.write` does."""
+
+    def snapshot(self) -> Snapshot:
+        """Reads that see what was written here so far."""

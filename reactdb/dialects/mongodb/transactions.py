@@ -1,0 +1,270 @@
+"""Transactions: a session's writes to several collections, kept until they are one commit of the log.
+
+    transaction = Transactions(spaces).begin()
+    with transaction.statement() as target: ...         reads and writes of one statement
+    transaction.commit()                                or abort(), which leaves nothing
+
+A transaction reads the state of the moment of its first statement, with its own writes on top. Its writes are kept here; nobody
+else sees them, and nothing is locked. A document that somebody else has changed since the first statement, or that another open
+transaction has written, is a conflict: the statement fails with code 112 and the label by which drivers try the whole transaction
+again. What was changed after the statement is found at the commit, in the same way.
+
+Rule of this file: what is committed is what the statements have written, in their order, or nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.errors import HistoryLost
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
+from reactdb.store.transaction import WriteTransaction
+from reactdb.store.undo import Undo
+
+__all__ = ["TRANSIENT", "Transaction", "Transactions"]
+
+TRANSIENT: Final = "TransientTransactionError"
+"""The label of an error after which the whole transaction can be tried again."""
+
+Place = tuple[int, bytes]
+"""A table's number and a key."""
+
+
+class _Step(NamedTuple):
+    """A write that is kept."""
+
+    table_id: int
+    key: bytes
+    kind: int
+    body: bytes | None
+    meta: bytes | None
+
+
+class _Overlaid(Undo):
+    """What to take back of the present, and then what the transaction has written, in the same terms."""
+
+    def __init__(self, undo: Undo, written: dict[int, dict[bytes, bytes | None]]) -> None:
+        super().__init__(undo.since, ())
+        self._undo = undo
+        self._written = written
+
+    def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
+        return {**self._undo.old(table_id, seq), **self._written.get(table_id, {})}
+
+    def one(self, table_id: int, key: bytes, seq: int) -> tuple[bool, bytes | None]:
+        own = self._written.get(table_id)
+        if own is not None and key in own:
+            return True, own[key]
+        return self._undo.one(table_id, key, seq)
+
+
+class Transactions:
+    """The open transactions of a file. Any thread."""
+
+    def __init__(self, spaces: Namespaces) -> None:
+        self.spaces = spaces
+        self._lock = threading.Lock()
+        self._written: dict[Place, Transaction] = {}
+
+    def begin(self) -> Transaction:
+        return Transaction(self)
+
+    def claim(self, place: Place, transaction: Transaction) -> bool:
+        """Note that a transaction has written a document. Returns: whether no other one had."""
+        with self._lock:
+            return self._written.setdefault(place, transaction) is transaction
+
+    def forget(self, transaction: Transaction) -> None:
+        with self._lock:
+            for place in [place for place, owner in self._written.items() if owner is transaction]:
+                del self._written[place]
+
+
+class Transaction:
+    """One transaction. One thread at a time.
+
+    Attributes:
+        state: `open`, `committed` or `aborted`.
+    """
+
+    def __init__(self, owner: Transactions) -> None:
+        self._owner = owner
+        self._spaces = owner.spaces
+        self.state = "open"
+        self._seq: int | None = None
+        self._undo: Undo | None = None
+        self._steps: list[_Step] = []
+        self._written: dict[int, dict[bytes, bytes | None]] = {}
+        # Tables that the commit will make, with numbers of their own below zero.
+        self._made: dict[str, tuple[MongoNamespace, TableInfo]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was written."""
+        return not self._steps and not self._made
+
+    @contextmanager
+    def statement(self) -> Iterator[KeptWrites]:
+        """The target of one statement. If it raises, or the target is told to, the transaction is aborted.
+
+        Raises:
+            MongoError: 251, it is not open any more; 246, the state that it reads is gone.
+        """
+        if self.state != "open":
+            raise MongoError(251, f"Transaction has been {self.state}", labels=(TRANSIENT,))
+        try:
+            with self._spaces.session.read() as now:
+                yield KeptWrites(self, now, self._as_of(now))
+        except BaseException:
+            self.abort()
+            raise
+
+    def _as_of(self, now: Snapshot) -> Undo:
+        if self._seq is None:
+            self._seq = now.seq
+        if self._undo is None:
+            self._undo = Undo(self._seq, ())
+        try:
+            for change in all_changes(now, self._undo.until):
+                self._undo.add(change)
+        except HistoryLost:
+            raise MongoError(
+                246, "Unable to read from a snapshot due to compaction of the history", labels=(TRANSIENT,)
+            ) from None
+        return self._undo
+
+    def abort(self) -> None:
+        """Forget everything. A second call does nothing."""
+        if self.state == "open":
+            self.state = "aborted"
+            self._end()
+
+    def _end(self) -> None:
+        self._owner.forget(self)
+        self._steps = []
+        self._written = {}
+        self._made = {}
+        self._undo = None
+
+    def commit(self) -> None:
+        """Write everything as one commit. A second call does nothing.
+
+        Raises:
+            MongoError: 251, it was aborted; 112 or 11000, it is in conflict with what others have written, and is aborted.
+        """
+        if self.state == "committed":
+            return
+        if self.state == "aborted":
+            raise MongoError(251, "Transaction has been aborted", labels=(TRANSIENT,))
+        if not self.is_empty:
+            try:
+                self._spaces.session.transact(self._carry_out, operation="transaction")
+            except MongoError:
+                self.abort()
+                raise
+        self.state = "committed"
+        self._end()
+
+    def _carry_out(self, transaction: WriteTransaction) -> None:
+        snapshot = transaction.snapshot()
+        assert self._seq is not None
+        undo = self._as_of(snapshot)
+        numbers: dict[int, TableInfo] = {}
+        for namespace, made in self._made.values():
+            numbers[made.id] = self._spaces.within(transaction, namespace)
+        for step in self._steps:
+            table = numbers.get(step.table_id) or transaction.catalogue.by_id.get(step.table_id)
+            if table is None or transaction.catalogue.live.get(table.reference) is None:
+                raise conflict()
+            if undo.one(table.id, step.key, self._seq)[0]:
+                raise conflict()
+            old = transaction.head(table, step.key)
+            if old is not None and step.table_id < 0 and old[0] <= snapshot.seq:
+                raise conflict()
+            if step.body is not None and table.indexes:
+                unique = [index for index in indexes_of(table) if index.is_unique]
+                if unique:
+                    namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
+                    check_unique(transaction, table, unique, namespace, step.key, step.body)
+            if old is not None or step.body is not None:
+                transaction.write(table, step.key, step.kind, old, step.body, meta=step.meta)
+
+
+class KeptWrites:
+    """The target of one statement of a transaction: see `targets`."""
+
+    def __init__(self, transaction: Transaction, now: Snapshot, undo: Undo) -> None:
+        self._transaction = transaction
+        self._now = now
+        self._undo = undo
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._now.catalogue
+
+    def table(self, namespace: MongoNamespace) -> TableInfo | None:
+        """The table of a collection, as this transaction sees it."""
+        name = self._transaction._spaces.names.table(namespace)
+        made = self._transaction._made.get(name)
+        return made[1] if made is not None else self.catalogue.live.get(name)
+
+    def within(self, namespace: MongoNamespace) -> TableInfo:
+        """The same; where there is none, one that the commit will make."""
+        found = self.table(namespace)
+        if found is None:
+            made = self._transaction._made
+            name = self._transaction._spaces.names.table(namespace)
+            found = TableInfo(-1 - len(made), name, "_id", 0, None, {})
+            made[name] = namespace, found
+        return found
+
+    def snapshot(self) -> Snapshot:
+        transaction = self._transaction
+        assert transaction._seq is not None
+        return PastSnapshot(self._now, transaction._seq, _Overlaid(self._undo, transaction._written))
+
+    def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
+        body = self.snapshot().get(table, key)
+        return None if body is None else (0, body)
+
+    def write(
+        self,
+        table: TableInfo,
+        key: bytes,
+        kind: int,
+        old: tuple[int, bytes] | None,
+        body: bytes | None,
+        asked: Any = None,
+        meta: bytes | None = None,
+    ) -> bool:
+        """
+        Raises:
+            MongoError: 112, another transaction has written the document, or a commit since this one has begun.
+        """
+        transaction = self._transaction
+        assert transaction._seq is not None
+        if self._undo.one(table.id, key, transaction._seq)[0]:
+            raise conflict()
+        if table.id >= 0 and not transaction._owner.claim((table.id, key), transaction):
+            raise conflict()
+        transaction._steps.append(_Step(table.id, key, kind, body, meta))
+        transaction._written.setdefault(table.id, {})[key] = body
+        return True
+
+
+def conflict() -> MongoError:
+    """The error of a write that another one has overtaken."""
+    return MongoError(
+        112,
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or "
+        "multi-document transaction.",
+        labels=(TRANSIENT,),
+    )

@@ -1,0 +1,368 @@
+"""Updates: what MongoDB's update argument makes of a document, and what it says of itself.
+
+    update = Update({"$inc": {"n": 1}, "$push": {"tags": "new"}})
+    applied = update.apply(document, matched_filter=query)
+    applied.document, applied.description
+
+There are three kinds. A document of operators changes values at paths, and its description says which it has touched. A pipeline
+makes a new version, and its description is the difference. Any other document replaces the old one, except for its `_id`, and has
+no description.
+
+Rule of this file: operators are carried out in the order of their paths, names as text and indexes as numbers, and no path is
+below another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reactdb.dialects.mongodb.array_filters import ArrayFilters
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.diff import Description, difference
+from reactdb.dialects.mongodb.editing import Editing
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment, modifier_of
+from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
+from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
+
+__all__ = ["Applied", "Update"]
+
+Document = Mapping[str, Any]
+
+
+class Applied(NamedTuple):
+    """What an update has made of one document.
+
+    Attributes:
+        document: The new version: the same object where nothing is changed.
+        description: `updatedFields`, `removedFields`, `truncatedArrays`, `disambiguatedPaths`; None of a replacement, of an
+            insert, and where nothing is changed.
+        is_replacement: Told as a `replace`, and not as an `update`.
+    """
+
+    document: dict[str, Any]
+    description: Description | None
+    is_replacement: bool
+
+
+class Update:
+    """An update argument, checked.
+
+    Attributes:
+        is_replacement: It is a document that takes the place of the old one.
+        is_pipeline: It is a pipeline.
+    """
+
+    def __init__(
+        self,
+        spec: Any,
+        array_filters: Any = None,
+        collation: Any = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Args:
+            spec: A document, or a pipeline in a list.
+            array_filters: A list of documents, or None.
+            collation: A collation's document, the key of a text as a function, or None.
+            variables: The command's `let`, and `NOW`.
+
+        Raises:
+            MongoError: 9 and others for what is no update; 40, it changes one thing twice.
+        """
+        self.is_pipeline = type(spec) is list
+        if not self.is_pipeline and not isinstance(spec, Mapping):
+            raise MongoError(9, "Update argument must be either an object or an array")
+        self.is_replacement = not self.is_pipeline and not next(iter(spec), "").startswith("$")
+        text = collation if callable(collation) else text_key(collation)
+        variables = variables or {}
+        if array_filters and (self.is_pipeline or self.is_replacement):
+            raise MongoError(
+                9, "arrayFilters may not be specified for pipeline-style updates or replacements"
+            )
+        self._work: _Replacement | _Pipeline | _Operators
+        if self.is_pipeline:
+            self._work = _Pipeline(spec, variables, text)
+        elif self.is_replacement:
+            self._work = _Replacement(spec)
+        else:
+            filters = ArrayFilters(array_filters, variables=variables, collation=text)
+            self._work = _Operators(spec, filters, Context(text, variables))
+
+    def apply(
+        self, document: Document, *, matched_filter: Filter | None = None, is_insert: bool = False
+    ) -> Applied:
+        """What becomes of a document.
+
+        Args:
+            document: It is not changed. The new version may share parts with it.
+            matched_filter: The query that it matched, for the `$` of paths.
+            is_insert: An upsert inserts it.
+
+        Raises:
+            MongoError: As the operator says; 66, its `_id` would be another one.
+        """
+        applied = self._work.apply(document, matched_filter, is_insert)
+        old, new = document.get("_id", MISSING), applied.document.get("_id", MISSING)
+        if old is not MISSING and old is not new and not equal(old, new):
+            raise MongoError(
+                66, "Performing an update on the path '_id' would modify the immutable field '_id'"
+            )
+        return applied
+
+    def upserted(self, query: Filter) -> dict[str, Any]:
+        """The document that an upsert inserts where nothing matches: what the query demands to be equal, and then the update.
+
+        It has no `_id` if neither of them says one.
+
+        Raises:
+            MongoError: 54, the query has two values for one path; and as for `apply`.
+        """
+        base = _demanded(query, only_id=self.is_replacement)
+        document = self.apply(base, matched_filter=None, is_insert=True).document
+        return {"_id": document["_id"], **document} if "_id" in document else document
+
+
+def _demanded(query: Filter, *, only_id: bool) -> dict[str, Any]:
+    edit = Editing({})
+    seen: list[tuple[str, ...]] = []
+    for path, value in query.equalities:
+        parts = split(path)
+        if only_id and parts[0] != "_id":
+            continue
+        for other in seen:
+            if parts[: len(other)] == other[: len(parts)]:
+                raise MongoError(54, f"cannot infer query fields to set, path '{path}' is matched twice")
+        seen.append(parts)
+        edit.change(parts, Modifier(_always(value)), Moment())
+    return edit.document
+
+
+def _always(value: Any) -> Callable[[Any, Moment], Any]:
+    return lambda old, moment: value
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Replacements and pipelines
+
+
+class _Replacement:
+    def __init__(self, spec: Document) -> None:
+        for name in spec:
+            if name.startswith("$"):
+                raise MongoError(
+                    52,
+                    f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's "
+                    "replacement document. Consider using an aggregation pipeline with $replaceWith.",
+                )
+        self._spec = dict(spec)
+
+    def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
+        return Applied(_with_id_of(document, self._spec), None, is_replacement=True)
+
+
+class _Pipeline:
+    def __init__(self, spec: list[Any], variables: Mapping[str, Any], text: Any) -> None:
+        setting = Setting(variables=dict(variables), text=text)
+        self._pipeline = Pipeline(spec, setting, allowed=UPDATE_STAGES, refusal=72)
+
+    def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
+        made = _with_id_of(document, self._pipeline.apply(dict(document)) or {})
+        if is_insert:
+            return Applied(made, None, is_replacement=False)
+        if identical(document, made):
+            return Applied(dict(document), None, is_replacement=False)
+        description = difference(document, made)
+        return Applied(made, description, is_replacement=description is None)
+
+
+def _with_id_of(document: Document, made: Document) -> dict[str, Any]:
+    if "_id" not in document:
+        return dict(made)
+    return {"_id": made.get("_id", document["_id"]), **{n: v for n, v in made.items() if n != "_id"}}
+
+
+# -----------------------------------------------------------------------------------------------------------
+# Operators
+
+
+class _Change(NamedTuple):
+    """One operator at one path; `source` is the other one of a `$rename`."""
+
+    parts: tuple[str, ...]
+    modifier: Modifier | None
+    source: tuple[str, ...] = ()
+
+
+class _Operators:
+    def __init__(self, spec: Document, filters: ArrayFilters, context: Context) -> None:
+        self._filters = filters
+        changes = [change for name, fields in spec.items() for change in _changes(name, fields, context)]
+        if len(changes) > 1:
+            _check_apart([change.parts for change in changes] + [c.source for c in changes if c.source])
+            changes.sort(key=lambda change: [_part_order(part) for part in change.parts])
+        self._changes = changes
+        dynamic = [part for change in changes for part in change.parts if part[0] == "$"]
+        self._is_dynamic = bool(dynamic)
+        named = [part[2:-1] for part in dynamic if part.startswith("$[") and part != "$[]"]
+        filters.check(named)
+        self._now = context.variables.get("NOW")
+
+    def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
+        edit = Editing(document)
+        moment = Moment(self._now)
+        for parts, change in self._concrete(document, matched_filter):
+            if change.modifier is None:
+                edit.rename(change.source, parts)
+            elif is_insert or not change.modifier.only_inserts:
+                edit.change(parts, change.modifier, moment)
+        if not edit.is_changed:
+            same = document if type(document) is dict else dict(document)
+            return Applied(same, None, is_replacement=False)
+        return Applied(edit.document, None if is_insert else edit.description(), is_replacement=False)
+
+    def _concrete(self, document: Document, matched: Filter | None) -> list[tuple[tuple[str, ...], _Change]]:
+        if not self._is_dynamic:
+            return [(change.parts, change) for change in self._changes]
+        found = [
+            (parts, change)
+            for change in self._changes
+            for parts in self._elements(document, matched, change.parts, document, ())
+        ]
+        _check_apart([parts for parts, _ in found])
+        return found
+
+    def _elements(
+        self,
+        document: Document,
+        matched: Filter | None,
+        parts: Sequence[str],
+        value: Any,
+        reached: tuple[str, ...],
+    ) -> Iterator[tuple[str, ...]]:
+        """The paths that a path with `$`, `$[]` or `$[name]` means in this document."""
+        for number in range(len(reached), len(parts)):
+            part = parts[number]
+            if part == "$":
+                index = None if matched is None else matched.position(document, ".".join(reached))
+                if index is None:
+                    raise MongoError(
+                        2, "The positional operator did not find the match needed from the query."
+                    )
+                part = str(index)
+            elif part.startswith("$["):
+                for index in self._indexes(part, value, reached):
+                    yield from self._elements(document, matched, parts, value[index], (*reached, str(index)))
+                return
+            value = _below(value, part)
+            reached = (*reached, part)
+        yield reached
+
+    def _indexes(self, part: str, value: Any, reached: tuple[str, ...]) -> list[int]:
+        if value is MISSING:
+            raise MongoError(
+                2,
+                f"The path '{'.'.join(reached)}' must exist in the document in order to apply array updates.",
+            )
+        if type(value) is not list:
+            raise MongoError(
+                2, f"Cannot apply array updates to non-array element {reached[-1]}: {value!r:.60}"
+            )
+        if part == "$[]":
+            return list(range(len(value)))
+        return [index for index, element in enumerate(value) if self._filters.matches(part[2:-1], element)]
+
+
+def _below(value: Any, part: str) -> Any:
+    if type(value) is dict:
+        return value.get(part, MISSING)
+    if type(value) is list and part.isdecimal() and int(part) < len(value):
+        return value[int(part)]
+    return MISSING
+
+
+def _part_order(part: str) -> tuple[int, int, str]:
+    return (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part)
+
+
+def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
+    if name != "$rename" and name not in OPERATORS:
+        raise MongoError(
+            9,
+            f"Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array",
+        )
+    if not isinstance(fields, Mapping):
+        raise MongoError(
+            9,
+            f"Modifiers operate on fields but we found type {type_name(fields)} instead. "
+            f"For example: {{$mod: {{<field>: ...}}}} not {{{name}: {fields!r:.60}}}",
+        )
+    for path, operand in fields.items():
+        parts = _checked(path)
+        if name == "$rename":
+            yield _renamed(path, parts, operand)
+        else:
+            yield _Change(parts, modifier_of(name, path, operand, context))
+
+
+def _checked(path: str) -> tuple[str, ...]:
+    if not path:
+        raise MongoError(56, "An empty update path is not valid.")
+    parts = split(path)
+    if not all(parts):
+        raise MongoError(56, f"The update path '{path}' contains an empty field name, which is not allowed.")
+    if parts.count("$") > 1:
+        raise MongoError(2, f"Too many positional (i.e. '$') elements found in path '{path}'")
+    for number, part in enumerate(parts):
+        if not part.startswith("$"):
+            continue
+        if part != "$" and not (part.startswith("$[") and part.endswith("]")):
+            if part in ("$id", "$ref", "$db"):
+                continue
+            raise MongoError(
+                52, f"The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."
+            )
+        if number == 0:
+            raise MongoError(
+                2,
+                f"Cannot have array filter or positional (i.e. '$') element in the first position in path '{path}'",
+            )
+    return parts
+
+
+def _renamed(path: str, source: tuple[str, ...], operand: Any) -> _Change:
+    if type(operand) is not str:
+        raise MongoError(2, f"The 'to' field for $rename must be a string: {path}: {operand!r:.60}")
+    target = _checked(operand)
+    if path == operand:
+        raise MongoError(2, f'The source and target field for $rename must differ: {path}: "{operand}"')
+    for which, parts in (("source", source), ("destination", target)):
+        if any(part == "$" or part.startswith("$[") for part in parts):
+            raise MongoError(2, f"The {which} field for $rename may not be dynamic: {'.'.join(parts)}")
+    if source == target[: len(source)] or target == source[: len(target)]:
+        raise MongoError(
+            2, f'The source and target field for $rename must not be on the same path: {path}: "{operand}"'
+        )
+    return _Change(target, None, source)
+
+
+def _check_apart(paths: list[tuple[str, ...]]) -> None:
+    """
+    Raises:
+        MongoError: 40, one of the paths is another one, or is below it.
+    """
+    seen: set[tuple[str, ...]] = set()
+    above: set[tuple[str, ...]] = set()
+    for parts in paths:
+        prefixes = [parts[:length] for length in range(1, len(parts))]
+        met = parts if parts in seen or parts in above else next((p for p in prefixes if p in seen), None)
+        if met is not None:
+            raise MongoError(
+                40, f"Updating the path '{'.'.join(parts)}' would create a conflict at '{'.'.join(met)}'"
+            )
+        seen.add(parts)
+        above.update(prefixes)

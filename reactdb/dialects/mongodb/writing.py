@@ -1,0 +1,337 @@
+"""Writing: what the statements of a write command do to the documents of one collection, in a target.
+
+    DocumentWriter(target, table, namespace)
+        .insert(stored)                 documents that are prepared: their keys and bytes
+        .update(statement)              `q`, `u`, `multi`, `upsert` ... as drivers send them
+        .delete(statement)
+        .find_and_modify(command)
+
+A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would
+stay equal to what is stored, with its fields in the same order, is counted as matched and is not written.
+
+Rule of this file: it is called under the write lock, or for a target that keeps its writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import nsmallest
+from typing import Any, Final, NamedTuple
+
+from bson.objectid import ObjectId
+
+from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.projection import Projection
+from reactdb.dialects.mongodb.reading import FilterSelection, selected
+from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.targets import Target
+from reactdb.dialects.mongodb.updates import Applied, Update
+from reactdb.store.catalogue import TableInfo
+
+__all__ = ["Delete", "DocumentWriter", "Modify", "UpdateStatement", "Updated", "with_id"]
+
+Document = dict[str, Any]
+ID: Final = "_id"
+
+
+_REFERENCE: Final = frozenset(("$ref", "$id", "$db"))
+
+
+def with_id(document: Document) -> Document:
+    """The document with its `_id` first; one is made where it has none. It is itself where nothing has to be changed.
+
+    Raises:
+        MongoError: 52, a field in its `_id` begins with `$`.
+    """
+    if ID not in document:
+        return {ID: ObjectId(), **document}
+    id = document[ID]
+    if isinstance(id, dict):
+        for name in id:
+            if name.startswith("$") and name not in _REFERENCE:
+                raise MongoError(
+                    52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                )
+    return document if next(iter(document)) == ID else {ID: document[ID], **document}
+
+
+class UpdateStatement:
+    """One statement of `update`, checked.
+
+    Attributes:
+        selection: Which documents.
+        change: What becomes of them.
+        is_multi: All of them, and not only the first.
+        is_upsert: One is inserted where none matches.
+    """
+
+    def __init__(
+        self,
+        q: Mapping[str, Any],
+        u: Any,
+        *,
+        multi: bool = False,
+        upsert: bool = False,
+        array_filters: Any = None,
+        collation: Any = None,
+        sort: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Raises:
+            MongoError: It makes no sense for any document.
+        """
+        self.selection = FilterSelection(q, variables=variables, collation=collation)
+        self.change = Update(u, array_filters, collation, variables=variables)
+        # Only a `$` in a path asks which element the filter has matched.
+        self._is_positional = isinstance(u, Mapping) and any(
+            "$" in path for fields in u.values() if isinstance(fields, Mapping) for path in fields
+        )
+        self.is_multi = bool(multi)
+        self.is_upsert = bool(upsert)
+        self.sort = Order(sort, text_key(collation)) if sort else None
+        if self.is_multi and self.change.is_replacement:
+            raise MongoError(9, "multi update is not supported for replacement-style update")
+
+    def apply(self, document: Document) -> Applied:
+        """What becomes of a document that matches."""
+        matched = self.selection.filter if self._is_positional else None
+        return self.change.apply(document, matched_filter=matched)
+
+
+class Delete:
+    """One statement of `delete`, checked."""
+
+    def __init__(
+        self,
+        q: Mapping[str, Any],
+        *,
+        is_multi: bool = True,
+        collation: Any = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Errors as for `UpdateStatement`."""
+        self.selection = FilterSelection(q, variables=variables, collation=collation)
+        self.is_multi = is_multi
+
+
+class Modify:
+    """A findAndModify, checked.
+
+    Attributes:
+        change: None where the document is removed.
+    """
+
+    def __init__(
+        self,
+        query: Mapping[str, Any] | None,
+        *,
+        update: Any = None,
+        remove: bool = False,
+        new: bool = False,
+        upsert: bool = False,
+        sort: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
+        array_filters: Any = None,
+        collation: Any = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Errors as for `UpdateStatement`; 9, both or neither of an update and a removal are asked for."""
+        query = query or {}
+        if remove and update is not None:
+            raise MongoError(9, "Cannot specify both an update and remove=true")
+        if remove and upsert:
+            raise MongoError(9, "Cannot specify both upsert=true and remove=true")
+        if remove and new:
+            raise MongoError(
+                9,
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+            )
+        if not remove and update is None:
+            raise MongoError(9, "Either an update or remove=true must be specified")
+        self.statement: UpdateStatement | None = None
+        if remove:
+            self.selection = FilterSelection(query, variables=variables, collation=collation)
+        else:
+            self.statement = UpdateStatement(
+                query,
+                update,
+                upsert=upsert,
+                array_filters=array_filters,
+                collation=collation,
+                variables=variables,
+            )
+            self.selection = self.statement.selection
+        self.is_new = new
+        self.sort = Order(sort, text_key(collation)) if sort else None
+        self.projection = Projection(fields, variables=variables) if fields else None
+
+
+class Updated(NamedTuple):
+    """What an update did.
+
+    Attributes:
+        matched, modified: How many documents.
+        upserted: The `_id` of the document that was inserted, in a list; None where none was.
+        before, after: The last document that was looked at.
+    """
+
+    matched: int
+    modified: int
+    upserted: list[Any] | None = None
+    before: Document | None = None
+    after: Document | None = None
+
+
+class DocumentWriter:
+    """See the head of this file."""
+
+    def __init__(self, target: Target, table: TableInfo, namespace: MongoNamespace) -> None:
+        self.target = target
+        self.table = table
+        self.namespace = namespace
+        self._indexes = indexes_of(table) if table.indexes else []
+        self._unique = [index for index in self._indexes if index.is_unique]
+
+    @property
+    def has_unique(self) -> bool:
+        """There are keys to be checked beside `_id`."""
+        return bool(self._unique)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # insert
+
+    def insert(self, stored: tuple[bytes, bytes], document: Mapping[str, Any]) -> None:
+        """
+        Args:
+            document: The same, for an error about its `_id`.
+
+        Raises:
+            MongoError: 11000, its key is taken.
+        """
+        key, body = stored
+        if self.target.head(self.table, key) is not None:
+            raise self.taken(document[ID])
+        self._put(key, INSERT, None, body, None)
+
+    def taken(self, id: Any) -> MongoError:
+        """The error of an `_id` that is taken."""
+        return duplicate_key(self.namespace, "_id_", {ID: 1}, {ID: id})
+
+    def _put(
+        self, key: bytes, kind: int, old: tuple[int, bytes] | None, body: bytes | None, description: Any
+    ) -> None:
+        if body is not None and self._unique:
+            check_unique(self.target, self.table, self._unique, self.namespace, key, body)
+        meta = None if description is None else meta_of(description)
+        self.target.write(self.table, key, kind, old, body, meta=meta)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # update
+
+    def update(self, statement: UpdateStatement) -> Updated:
+        """
+        Raises:
+            MongoError: As the statement deserves; of many documents, those before stay written.
+        """
+        rows = self._rows(statement.selection, statement.sort, is_multi=statement.is_multi)
+        if not rows and statement.is_upsert:
+            return self._upsert(statement)
+        modified = 0
+        before = after = None
+        for key, before in rows:
+            after = self._change(statement, key, before)
+            modified += after is not before
+        return Updated(len(rows), modified, None, before, after)
+
+    def _rows(
+        self, selection: FilterSelection, sort: Order | None, *, is_multi: bool
+    ) -> list[tuple[bytes, Document]]:
+        """What a statement is about. All is read before anything is written."""
+        key = selection.point
+        if key is not None:
+            head = self.target.head(self.table, key)
+            if head is None:
+                return []
+            document = document_of(self.table, head[1])
+            is_there = selection.key is not None or selection.filter.matches(document)
+            return [(key, document)] if is_there else []
+        found = selected(self.target.snapshot(), self.table, self._indexes, selection)
+        if is_multi:
+            return list(found)
+        if sort is not None:
+            return nsmallest(1, found, key=lambda row: sort.key(row[1]))
+        first = next(iter(found), None)
+        return [] if first is None else [first]
+
+    def _change(self, statement: UpdateStatement, key: bytes, before: Document) -> Document:
+        """Put the changed document in the place of one; the same object is given where nothing is changed."""
+        old = self.target.head(self.table, key)
+        assert old is not None
+        applied = statement.apply(before)
+        new_key, body = body_of(self.table, applied.document)
+        if new_key != key:
+            raise MongoError(
+                66, "After applying the update, the (immutable) field '_id' was found to have been altered."
+            )
+        if body == old[1]:
+            return before
+        kind = REPLACE if applied.is_replacement else UPDATE
+        self._put(key, kind, old, body, applied.description)
+        after: Document = applied.document
+        return after
+
+    def _upsert(self, statement: UpdateStatement) -> Updated:
+        document = with_id(statement.change.upserted(statement.selection.filter))
+        self.insert(body_of(self.table, document), document)
+        return Updated(0, 0, [document[ID]], None, document)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # delete, findAndModify
+
+    def delete(self, statement: Delete) -> int:
+        """How many documents are gone."""
+        rows = self._rows(statement.selection, None, is_multi=statement.is_multi)
+        for key, _ in rows:
+            self.remove(key)
+        return len(rows)
+
+    def remove(self, key: bytes) -> None:
+        """Delete a document that is there."""
+        self.target.write(self.table, key, DELETE, self.target.head(self.table, key), None)
+
+    def find_and_modify(self, command: Modify) -> dict[str, Any]:
+        """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""
+        rows = self._rows(command.selection, command.sort, is_multi=False)
+        statement = command.statement
+        if statement is None:
+            if rows:
+                self.remove(rows[0][0])
+            return {
+                "lastErrorObject": {"n": len(rows)},
+                "value": self._shown(command, rows[0][1]) if rows else None,
+            }
+        if not rows:
+            if not statement.is_upsert:
+                return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
+            made = self._upsert(statement)
+            assert made.upserted is not None
+            assert made.after is not None
+            value = self._shown(command, made.after) if command.is_new else None
+            said = {"n": 1, "updatedExisting": False, "upserted": made.upserted[0]}
+            return {"lastErrorObject": said, "value": value}
+        key, before = rows[0]
+        after = self._change(statement, key, before)
+        value = self._shown(command, after if command.is_new else before)
+        return {"lastErrorObject": {"n": 1, "updatedExisting": True}, "value": value}
+
+    def _shown(self, command: Modify, document: Document) -> Document:
+        if command.projection is None:
+            return document
+        shown: Document = command.projection.apply(document, matched_filter=command.selection.filter)
+        return shown

@@ -1,0 +1,114 @@
+"""EventStream: the changes of a type as server-sent events, one for each answer of `$changes`.
+
+    id: 7
+    data: {"version": 7, "changes": [...]}
+
+The id is the version to go on from: a browser that reconnects sends it as `Last-Event-ID`. What there is to tell is read when the
+client has taken what came before, so a client that stops reading costs one page and goes on from the log.
+
+Rule of this file: when something is said. What is said is the dialect's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from reactdb.dialects.aidbox.changes import VersionedPage
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.servers.http.answering import encoded
+from reactdb.servers.http.speaking import Closable, Run
+
+__all__ = ["EventStream", "OpenedEvents"]
+
+HEARTBEAT_S: Final = 30.0
+
+
+class OpenedEvents:
+    """The answer to a request for server-sent events.
+
+    Attributes:
+        page: The page after a version; None: nothing has changed.
+        since: The version to begin after.
+        watch: As of `Deferred`.
+    """
+
+    def __init__(
+        self,
+        page: Callable[[int], VersionedPage | None],
+        since: int,
+        watch: Callable[[Callable[[], None]], Closable],
+    ) -> None:
+        self.page = page
+        self.since = since
+        self.watch = watch
+        self.headers = {"cache-control": "no-cache"}
+
+    def stream(self, run: Run) -> EventStream:
+        return EventStream(self, run)
+
+    def close(self) -> None:
+        """The stream closes what it watches."""
+
+
+class EventStream:
+    """See the head of this file. `chunks` is iterated once; `end` lets it end early."""
+
+    content_type: Final = "text/event-stream"
+
+    def __init__(self, opened: OpenedEvents, run: Run) -> None:
+        self._opened = opened
+        self._run = run
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._is_ending = False
+
+    def end(self) -> None:
+        """Called on the loop."""
+        self._is_ending = True
+        self._changed.set()
+
+    def _wake(self) -> None:
+        """Called by the thread that has committed."""
+        with suppress(RuntimeError):
+            # The loop may be gone already.
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        opened = self._opened
+        watched = await self._run(opened.watch, self._wake)
+        since = opened.since
+        try:
+            # A client sees that it is heard.
+            yield b":\n\n"
+            while True:
+                self._changed.clear()
+                if self._is_ending:
+                    return
+                try:
+                    page: VersionedPage | None = await self._run(opened.page, since)
+                except AidboxError as error:
+                    # Such as history that is gone: the client has to read the resources anew.
+                    yield _event("error", error.outcome)
+                    return
+                if page is not None:
+                    since = page.version
+                    if page.changes:
+                        yield b"id: %d\n" % since + _event(None, page.body)
+                    if page.has_more:
+                        continue
+                try:
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        await self._changed.wait()
+                except TimeoutError:
+                    # With it a client that reads filtered changes goes on from here.
+                    yield b"id: %d\nevent: heartbeat\ndata: \n\n" % since
+        finally:
+            watched.close()
+
+
+def _event(name: str | None, value: Any) -> bytes:
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return head + b"data: " + encoded(value) + b"\n\n"

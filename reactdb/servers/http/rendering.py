@@ -1,0 +1,95 @@
+"""JSON or YAML, as a client of Aidbox wants it and sends it.
+
+    Accept: text/yaml            an answer in YAML; anything else, and nothing: JSON
+    Content-Type: text/yaml      a request in YAML
+
+Of YAML only what JSON can say: a date is a text, `yes` is a text, and there are no anchors.
+
+Rule of this file: bytes in, values out, and the other way round.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.servers.http.answering import JSON, encoded
+
+__all__ = ["YAML", "read_body", "render", "wants_yaml"]
+
+YAML: Final = "text/yaml"
+YAMLS: Final = frozenset({"text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml"})
+
+
+def wants_yaml(headers: Mapping[str, str]) -> bool:
+    """Whether YAML stands before JSON in `Accept`."""
+    for part in headers.get("accept", "").lower().split(","):
+        kind = part.partition(";")[0].strip()
+        if kind in YAMLS:
+            return True
+        if "json" in kind:
+            return False
+    return False
+
+
+def render(value: Any, headers: Mapping[str, str]) -> tuple[bytes, str]:
+    """(the bytes, their content type)."""
+    if wants_yaml(headers):
+        text = yaml.dump(value, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=2**31)
+        return text.encode("utf-8", "replace"), YAML
+    return encoded(value), JSON
+
+
+def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
+    """
+    Raises:
+        AidboxError: 400, it is neither JSON nor YAML.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind in YAMLS:
+            return yaml.load(body, _Simple)
+        return json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        line = str(error).splitlines()[0]
+        raise AidboxError(
+            400, "structure", f"the body is no {'YAML' if kind in YAMLS else 'JSON'}: {line}"
+        ) from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+class _Simple(yaml.SafeLoader):
+    """Loads what JSON can say."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            # A few lines of them can mean more than fits into memory.
+            raise yaml.YAMLError("there are no anchors here")
+        return super().compose_node(parent, index)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes everything as often as it is there."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+# As in JSON: what looks like a date, a time of day or `yes` is a text. (What is written has quotes around such a text, because
+# others read it as YAML 1.1 does.)
+_Simple.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ("", "~", "n", "N")),
+    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789"),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
+):
+    _Simple.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})\\Z"), list(_first))

@@ -1,0 +1,304 @@
+"""Aidbox's paths: which function answers which method of which path, and its answers.
+
+    /                           POST: a Bundle
+    /{type}                     GET: search; POST: a new resource
+    /{type}/{id}                GET, PUT, PATCH, DELETE
+    /{type}/$changes            GET: what has happened since a version; `wait=30` waits for it, and
+                                `Accept: text/event-stream` follows
+    /{type}/{id}/$changes       the same of one resource
+
+Rule of this file: requests become calls of the dialect, and what it gives an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from email.utils import formatdate
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from reactdb import errors
+from reactdb.dialects.aidbox.aidbox import Aidbox
+from reactdb.dialects.aidbox.asked import Parameters, changes_asked, number, page_size
+from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage
+from reactdb.dialects.aidbox.errors import AidboxError, outcome
+from reactdb.dialects.aidbox.resources import Resource, Writing, Written, version_of
+from reactdb.dialects.aidbox.searching import bundle_of
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.feeds.reader import FeedReader
+from reactdb.servers.http.answering import Answer, logger
+from reactdb.servers.http.asking import Asking
+from reactdb.servers.http.eventing import OpenedEvents
+from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.http.rendering import read_body, render
+from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route
+
+__all__ = ["AidboxSpeaker"]
+
+MOST_WAIT_S: Final = 300
+CHANGES: Final = "$changes"
+
+
+class AidboxSpeaker:
+    """Aidbox's language, as an application needs it."""
+
+    def __init__(self, box: Aidbox, entrance: Entrance, limits: HTTPLimits) -> None:
+        self._box = box
+        self._limits = limits
+        self.entrance = entrance
+
+    def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
+        """
+        Raises:
+            AidboxError: 404, there is no such path; 405.
+        """
+        table = _table(parts)
+        found = table.get("GET" if method == "HEAD" else method)
+        if found is None:
+            allowed = ", ".join([*table, *(["HEAD"] if "GET" in table else [])])
+            raise AidboxError(405, "not-supported", f"only {allowed} here", allow=allowed)
+        return found
+
+    def call(self, route: Route, asking: Asking) -> Answer | Opened | Deferred:
+        try:
+            found: Answer | Opened | Deferred = route.answer(self._box, asking)
+            return found
+        except Exception as error:
+            return self._refused(error, asking.headers)
+
+    def error_of(self, error: BaseException) -> Answer:
+        return self._refused(error, {})
+
+    def _refused(self, error: BaseException, headers: Mapping[str, str]) -> Answer:
+        if isinstance(error, AidboxError):
+            body, content_type = render(error.outcome, headers)
+            return Answer(
+                error.status,
+                body,
+                content_type,
+                {"allow": error.details["allow"]} if error.status == 405 else {},
+            )
+        if isinstance(error, CouchError):
+            # Of what all applications check: who asks, and how much.
+            code = "login" if error.status == 401 else "processing"
+            body, content_type = render(outcome(code, error.reason), headers)
+            return Answer(error.status, body, content_type)
+        for kind, status, code in REFUSALS:
+            if isinstance(error, kind):
+                body, content_type = render(outcome(code, str(error)), headers)
+                return Answer(status, body, content_type)
+        logger.error("a request failed", exc_info=error)
+        body, content_type = render(outcome("exception", type(error).__name__), headers)
+        return Answer(500, body, content_type)
+
+
+# The first class that an error belongs to says how it is told.
+REFUSALS: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
+    (errors.ReadOnlyDatabase, 403, "forbidden"),
+    (errors.TableNotFound, 404, "not-found"),
+    (errors.HistoryLost, 410, "expired"),
+    (errors.ResourceLimit, 413, "too-long"),
+    (errors.UsageError, 422, "invalid"),
+    (errors.DatabaseBusy, 503, "transient"),
+    (errors.DiskFull, 507, "no-store"),
+    (errors.ReactDBError, 500, "exception"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Answers
+
+
+def answered(value: Any, asking: Asking, status: int = 200, **headers: str) -> Answer:
+    body, content_type = render(value, asking.headers)
+    return Answer(
+        status, body, content_type, {name.replace("_", "-"): text for name, text in headers.items()}
+    )
+
+
+def _of_resource(resource: Resource, asking: Asking, status: int = 200) -> Answer:
+    headers = {"etag": resource.etag}
+    if resource.time is not None:
+        headers["last_modified"] = formatdate(resource.time / 1_000, usegmt=True)
+    if status == 201:
+        headers["location"] = f"{asking.base}/{quote(resource.type)}/{quote(resource.fields['id'])}"
+    return answered(resource.body, asking, status, **headers)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# $changes
+
+
+def _changes(box: Aidbox, asking: Asking) -> Answer | Opened | Deferred:
+    type = asking.parts[0]
+    id = asking.parts[1] if len(asking.parts) == 3 else None
+    asked = changes_asked(asking.query)
+    seconds = number(asking.query, "wait", 0, MOST_WAIT_S)
+    of_type = box[type]
+    if "text/event-stream" in asking.headers.get("accept", "").lower():
+        return _events(box, asking, asked, id)
+
+    def again() -> Answer | None:
+        page = of_type.changes_asked(asked, id)
+        return None if page is None else answered(_paged(page, asking, asked), asking)
+
+    found = again()
+    if found is not None:
+        return found
+    late = Answer(304)
+    if not seconds:
+        return late
+    watching = Watching(box, type, id)
+
+    def once_more() -> Answer | None:
+        watching.drain()
+        return again()
+
+    return Deferred(once_more, late, watching.begin, seconds)
+
+
+def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) -> Opened:
+    of_type = box[asking.parts[0]]
+    said = asking.headers.get("last-event-id")
+    since = version_of(said) if said is not None else None
+    if since is None:
+        since = of_type.version(id) if asked.since is None else asked.since
+    # That what is gone is told by a status, which is sent before the first event.
+    of_type.changes_asked(replace(asked, since=since, count=1, page=1), id)
+    watching = Watching(box, asking.parts[0], id)
+
+    def page(after: int) -> VersionedPage | None:
+        watching.drain()
+        return of_type.changes_asked(replace(asked, since=after, page=1, count=asked.count or 100), id)
+
+    return OpenedEvents(page, since, watching.begin)
+
+
+class Watching:
+    """A reader that is drained before one looks again: it is there to be woken by."""
+
+    def __init__(self, box: Aidbox, type: str, id: str | None) -> None:
+        self._what = box, type, id
+        self._reader: FeedReader | None = None
+
+    def begin(self, wake: Callable[[], None]) -> FeedReader:
+        box, type, id = self._what
+        self._reader = box.watch(type, id, wake)
+        return self._reader
+
+    def drain(self) -> None:
+        while self._reader is not None and self._reader.poll():
+            pass
+
+
+def _paged(page: VersionedPage, asking: Asking, asked: ChangesAsked) -> dict[str, Any]:
+    body = page.body
+    if page.changes is not None and page_size(asking.query) is not None:
+        body["link"] = _links(asking, asked.page, page.pages, has_more=page.has_more)
+    return body
+
+
+def _links(asking: Asking, page: int, pages: int | None, *, has_more: bool) -> list[dict[str, str]]:
+    """The pages around one, as search has them."""
+    wanted = {"first": 1, "self": page}
+    if page > 1:
+        wanted["previous"] = page - 1
+    if has_more:
+        wanted["next"] = page + 1
+    if pages is not None:
+        wanted["last"] = max(1, pages)
+    return [{"relation": word, "url": _url(asking, place)} for word, place in wanted.items()]
+
+
+def _url(asking: Asking, page: int) -> str:
+    query: Parameters = [(name, value) for name, value in asking.query if name != "_page"]
+    path = "/".join(quote(part, safe="$") for part in asking.parts)
+    return f"{asking.base}/{path}?{urlencode([*query, ('_page', str(page))], safe='$,')}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Resources
+
+
+def _search(box: Aidbox, asking: Asking) -> Answer:
+    found = box[asking.parts[0]].find(asking.query)
+    pages = None if found.total is None else -(-found.total // found.size)
+    return answered(bundle_of(found, _links(asking, found.page, pages, has_more=found.has_more)), asking)
+
+
+def _read(box: Aidbox, asking: Asking) -> Answer:
+    found = box[asking.parts[0]].resource(asking.parts[1])
+    known = asking.headers.get("if-none-match")
+    if known is not None and version_of(known) == found.version:
+        return Answer(304, headers={"etag": found.etag})
+    return _of_resource(found, asking)
+
+
+def _create(box: Aidbox, asking: Asking) -> Answer:
+    return _written(box, asking, lambda writing: writing.create(asking.parts[0], _resource(asking)))
+
+
+def _put(box: Aidbox, asking: Asking) -> Answer:
+    type, id = asking.parts
+    is_new = asking.headers.get("if-none-match", "").strip() == "*"
+    resource = _resource(asking)
+    match = asking.headers.get("if-match")
+    return _written(box, asking, lambda writing: writing.put(type, id, resource, match, is_new=is_new))
+
+
+def _patch(box: Aidbox, asking: Asking) -> Answer:
+    type, id = asking.parts
+    patch = read_body(asking.body, asking.headers)
+    match = asking.headers.get("if-match")
+    return _written(box, asking, lambda writing: writing.patch(type, id, patch, match))
+
+
+def _delete(box: Aidbox, asking: Asking) -> Answer:
+    type, id = asking.parts
+    match = asking.headers.get("if-match")
+    return _written(box, asking, lambda writing: writing.delete(type, id, match))
+
+
+def _bundle(box: Aidbox, asking: Asking) -> Answer:
+    return answered(box.bundle(_resource(asking)), asking)
+
+
+def _written(box: Aidbox, asking: Asking, write: Callable[[Writing], Written]) -> Answer:
+    written = box.write(lambda transaction: write(Writing(transaction)))
+    return _of_resource(box.shown(written), asking, 201 if written.event == "created" else 200)
+
+
+def _resource(asking: Asking) -> dict[str, Any]:
+    found = read_body(asking.body, asking.headers)
+    if not isinstance(found, dict):
+        raise AidboxError(400, "structure", "the body is an object")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Paths
+
+Table = Mapping[str, Route]
+ROOT: Final[Table] = {"POST": Route(_bundle, Bodies.WHOLE, writes=True)}
+TYPE: Final[Table] = {"GET": Route(_search), "POST": Route(_create, Bodies.WHOLE, writes=True)}
+RESOURCE: Final[Table] = {
+    "GET": Route(_read),
+    "PUT": Route(_put, Bodies.WHOLE, writes=True),
+    "PATCH": Route(_patch, Bodies.WHOLE, writes=True),
+    "DELETE": Route(_delete, writes=True),
+}
+OF_CHANGES: Final[Table] = {"GET": Route(_changes)}
+
+
+def _table(parts: list[str]) -> Table:
+    """
+    Raises:
+        AidboxError: 404.
+    """
+    if parts and parts[-1] == CHANGES and len(parts) in (2, 3):
+        return OF_CHANGES
+    if len(parts) < 3 and not any(part.startswith("$") for part in parts):
+        return (ROOT, TYPE, RESOURCE)[len(parts)]
+    raise AidboxError(404, "not-found", f"there is nothing at /{'/'.join(parts)}")

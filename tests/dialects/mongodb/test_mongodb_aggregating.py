@@ -1,0 +1,125 @@
+"""Pipelines on collections: where their documents come from, and where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import reactdb
+from reactdb import Database
+
+pytest.importorskip("pymongo")
+
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def shop(db: Database) -> Any:
+    found = reactdb.mongodb(db)["shop"]
+    found["orders"].insert_many([{"_id": n, "item": "abc"[n % 3], "n": n} for n in range(9)])
+    found["items"].insert_many([{"_id": "a", "price": 2}, {"_id": "b", "price": 3}])
+    return found
+
+
+def test_a_pipeline_groups_sorts_and_joins(shop: Any) -> None:
+    found = shop["orders"].aggregate(
+        [
+            {"$match": {"n": {"$gt": 0}}},
+            {"$group": {"_id": "$item", "total": {"$sum": "$n"}}},
+            {"$sort": {"_id": 1}},
+            {"$lookup": {"from": "items", "localField": "_id", "foreignField": "_id", "as": "of"}},
+        ]
+    )
+    assert list(found) == [
+        {"_id": "a", "total": 9, "of": [{"_id": "a", "price": 2}]},
+        {"_id": "b", "total": 12, "of": [{"_id": "b", "price": 3}]},
+        {"_id": "c", "total": 15, "of": []},
+    ]
+
+
+def test_the_first_match_is_looked_up(shop: Any) -> None:
+    shop["orders"].create_index("item")
+    pipeline = [{"$match": {"item": "b"}}, {"$project": {"n": 1, "_id": 0}}]
+    assert list(shop["orders"].aggregate(pipeline)) == [{"n": 1}, {"n": 4}, {"n": 7}]
+    variables = shop["orders"].aggregate([{"$match": {"$expr": {"$eq": ["$n", "$$x"]}}}], let={"x": 4})
+    assert [one["_id"] for one in variables] == [4]
+
+
+def test_nothing_to_read(shop: Any) -> None:
+    assert list(shop["none"].aggregate([{"$match": {}}, {"$count": "n"}])) == []
+    assert list(shop.aggregate([{"$documents": [{"a": 1}]}])) == [{"a": 1}]
+    with pytest.raises(OperationFailure) as refused:
+        shop.aggregate([{"$match": {}}])
+    assert refused.value.code == 73
+    with pytest.raises(OperationFailure) as refused:
+        shop["orders"].aggregate([{"$wrong": 1}])
+    assert refused.value.code == 40324
+
+
+def test_out_takes_the_place_of_a_collection(db: Database, shop: Any) -> None:
+    shop["items"].create_index("price")
+    before = db.seq
+    assert list(shop["orders"].aggregate([{"$match": {"n": {"$lt": 2}}}, {"$out": "items"}])) == []
+    assert shop["items"].distinct("_id") == [0, 1]
+    assert list(shop["items"].index_information()) == ["_id_", "price_1"]
+    assert len({change.commit for change in db.log(since=before)}) == 1
+    assert sorted(shop.list_collection_names()) == ["items", "orders"]
+
+
+def test_an_out_that_fails_leaves_everything(shop: Any) -> None:
+    shop["items"].delete_many({})
+    shop["items"].create_index("k", unique=True)
+    with pytest.raises(DuplicateKeyError):
+        shop["orders"].aggregate([{"$set": {"k": 1}}, {"$out": "items"}])
+    assert shop["items"].count_documents({}) == 0
+    assert sorted(shop.list_collection_names()) == ["items", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ("merge", {"_id": "a", "price": 2, "n": 5}),
+        ("replace", {"_id": "a", "n": 5}),
+        ("keepExisting", {"_id": "a", "price": 2}),
+        ([{"$set": {"price": {"$add": ["$price", "$$new.n"]}}}], {"_id": "a", "price": 7}),
+    ],
+)
+def test_merge_writes_into_a_collection(shop: Any, when: Any, expected: dict[str, Any]) -> None:
+    source = [{"$documents": [{"_id": "a", "n": 5}, {"_id": "z", "n": 6}]}]
+    shop.aggregate([*source, {"$merge": {"into": "items", "whenMatched": when}}])
+    assert list(shop["items"].find({"_id": {"$in": ["a", "z"]}})) == [expected, {"_id": "z", "n": 6}]
+
+
+def test_a_merge_that_fails_leaves_everything(shop: Any) -> None:
+    source = {"$documents": [{"_id": "z"}, {"_id": "a"}]}
+    with pytest.raises(DuplicateKeyError):
+        shop.aggregate([source, {"$merge": {"into": "items", "whenMatched": "fail"}}])
+    with pytest.raises(OperationFailure) as refused:
+        shop.aggregate([source, {"$merge": {"into": "items", "whenNotMatched": "fail"}}])
+    assert refused.value.code == 13113
+    with pytest.raises(OperationFailure) as refused:
+        shop.aggregate([{"$documents": [{"price": 1}]}, {"$merge": {"into": "items", "on": "price"}}])
+    assert refused.value.code == 51183
+    assert shop["items"].distinct("_id") == ["a", "b"]
+
+
+def test_a_transaction_reads_its_own_writes_and_writes_no_collections(shop: Any) -> None:
+    with shop.client.start_session() as session, session.start_transaction():
+        shop["orders"].delete_many({"n": {"$gt": 1}}, session=session)
+        assert list(shop["orders"].aggregate([{"$count": "n"}], session=session)) == [{"n": 2}]
+        with pytest.raises(OperationFailure) as refused:
+            shop["orders"].aggregate([{"$out": "x"}], session=session)
+        assert refused.value.code == 263
+
+
+def test_statistics_of_a_collection(shop: Any) -> None:
+    assert [one["name"] for one in shop["orders"].aggregate([{"$indexStats": {}}])] == ["_id_"]
+    assert next(shop["orders"].aggregate([{"$collStats": {"count": {}}}]))["count"] == 9

@@ -1,0 +1,337 @@
+"""Indexes of collections: what they lead to, what they refuse, and what expires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reactdb
+from reactdb import Database
+from tests.support.scaling import examples
+
+pytest.importorskip("pymongo")
+
+from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from reactdb.dialects.mongodb import MongoError, index_keys, planning
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.ordering import compare
+from reactdb.dialects.mongodb.values import native_value, normalised
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def orders(db: Database) -> Any:
+    return reactdb.mongodb(db)["shop"]["orders"]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Keys
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-3, 3).map(Int64),
+    st.floats(allow_nan=True),
+    st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-9, max_value=9).map(Decimal128),
+    st.text(max_size=3),
+    st.datetimes(datetime(1, 1, 1), datetime(9999, 1, 1)),
+    st.binary(min_size=12, max_size=12).map(ObjectId),
+    st.sampled_from([MinKey(), MaxKey(), Timestamp(1, 2), Regex("a"), b"\x01"]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(scalars, scalars)
+@settings(max_examples=examples(300), deadline=None)
+def test_key_bytes_sort_as_bson_does(left: Any, right: Any) -> None:
+    left, right = (normalised({"": one})[""] for one in (left, right))
+    one, other = (index_keys.value_bytes(native_value(value)) for value in (left, right))
+    expected = compare(left, right)
+    assert (one > other) - (one < other) == expected
+
+
+numbers = st.one_of(
+    st.integers(-2, 2), st.sampled_from([0.0, -0.0, 1.0, Int64(1), Decimal128("1"), Decimal128("1.0")])
+)
+documents = st.fixed_dictionaries({}, optional={"a": values | numbers, "b": scalars | numbers, "c": values})
+comparisons = st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"])
+conditions = st.one_of(
+    values,
+    numbers,
+    st.lists(numbers, max_size=2).map(lambda found: {"$in": found}),
+    st.builds(lambda operator, value: {operator: value}, comparisons, scalars),
+    st.builds(lambda low, high: {"$gt": low, "$lt": high}, scalars, scalars),
+    st.lists(scalars, max_size=3).map(lambda found: {"$in": found}),
+)
+filters = st.dictionaries(
+    st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3
+)
+
+
+@given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@settings(max_examples=examples(150), deadline=None)
+def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: list[dict[str, Any]]) -> None:
+    with reactdb.connect(":memory:") as db:
+        shop = reactdb.mongodb(db)["shop"]
+        for name in ("plain", "indexed"):
+            for number, document in enumerate(stored):
+                shop[name].insert_one({"_id": number, **document})
+        shop["indexed"].create_indexes(
+            [
+                IndexModel("a"),
+                IndexModel([("b", -1), ("a", 1)]),
+                IndexModel("a.b"),
+                IndexModel("c.a", sparse=True),
+            ]
+        )
+        for spec in asked:
+            try:
+                expected = list(shop["plain"].find(spec))
+            except OperationFailure:
+                continue
+            assert repr(list(shop["indexed"].find(spec))) == repr(expected)
+
+
+@given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@settings(max_examples=examples(150), deadline=None)
+def test_what_is_found_is_what_the_filter_matches(
+    stored: list[dict[str, Any]], asked: list[dict[str, Any]]
+) -> None:
+    with reactdb.connect(":memory:") as db:
+        collection = reactdb.mongodb(db)["shop"]["orders"]
+        for number, document in enumerate(stored):
+            collection.insert_one({"_id": number, **document})
+        everything = list(collection.find())
+        for spec in asked:
+            try:
+                wanted = Filter(normalised(spec))
+            except MongoError:
+                continue
+            assert repr(list(collection.find(spec))) == repr(
+                [one for one in everything if wanted.matches(one)]
+            )
+
+
+def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(db: Database) -> None:
+    table = db.table_create("shop.native", primary_key="_id")
+    table.insert([{"_id": 1, "day": date(2026, 1, 2)}, {"_id": 2, "span": timedelta(seconds=1.5)}])
+    collection = reactdb.mongodb(db)["shop"]["native"]
+    assert [one["_id"] for one in collection.find({"day": "2026-01-02"})] == [1]
+    assert [one["_id"] for one in collection.find({"span": 1.5})] == [2]
+
+
+def is_scan(chosen: planning.ReadPlan) -> bool:
+    return chosen.keys is None and chosen.by is None
+
+
+def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n} for n in range(100)])
+    orders.create_index([("a", 1), ("b", 1)])
+    indexes = indexes_of(db.session.info("shop.orders"))
+    chosen = planning.plan({"a": 3, "b": {"$gte": 50}}, indexes)
+    assert chosen.by is indexes[0]
+    assert chosen.ranges is not None
+    assert is_scan(planning.plan({"b": 3}, indexes))
+    assert is_scan(planning.plan({"a": None}, indexes))
+    assert is_scan(planning.plan({"a": "x"}, indexes, has_collation=True))
+    assert [one["_id"] for one in orders.find({"a": 3, "b": {"$gte": 80}})] == [83, 93]
+
+
+def test_native_writes_keep_the_index(db: Database, orders: Any) -> None:
+    orders.create_index("a")
+    db.table("shop.orders").insert({"_id": 5, "a": [1, 2]})
+    assert [one["_id"] for one in orders.find({"a": 2})] == [5]
+    db.table("shop.orders").get(5).delete()
+    assert list(orders.find({"a": 2})) == []
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Unique ones
+
+
+def test_a_unique_index_refuses_a_second_document(orders: Any) -> None:
+    orders.create_index("email", unique=True)
+    orders.insert_one({"_id": 1, "email": "a"})
+    with pytest.raises(DuplicateKeyError) as refused:
+        orders.insert_one({"_id": 2, "email": "a"})
+    assert refused.value.details is not None
+    assert refused.value.details["keyPattern"] == {"email": 1}
+    assert refused.value.details["keyValue"] == {"email": "a"}
+    assert 'index: email_1 dup key: { email: "a" }' in str(refused.value)
+    orders.insert_one({"_id": 2, "email": "b"})
+    with pytest.raises(DuplicateKeyError):
+        orders.update_one({"_id": 2}, {"$set": {"email": "a"}})
+    with pytest.raises(DuplicateKeyError):
+        orders.find_one_and_replace({"_id": 2}, {"email": "a"})
+    with pytest.raises(DuplicateKeyError):
+        orders.update_one({"_id": 3}, {"$set": {"email": "a"}}, upsert=True)
+    orders.update_one({"_id": 1}, {"$set": {"email": "a", "n": 1}})
+    orders.delete_one({"_id": 1})
+    orders.update_one({"_id": 2}, {"$set": {"email": "a"}})
+    assert list(orders.find()) == [{"_id": 2, "email": "a"}]
+
+
+def test_a_missing_field_is_null_once(orders: Any) -> None:
+    orders.create_index("a", unique=True)
+    orders.insert_one({"_id": 1})
+    with pytest.raises(DuplicateKeyError):
+        orders.insert_one({"_id": 2, "a": None})
+    orders.insert_one({"_id": 3, "a": []})
+
+
+def test_a_sparse_index_leaves_out_what_has_no_such_field(orders: Any) -> None:
+    orders.create_index("a", unique=True, sparse=True)
+    orders.insert_many([{"_id": 1}, {"_id": 2}, {"_id": 3, "a": 1}])
+    with pytest.raises(DuplicateKeyError):
+        orders.insert_one({"a": 1.0})
+
+
+def test_a_partial_index_leaves_out_what_its_filter_does(orders: Any) -> None:
+    orders.create_index("a", unique=True, partialFilterExpression={"n": {"$gt": 0}})
+    orders.insert_many([{"a": 1, "n": 0}, {"a": 1, "n": 0}, {"a": 1, "n": 1}])
+    with pytest.raises(DuplicateKeyError):
+        orders.insert_one({"a": 1, "n": 2})
+
+
+def test_elements_of_arrays_are_keys_of_their_own(orders: Any) -> None:
+    orders.create_index("tags", unique=True)
+    orders.insert_one({"_id": 1, "tags": ["a", "b", "a"]})
+    with pytest.raises(DuplicateKeyError) as refused:
+        orders.insert_one({"_id": 2, "tags": ["c", "b"]})
+    assert refused.value.details is not None
+    assert refused.value.details["keyValue"] == {"tags": "b"}
+
+
+def test_a_unique_index_is_not_made_over_duplicates(orders: Any) -> None:
+    orders.insert_many([{"a": 1}, {"a": 1}])
+    with pytest.raises(DuplicateKeyError):
+        orders.create_index("a", unique=True)
+    assert list(orders.index_information()) == ["_id_"]
+
+
+def test_many_documents_with_a_unique_index(orders: Any) -> None:
+    orders.create_index("a", unique=True)
+    orders.insert_many([{"a": n} for n in range(20)])
+    with pytest.raises(OperationFailure):
+        orders.insert_many([{"a": 20}, {"a": 20}])
+    assert orders.count_documents({}) == 21
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Making, listing, dropping
+
+
+def test_indexes_are_listed_as_they_were_made(orders: Any) -> None:
+    assert orders.create_index([("a", 1), ("b", -1)]) == "a_1_b_-1"
+    assert orders.create_index("c", name="own", expireAfterSeconds=10) == "own"
+    assert orders.create_indexes([IndexModel("d"), IndexModel("e", unique=True)]) == ["d_1", "e_1"]
+    assert orders.create_index("d") == "d_1"
+    assert orders.index_information() == {
+        "_id_": {"v": 2, "key": [("_id", 1)]},
+        "a_1_b_-1": {"v": 2, "key": [("a", 1), ("b", -1)]},
+        "own": {"v": 2, "key": [("c", 1)], "expireAfterSeconds": 10},
+        "d_1": {"v": 2, "key": [("d", 1)]},
+        "e_1": {"v": 2, "key": [("e", 1)], "unique": True},
+    }
+    orders.drop_index("own")
+    orders.drop_index([("d", 1)])
+    assert list(orders.index_information()) == ["_id_", "a_1_b_-1", "e_1"]
+    orders.drop_indexes()
+    assert list(orders.index_information()) == ["_id_"]
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "code"),
+    [
+        ({}, {}, 67),
+        ({"a": 0}, {}, 67),
+        ({"a": "text"}, {}, 67),
+        ({"a": "2dsphere"}, {}, 67),
+        ({"a": 1}, {"wrong": 1}, 197),
+        ({"a": 1, "b": 1}, {"expireAfterSeconds": 1}, 67),
+        ({"a": 1}, {"expireAfterSeconds": -1}, 67),
+        ({"a": 1}, {"sparse": True, "partialFilterExpression": {}}, 67),
+        ({"a": 1}, {"name": "*"}, 2),
+        ({"c": 1}, {"unique": True, "name": "c_1"}, 85),
+        ({"b": 1}, {"name": "c_1"}, 86),
+        ({"c": 1}, {"name": "other"}, 85),
+    ],
+)
+def test_an_index_that_cannot_be_is_refused(
+    orders: Any, key: Any, options: dict[str, Any], code: int
+) -> None:
+    orders.create_index("c")
+    with pytest.raises(OperationFailure) as refused:
+        orders.create_index(key, **options)
+    assert refused.value.code == code
+
+
+def test_an_index_that_is_not_there_cannot_be_dropped(orders: Any) -> None:
+    with pytest.raises(OperationFailure) as refused:
+        orders.drop_index("a_1")
+    assert refused.value.code == 26
+    orders.insert_one({})
+    with pytest.raises(OperationFailure) as refused:
+        orders.drop_index("a_1")
+    assert refused.value.code == 27
+    with pytest.raises(OperationFailure) as refused:
+        orders.drop_index("_id_")
+    assert refused.value.code == 72
+
+
+def test_names_that_the_store_cannot_have(orders: Any) -> None:
+    orders.insert_one({"_id": 1, "ä b": 5})
+    assert orders.create_index("ä b") == "ä b_1"
+    assert orders.create_index([("$**", 1)]) == "$**_1"
+    assert orders.find_one({"ä b": 5}) == {"_id": 1, "ä b": 5}
+    orders.drop_index("ä b_1")
+    assert list(orders.index_information()) == ["_id_", "$**_1"]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Expiry
+
+
+def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None:
+    from reactdb.dialects.mongodb.sweeping import sweep
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    orders.create_index("at", expireAfterSeconds=60)
+    orders.insert_many(
+        [
+            {"_id": "old", "at": now - timedelta(seconds=61)},
+            {"_id": "just", "at": now - timedelta(seconds=60)},
+            {"_id": "new", "at": now - timedelta(seconds=59)},
+            {"_id": "array", "at": [now, now - timedelta(days=1)]},
+            {"_id": "text", "at": "2020"},
+            {"_id": "none"},
+        ]
+    )
+    assert orders.count_documents({}) == 6
+    client = orders.database.client
+    assert sweep(client.spaces, orders._namespace, now) == 3
+    assert orders.distinct("_id") == ["new", "none", "text"]
+    assert sweep(client.spaces, orders._namespace, now) == 0
+    assert orders.sweep() == 1

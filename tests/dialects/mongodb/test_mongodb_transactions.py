@@ -1,0 +1,208 @@
+"""Transactions of MongoDB's dialect: all of their writes in one commit, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import reactdb
+from reactdb import Database
+
+pytest.importorskip("pymongo")
+
+from pymongo.errors import DuplicateKeyError, InvalidOperation, OperationFailure
+
+TRANSIENT = "TransientTransactionError"
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(db: Database) -> Any:
+    return reactdb.mongodb(db)
+
+
+@pytest.fixture
+def orders(client: Any) -> Any:
+    found = client["shop"]["orders"]
+    found.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 2}])
+    return found
+
+
+@pytest.fixture
+def session(client: Any) -> Iterator[Any]:
+    with client.start_session() as opened:
+        yield opened
+
+
+def test_a_transaction_is_one_commit(db: Database, client: Any, orders: Any, session: Any) -> None:
+    before = db.seq
+    with session.start_transaction():
+        orders.insert_one({"_id": 3}, session=session)
+        orders.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
+        orders.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
+        orders.delete_one({"_id": 2}, session=session)
+        assert db.seq == before
+    changes = list(db.log(since=before))
+    assert len({change.commit for change in changes}) == 1
+    assert [change.kind for change in changes] == ["insert", "update", "update", "delete"]
+    assert list(orders.find()) == [{"_id": 1, "n": 3}, {"_id": 3}]
+
+
+def test_reads_inside_see_its_writes_and_others_do_not(orders: Any, session: Any) -> None:
+    with session.start_transaction():
+        orders.insert_one({"_id": 3, "n": 3}, session=session)
+        orders.delete_one({"_id": 1}, session=session)
+        orders.update_one({"_id": 2}, {"$set": {"n": 20}}, session=session)
+        assert list(orders.find(session=session)) == [{"_id": 2, "n": 20}, {"_id": 3, "n": 3}]
+        assert orders.count_documents({}, session=session) == 2
+        assert orders.distinct("n", session=session) == [3, 20]
+        assert orders.find_one({"_id": 1}, session=session) is None
+        assert list(orders.find()) == [{"_id": 1, "n": 1}, {"_id": 2, "n": 2}]
+
+
+def test_an_index_inside_leads_to_its_writes(orders: Any, session: Any) -> None:
+    orders.create_index("n")
+    with session.start_transaction():
+        orders.update_one({"_id": 1}, {"$set": {"n": 7}}, session=session)
+        assert [one["_id"] for one in orders.find({"n": 7}, session=session)] == [1]
+        assert list(orders.find({"n": 1}, session=session)) == []
+        assert [one["_id"] for one in orders.find({"n": 1})] == [1]
+
+
+def test_it_reads_the_state_of_its_first_statement(orders: Any, session: Any) -> None:
+    with session.start_transaction():
+        assert orders.count_documents({}, session=session) == 2
+        orders.insert_one({"_id": 3})
+        orders.update_one({"_id": 2}, {"$set": {"n": 5}})
+        assert list(orders.find(session=session)) == [{"_id": 1, "n": 1}, {"_id": 2, "n": 2}]
+
+
+def test_an_aborted_one_leaves_nothing(db: Database, client: Any, orders: Any, session: Any) -> None:
+    before = db.seq
+    session.start_transaction()
+    orders.delete_many({}, session=session)
+    client["other"]["new"].insert_one({}, session=session)
+    session.abort_transaction()
+    assert db.seq == before
+    assert client.list_database_names() == ["shop"]
+
+
+def test_an_exception_in_the_block_aborts(orders: Any, session: Any) -> None:
+    with pytest.raises(KeyError), session.start_transaction():
+        orders.insert_one({"_id": 3}, session=session)
+        raise KeyError
+    assert orders.find_one(3) is None
+
+
+def test_a_collection_is_made_by_the_commit(client: Any, orders: Any, session: Any) -> None:
+    new = client["other"]["new"]
+    with session.start_transaction():
+        new.insert_one({"_id": 1}, session=session)
+        new.update_one({"_id": 1}, {"$set": {"a": 1}}, session=session)
+        assert new.find_one(session=session) == {"_id": 1, "a": 1}
+        assert "other" not in client.list_database_names()
+    assert new.find_one() == {"_id": 1, "a": 1}
+
+
+def test_a_document_that_was_changed_meanwhile_is_a_conflict(orders: Any, session: Any) -> None:
+    session.start_transaction()
+    orders.find_one({}, session=session)
+    orders.update_one({"_id": 1}, {"$set": {"n": 5}})
+    with pytest.raises(OperationFailure) as refused:
+        orders.update_one({"_id": 1}, {"$set": {"n": 6}}, session=session)
+    assert refused.value.code == 112
+    assert refused.value.has_error_label(TRANSIENT)
+    with pytest.raises(OperationFailure) as late:
+        session.commit_transaction()
+    assert late.value.code == 251
+    assert orders.find_one(1)["n"] == 5
+
+
+def test_two_transactions_on_one_document_are_a_conflict(client: Any, orders: Any, session: Any) -> None:
+    with client.start_session() as other:
+        session.start_transaction()
+        other.start_transaction()
+        orders.update_one({"_id": 1}, {"$set": {"n": 5}}, session=session)
+        with pytest.raises(OperationFailure) as refused:
+            orders.update_one({"_id": 1}, {"$set": {"n": 6}}, session=other)
+        assert refused.value.has_error_label(TRANSIENT)
+        session.commit_transaction()
+    assert orders.find_one(1)["n"] == 5
+
+
+def test_a_change_before_the_commit_is_found_there(orders: Any, session: Any) -> None:
+    session.start_transaction()
+    orders.update_one({"_id": 1}, {"$set": {"n": 5}}, session=session)
+    orders.insert_one({"_id": 9}, session=session)
+    orders.update_one({"_id": 1}, {"$set": {"n": 6}})
+    with pytest.raises(OperationFailure) as refused:
+        session.commit_transaction()
+    assert (refused.value.code, refused.value.has_error_label(TRANSIENT)) == (112, True)
+    assert orders.find_one(1)["n"] == 6
+    assert orders.find_one(9) is None
+
+
+def test_a_unique_key_that_was_taken_before_the_commit_is_found_there(orders: Any, session: Any) -> None:
+    orders.create_index("n", unique=True)
+    session.start_transaction()
+    orders.insert_one({"_id": 8, "n": 8}, session=session)
+    orders.insert_one({"_id": 9, "n": 8})
+    with pytest.raises(DuplicateKeyError):
+        session.commit_transaction()
+    assert orders.find_one(8) is None
+
+
+def test_a_taken_key_inside_aborts(orders: Any, session: Any) -> None:
+    session.start_transaction()
+    orders.insert_one({"_id": 3}, session=session)
+    with pytest.raises(DuplicateKeyError):
+        orders.insert_one({"_id": 1}, session=session)
+    with pytest.raises(OperationFailure) as refused:
+        orders.insert_one({"_id": 4}, session=session)
+    assert refused.value.code == 251
+
+
+def test_a_collection_that_was_dropped_before_the_commit_is_a_conflict(orders: Any, session: Any) -> None:
+    session.start_transaction()
+    orders.update_one({"_id": 1}, {"$set": {"n": 5}}, session=session)
+    orders.drop()
+    with pytest.raises(OperationFailure) as refused:
+        session.commit_transaction()
+    assert refused.value.has_error_label(TRANSIENT)
+
+
+def test_with_transaction_tries_again(orders: Any, session: Any) -> None:
+    tries = []
+
+    def work(own: Any) -> int:
+        n: int = orders.find_one({"_id": 1}, session=own)["n"]
+        tries.append(n)
+        if len(tries) == 1:
+            orders.update_one({"_id": 1}, {"$set": {"n": 100}})
+        orders.update_one({"_id": 1}, {"$set": {"n": n + 1}}, session=own)
+        return n
+
+    assert session.with_transaction(work) == 100
+    assert tries == [1, 100]
+    assert orders.find_one(1)["n"] == 101
+
+
+def test_states_that_cannot_be(client: Any, session: Any) -> None:
+    with pytest.raises(InvalidOperation):
+        session.commit_transaction()
+    with pytest.raises(InvalidOperation):
+        session.abort_transaction()
+    session.start_transaction()
+    with pytest.raises(InvalidOperation):
+        session.start_transaction()
+    session.end_session()
+    session.end_session()
+    with pytest.raises(InvalidOperation):
+        session.start_transaction()

@@ -1,0 +1,278 @@
+"""`watch()` in the process, with PyMongo's manners, and its events as an observable."""
+
+import threading
+
+import pytest
+from bson import Timestamp
+from pymongo.errors import ConnectionFailure, InvalidOperation, OperationFailure
+
+from reactdb.dialects.mongodb import MongoError
+from reactdb.dialects.mongodb.embedded import EmbeddedClient
+from reactdb.errors import DatabaseBusy
+
+
+@pytest.fixture
+def client(db):
+    return EmbeddedClient(db)
+
+
+@pytest.fixture
+def orders(client):
+    return client["shop"]["orders"]
+
+
+def ids(events):
+    return [event["documentKey"]["_id"] for event in events]
+
+
+def drained(stream):
+    return list(iter(stream.try_next, None))
+
+
+def test_a_stream_gives_what_is_written_after_it_was_opened(orders):
+    orders.insert_one({"_id": 0})
+    with orders.watch() as stream:
+        assert stream.try_next() is None
+        orders.insert_one({"_id": 1})
+        orders.update_one({"_id": 1}, {"$set": {"a.b": 2}})
+        insert, update = stream.next(), stream.next()
+
+    assert ("insert", {"_id": 1}) == (insert["operationType"], insert["fullDocument"])
+    assert {"a": {"b": 2}} == update["updateDescription"]["updatedFields"]
+    assert not stream.alive
+    assert [] == list(stream)
+
+
+def test_each_level_can_be_watched(client, orders):
+    streams = [client.watch(), client["shop"].watch(), orders.watch()]
+    client["bank"]["x"].insert_one({"_id": 1})
+    client["shop"]["y"].insert_one({"_id": 2})
+    orders.insert_one({"_id": 3})
+
+    assert [[1, 2, 3], [2, 3], [3]] == [ids(drained(stream)) for stream in streams]
+
+
+def test_iteration_waits_for_the_next_event_and_ends_when_the_stream_is_closed(orders):
+    stream = orders.watch()
+    seen = []
+
+    def read():
+        for event in stream:
+            seen.append(event["documentKey"]["_id"])
+            if len(seen) == 2:
+                stream.close()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    orders.insert_one({"_id": 1})
+    orders.insert_one({"_id": 2})
+    reader.join(60)
+
+    assert ([1, 2], False) == (seen, reader.is_alive())
+
+
+def test_closing_ends_a_reader_that_waits(orders):
+    stream = orders.watch()
+    reader = threading.Thread(target=list, args=(stream,))
+    reader.start()
+    stream.close()
+    reader.join(60)
+
+    assert not reader.is_alive()
+
+
+def test_an_invalidated_stream_ends_after_its_last_event(orders):
+    orders.insert_one({"_id": 1})
+    stream = orders.watch()
+    orders.drop()
+
+    assert ["drop", "invalidate"] == [event["operationType"] for event in stream]
+    assert not stream.alive
+    assert stream.try_next() is None
+    orders.insert_one({"_id": 2})
+    with pytest.raises(OperationFailure) as caught:
+        orders.watch(resume_after=stream.resume_token)
+    assert 260 == caught.value.code
+    assert [2] == ids(drained(orders.watch(start_after=stream.resume_token)))
+
+
+def test_the_token_is_that_of_what_was_given_last(client, orders):
+    stream = orders.watch()
+    start = stream.resume_token
+    orders.insert_many([{"_id": number} for number in range(3)])
+    client["shop"]["other"].insert_one({})
+
+    first = stream.try_next()
+    assert first["_id"] == stream.resume_token
+    drained(stream)
+    assert stream.resume_token["_data"] > first["_id"]["_data"] > start["_data"]
+    assert [0, 1, 2] == ids(drained(orders.watch(resume_after=start)))
+    assert [1, 2] == ids(drained(orders.watch(resume_after=first["_id"])))
+    assert [] == drained(orders.watch(resume_after=stream.resume_token))
+    assert start == orders.watch(resume_after=start).resume_token
+    token = stream.resume_token
+    token.clear()
+    assert stream.resume_token
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        MongoError(43, "cursor id 1 not found"),
+        MongoError(189, "stepped down", labels=["ResumableChangeStreamError"]),
+        ConnectionFailure("gone"),
+        DatabaseBusy("busy"),
+    ],
+)
+def test_one_fault_is_gone_on_after_without_loss_and_without_repetition(client, orders, fault):
+    stream, alike = orders.watch(), orders.watch()
+    seen = []
+    for number in range(10):
+        orders.insert_one({"_id": number})
+        if number % 3 == 1:
+            client.streams.fail(fault)
+        seen += drained(stream)
+
+    assert list(range(10)) == ids(seen)
+    assert drained(alike) == seen
+    assert stream.alive
+
+
+def test_a_second_fault_is_raised_and_the_stream_lives_if_it_is_resumable(client, orders):
+    stream = orders.watch()
+    orders.insert_one({"_id": 1})
+    client.streams.fail(ConnectionFailure("gone"), ConnectionFailure("gone"))
+
+    with pytest.raises(ConnectionFailure):
+        stream.try_next()
+    assert stream.alive
+    assert [1] == ids(drained(stream))
+
+
+def test_a_fault_that_is_not_resumable_closes_the_stream(client, orders):
+    stream = orders.watch()
+    client.streams.fail(MongoError(280, "fatal"))
+
+    with pytest.raises(OperationFailure) as caught:
+        stream.try_next()
+    assert (280, False) == (caught.value.code, stream.alive)
+    assert caught.value.has_error_label("NonResumableChangeStreamError")
+    assert [] == list(stream)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (TypeError, {"pipeline": {}}),
+        (TypeError, {"full_document": 1}),
+        (TypeError, {"batch_size": "1"}),
+        (ValueError, {"batch_size": -1}),
+        (OperationFailure, {"full_document": "x"}),
+        (OperationFailure, {"pipeline": [{"$out": "x"}]}),
+        (OperationFailure, {"start_at_operation_time": Timestamp(1, 1), "pipeline": [{"$nothing": 1}]}),
+    ],
+)
+def test_a_wrong_argument_is_refused_as_pymongo_does_it(orders, kind, options):
+    with pytest.raises(kind):
+        orders.watch(**options)
+
+
+def test_a_transaction_has_no_stream(client, orders):
+    with client.start_session() as session, session.start_transaction():
+        with pytest.raises(OperationFailure) as caught:
+            orders.watch(session=session)
+        assert 263 == caught.value.code
+
+
+def test_a_transaction_is_told_when_it_is_committed_and_not_at_all_when_aborted(client, orders):
+    stream = orders.watch()
+    with client.start_session() as session:
+        with session.start_transaction():
+            orders.insert_one({"_id": 1}, session=session)
+            orders.insert_one({"_id": 2}, session=session)
+            assert stream.try_next() is None
+        first, second = drained(stream)
+        with pytest.raises(KeyError), session.start_transaction():
+            orders.insert_one({"_id": 3}, session=session)
+            raise KeyError
+
+    assert ([1, 2], first["clusterTime"]) == (ids((first, second)), second["clusterTime"])
+    assert stream.try_next() is None
+
+
+def test_native_writes_are_told(db, client):
+    table = db.table_create("games")
+    stream = client["reactdb"]["games"].watch(full_document_before_change="required")
+    table.insert({"id": 1, "score": 1})
+    table.get(1).update({"score": 2})
+
+    insert, update = drained(stream)
+
+    assert {"_id": 1, "score": 1} == insert["fullDocument"] == update["fullDocumentBeforeChange"]
+    assert {"score": 2} == update["updateDescription"]["updatedFields"]
+
+
+def test_an_event_belongs_to_whoever_got_it(orders):
+    first, second = orders.watch(), orders.watch()
+    orders.insert_one({"_id": 1, "a": {"b": [1]}})
+
+    first.next()["fullDocument"]["a"]["b"].append(2)
+
+    assert {"_id": 1, "a": {"b": [1]}} == second.next()["fullDocument"]
+
+
+def test_an_observable_has_the_same_events_and_completes(client, orders):
+    stream, seen = orders.watch(), []
+    subscription = orders.changes().subscribe(seen.append, on_completed=lambda: seen.append("completed"))
+    orders.insert_one({"_id": 1})
+    assert 1 == len(seen)
+    client["shop"]["other"].insert_one({"_id": 1})
+    orders.delete_one({"_id": 1})
+    orders.drop()
+
+    assert [*drained(stream), "completed"] == seen
+    subscription.dispose()
+
+
+def test_an_observable_ends_when_it_is_disposed_of(db, orders):
+    seen = []
+    orders.changes([{"$match": {"operationType": "insert"}}]).subscribe(seen.append).dispose()
+    orders.insert_one({"_id": 1})
+
+    assert [] == seen
+    assert not db.session.engine.publisher.listener.is_active
+
+
+def test_an_observer_that_writes_is_told_of_that_afterwards(orders):
+    seen = []
+
+    def observe(event):
+        number = event["documentKey"]["_id"]
+        seen.append(number)
+        if number < 3:
+            orders.insert_one({"_id": number + 1})
+            assert number == seen[-1]
+
+    subscription = orders.changes().subscribe(observe)
+    orders.insert_one({"_id": 0})
+    subscription.dispose()
+
+    assert [0, 1, 2, 3] == seen
+
+
+def test_an_observable_that_cannot_go_on_ends_with_the_error(client, orders):
+    errors = []
+    orders.changes().subscribe(on_error=errors.append)
+    client.streams.fail(MongoError(280, "fatal"))
+    orders.insert_one({"_id": 1})
+
+    assert [280] == [error.code for error in errors]
+
+
+def test_an_event_without_its_token_cannot_be_given(orders):
+    with (
+        pytest.raises((InvalidOperation, OperationFailure)),
+        orders.watch([{"$project": {"_id": 0}}]) as stream,
+    ):
+        orders.insert_one({"_id": 1})
+        stream.next()

@@ -1,0 +1,7 @@
+"""Spark's session, for the story that it takes part in."""
+
+from __future__ import annotations
+
+from tests.spark.conftest import spark
+
+__all__ = ["spark"]

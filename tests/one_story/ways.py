@@ -1,0 +1,389 @@
+"""The ways into a file and out of it, one class for each: the next dialect is one more line in `WAYS`.
+
+A way in writes a step; one that has no transactions writes steps of one document only. A way out tells what has happened since a
+position of its own, or while it listens.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx
+import pymongo
+from bson.timestamp import Timestamp
+
+import reactdb
+from reactdb.servers.http import serve_in_thread as serve_http
+from reactdb.servers.mongodb import serve_in_thread as serve_mongodb
+from reactdb.servers.rethinkdb import serve_in_thread as serve_rethinkdb
+from tests.one_story.story import TABLE, Step, Told, collapsed
+
+PATIENCE_S = 60.0
+
+
+class Way:
+    """One dialect, while it is connected.
+
+    Attributes:
+        has_commits: A step of several documents is one commit.
+        tells_each: Every change is told; otherwise history tells the newest one of each document.
+        has_positions: It can go on from where it was; otherwise it only listens.
+    """
+
+    name = ""
+    has_commits = True
+    tells_each = True
+    has_positions = True
+
+    def __init__(self, db: Any, stack: ExitStack) -> None:
+        self.db = db
+        self.connect(stack)
+
+    def connect(self, stack: ExitStack) -> None:
+        """Start what it needs; the stack ends it."""
+
+    def begin(self) -> None:
+        """Called when the table was made."""
+
+    def write(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def position(self) -> Any:
+        """Where the log ends now."""
+        raise NotImplementedError
+
+    def since(self, position: Any) -> list[Told]:
+        """What has happened after a position."""
+        raise NotImplementedError
+
+    def beginning(self) -> Any:
+        """The position before everything."""
+        raise NotImplementedError
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        """Listen, and give a function that waits for so many changes and gives them; where `tells_each` does not hold, until the
+        newest n of every document has come."""
+        raise NotImplementedError
+        yield
+
+
+def told_of(old: Any, new: Any, key: str) -> Told:
+    kind = "delete" if new is None else "insert" if old is None else "update"
+    return Told(kind, key, None if new is None else new["n"])
+
+
+class Native(Way):
+    name = "native"
+
+    def write(self, step: Step) -> None:
+        table = self.db.table(TABLE)
+        with self.db.transaction():
+            for key, n in step:
+                if n is None:
+                    table.get(key).delete()
+                else:
+                    table.insert({"_id": key, "n": n}, conflict="replace")
+
+    def position(self) -> Any:
+        return self.db.token
+
+    def beginning(self) -> Any:
+        return 0
+
+    def since(self, position: Any) -> list[Told]:
+        with self.db.table(TABLE).changes(since=position).reader() as reader:
+            return list(self._of(reader))
+
+    @staticmethod
+    def _of(reader: Any) -> Iterator[Told]:
+        while events := reader.poll():
+            for event in events:
+                old, new = event.get("old_val"), event.get("new_val")
+                yield told_of(old, new, (new or old)["_id"])
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        ready = threading.Event()
+        with self.db.table(TABLE).changes().reader(on_ready=ready.set) as reader:
+            found: list[Told] = []
+
+            def wait(count: int) -> list[Told]:
+                while True:
+                    ready.clear()
+                    found.extend(self._of(reader))
+                    if len(found) >= count:
+                        return found
+                    assert ready.wait(PATIENCE_S)
+
+            yield wait
+
+
+class RethinkDB(Way):
+    """By its own driver, over a socket. A step is one write; a feed begins when it is opened."""
+
+    name = "rethinkdb"
+    has_commits = False
+    has_positions = False
+
+    def connect(self, stack: ExitStack) -> None:
+        from rethinkdb import r
+
+        server = stack.enter_context(serve_rethinkdb(self.db))
+        self.r = r
+        self._open = lambda: stack.enter_context(
+            r.connect(host="127.0.0.1", port=server.port, timeout=PATIENCE_S)
+        )
+        self.connection = self._open()
+
+    def write(self, step: Step) -> None:
+        ((key, n),) = step
+        table = self.r.table(TABLE)
+        if n is None:
+            table.get(key).delete().run(self.connection)
+        else:
+            table.insert({"_id": key, "n": n}, conflict="replace").run(self.connection)
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        feed = self.r.table(TABLE).changes().run(self._open())
+        found: list[Told] = []
+
+        def wait(count: int) -> list[Told]:
+            while len(found) < count:
+                event = feed.next(wait=PATIENCE_S)
+                old, new = event["old_val"], event["new_val"]
+                found.append(told_of(old, new, (new or old)["_id"]))
+            return found
+
+        yield wait
+        feed.close()
+
+
+class OverHTTP(Way):
+    """What the dialects over HTTP have in common."""
+
+    def connect(self, stack: ExitStack) -> None:
+        self.server = stack.enter_context(serve_http(self.db, dialects=[self.name]))
+        self.client = stack.enter_context(self._client())
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.server.port}", timeout=PATIENCE_S)
+
+    def get(self, path: str, **parameters: Any) -> httpx.Response:
+        return self.client.get(path, params=parameters)
+
+
+class CouchDB(OverHTTP):
+    """`_bulk_docs` is a step. History tells the newest change of a document, and so may a feed that has something to catch up."""
+
+    name = "couchdb"
+    tells_each = False
+    has_commits = False
+
+    def begin(self) -> None:
+        # A table has revisions, and tombstones of what is deleted, from when it is first served.
+        assert self.get(f"/{TABLE}").status_code == 200
+
+    def write(self, step: Step) -> None:
+        ((key, n),) = step
+        there = self.get(f"/{TABLE}/{key}")
+        if n is None:
+            if there.status_code == 200:
+                self._done(self.client.delete(f"/{TABLE}/{key}", params={"rev": there.json()["_rev"]}))
+            return
+        if there.status_code == 200 and there.json()["n"] == n:
+            # In CouchDB this would be one more revision of the same content.
+            return
+        rev = {"_rev": there.json()["_rev"]} if there.status_code == 200 else {}
+        self._done(self.client.put(f"/{TABLE}/{key}", json={"n": n, **rev}))
+
+    @staticmethod
+    def _done(answer: httpx.Response) -> None:
+        assert answer.status_code in (200, 201), answer.text
+
+    def position(self) -> Any:
+        return self.get(f"/{TABLE}/_changes", since="now").json()["last_seq"]
+
+    def beginning(self) -> Any:
+        return "0"
+
+    def since(self, position: Any) -> list[Told]:
+        rows = self.get(f"/{TABLE}/_changes", since=position, include_docs="true").json()["results"]
+        return list(map(self._told, rows))
+
+    @staticmethod
+    def _told(row: Any) -> Told:
+        is_deleted = row.get("deleted", False)
+        return Told("delete" if is_deleted else "update", row["id"], None if is_deleted else row["doc"]["n"])
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        parameters = {"feed": "continuous", "since": "now", "include_docs": "true", "heartbeat": "1000"}
+        with (
+            self._client() as client,
+            client.stream("GET", f"/{TABLE}/_changes", params=parameters) as answer,
+        ):
+            lines = answer.iter_lines()
+            # The first line is empty: the feed is there.
+            next(lines)
+            found: list[Told] = []
+
+            def wait(count: int) -> list[Told]:
+                """As many as there may be: until the change that is the newest of the file."""
+                newest = self.position()
+                while True:
+                    line = next(lines)
+                    if line:
+                        row = json.loads(line)
+                        found.append(self._told(row))
+                        if row["seq"] == newest:
+                            return found
+
+            yield wait
+
+
+class Aidbox(OverHTTP):
+    name = "aidbox"
+
+    def write(self, step: Step) -> None:
+        entries = []
+        for key, n in step:
+            if n is not None:
+                request = {"method": "PUT", "url": f"/{TABLE}/{key}"}
+                entries.append({"resource": {"n": n}, "request": request})
+            elif self.get(f"/{TABLE}/{key}").status_code == 200:
+                entries.append({"request": {"method": "DELETE", "url": f"/{TABLE}/{key}"}})
+        # In the order of the step, which a transaction of several kinds would change.
+        for entry in entries if len({entry["request"]["method"] for entry in entries}) > 1 else []:
+            self._bundle([entry])
+        if len({entry["request"]["method"] for entry in entries}) == 1:
+            self._bundle(entries)
+
+    def _bundle(self, entries: list[Any]) -> None:
+        answer = self.client.post("/", json={"type": "transaction", "entry": entries})
+        assert answer.status_code == 200, answer.text
+
+    def position(self) -> Any:
+        return self.get(f"/{TABLE}/$changes").json()["version"]
+
+    def beginning(self) -> Any:
+        return 0
+
+    def since(self, position: Any) -> list[Told]:
+        answer = self.get(f"/{TABLE}/$changes", version=position)
+        return [] if answer.status_code == 304 else list(map(self._told, answer.json()["changes"]))
+
+    @staticmethod
+    def _told(change: Any) -> Told:
+        kind = {"created": "insert", "updated": "update", "deleted": "delete"}[change["event"]]
+        resource = change["resource"]
+        return Told(kind, resource["id"], None if kind == "delete" else resource["n"])
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        headers = {"Accept": "text/event-stream"}
+        with self._client() as client, client.stream("GET", f"/{TABLE}/$changes", headers=headers) as answer:
+            lines = answer.iter_lines()
+            # A comment: the stream is there.
+            next(lines)
+            found: list[Told] = []
+
+            def wait(count: int) -> list[Told]:
+                while len(found) < count:
+                    line = next(lines)
+                    if line.startswith("data: {"):
+                        found.extend(map(self._told, json.loads(line[6:])["changes"]))
+                return found
+
+            yield wait
+
+
+class MongoDB(Way):
+    """By PyMongo, over a socket. A step is a transaction."""
+
+    name = "mongodb"
+
+    def connect(self, stack: ExitStack) -> None:
+        server = stack.enter_context(serve_mongodb(self.db))
+        self.client = stack.enter_context(pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=60_000))
+        # Tables with plain names are the collections of this database.
+        self.collection = self.client["reactdb"][TABLE]
+
+    def write(self, step: Step) -> None:
+        with self.client.start_session() as session, session.start_transaction():
+            for key, n in step:
+                if n is None:
+                    self.collection.delete_one({"_id": key}, session=session)
+                else:
+                    self.collection.replace_one({"_id": key}, {"n": n}, upsert=True, session=session)
+
+    def position(self) -> Any:
+        with self.collection.watch(max_await_time_ms=1) as stream:
+            stream.try_next()
+            return {"resume_after": stream.resume_token}
+
+    def beginning(self) -> Any:
+        return {"start_at_operation_time": Timestamp(1, 1)}
+
+    def since(self, position: Any) -> list[Told]:
+        found: list[Told] = []
+        while True:
+            with self.collection.watch(max_await_time_ms=1, **position) as stream:
+                while (event := stream.try_next()) is not None:
+                    if event["operationType"] == "invalidate":
+                        break
+                    if event["operationType"] != "drop":
+                        found.append(self._told(event))
+                else:
+                    return found
+            # The collection was dropped: what comes after is told by another stream, and is of another collection.
+            found.clear()
+            position = {"start_after": event["_id"]}
+
+    @staticmethod
+    def _told(event: Any) -> Told:
+        kind = {"replace": "update"}.get(event["operationType"], event["operationType"])
+        document = event.get("fullDocument")
+        if document is None and kind == "update":
+            # What was changed, where a native writer has updated it.
+            document = event["updateDescription"]["updatedFields"]
+        return Told(kind, event["documentKey"]["_id"], None if document is None else document["n"])
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[int], list[Told]]]:
+        with self.collection.watch() as stream:
+            found: list[Told] = []
+
+            def wait(count: int) -> list[Told]:
+                while len(found) < count:
+                    found.append(self._told(next(stream)))
+                return found
+
+            yield wait
+
+
+WAYS: list[type[Way]] = [Native, RethinkDB, CouchDB, Aidbox, MongoDB]
+
+
+def same(way: Way, wanted: list[Told], found: list[Told]) -> None:
+    """What a way has told is what has happened."""
+    if way.tells_each:
+        assert wanted == found
+    else:
+        assert collapsed(wanted) == collapsed(found)
+
+
+@contextmanager
+def connected(path: Any, ways: list[type[Way]]) -> Iterator[tuple[Any, list[Way]]]:
+    """The file, opened, and every way connected to it."""
+    with reactdb.connect(path) as db, ExitStack() as stack:
+        db.table_create(TABLE, primary_key="_id", exist_ok=True)
+        found = [way(db, stack) for way in ways]
+        for way in found:
+            way.begin()
+        yield db, found
