@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from reactdb.feeds.hub import FeedHub
     from reactdb.materialize import Materialized
 
+MOST_ORIGIN = 256
+
 
 def connect(
     path: str | os.PathLike[str],
@@ -151,8 +153,8 @@ def check_flag(name: str, value: object) -> None:
 def check_origin(origin: object) -> None:
     if origin is None:
         return
-    if not isinstance(origin, str) or len(origin) > 256:
-        raise InvalidOption(f"origin is a string of at most 256 characters, not {shown(origin)}")
+    if not isinstance(origin, str) or len(origin) > MOST_ORIGIN:
+        raise InvalidOption(f"origin is a string of at most {MOST_ORIGIN} characters, not {shown(origin)}")
     try:
         origin.encode()
     except UnicodeEncodeError:

@@ -271,8 +271,9 @@ class Session:
         durability: str | None = None,
         is_shareable: bool = False,
         operation: str = "write",
+        origin: str | None = None,
     ) -> T:
-        """Carry out a change of any kind as `write` does, and give what `work` returns."""
+        """Carry out a change of any kind as `write` does, and give what `work` returns. `origin`: None for the session's own."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         writer = self.engine.writer or self.engine.writable()
@@ -280,9 +281,9 @@ class Session:
             work,
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
-            origin=self._origin,
+            origin=origin or self._origin,
             # A shared commit has one origin.
-            is_shareable=is_shareable and self._origin is None,
+            is_shareable=is_shareable and self._origin is None and origin is None,
             operation=operation,
         )
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from reactdb.blobs import pieces_of
 from reactdb.database import Database
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
+from reactdb.dialects.couchdb.conflicts import ids_in_conflict, in_conflict, resolve
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.documents import path_shown
@@ -22,13 +23,26 @@ from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.dialects.couchdb.trees import parse_rev
 from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
 
-__all__ = ["LocalPeer"]
+__all__ = ["LocalPeer", "Resolver"]
+
+Resolver = Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any] | None]
+"""Given the winner and the others of a document in conflict: the document that shall be, or None to leave them."""
 
 
 class LocalPeer:
     """See the head of this file, and `Peer`."""
 
-    def __init__(self, db: Database, table: str) -> None:
+    def __init__(
+        self, db: Database, table: str, *, resolve: Resolver | None = None, origin: str | None = None
+    ) -> None:
+        """
+        Args:
+            resolve: Ends conflicts of documents that are written here.
+            origin: What these writes are called in the log.
+        """
+        self._resolve = resolve
+        self._has_settled = False
+        self._origin = origin
         self._db = db
         self._couch = Couch(db)
         self._table = table
@@ -39,12 +53,17 @@ class LocalPeer:
     def _database(self) -> CouchDatabase:
         if self._opened is None:
             self._opened = self._couch.open(database_name(self._table))
+            self._opened.origin = self._origin
         return self._opened
 
     def prepare(self, *, create: bool) -> None:
         if create and self._table not in self._db.table_list():
             self._db.table_create(self._table, primary_key="_id", exist_ok=True)
         self._must_be_there()
+        if self._resolve is not None and not self._has_settled:
+            # Of what is here already; a run that was killed may have left some.
+            self._has_settled = True
+            self._settle_all(ids_in_conflict(self._database))
 
     def _must_be_there(self) -> None:
         """
@@ -112,6 +131,32 @@ class LocalPeer:
         return False
 
     def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+        leaves = list(leaves)
+        failures = self._write(leaves)
+        self._settle_all(dict.fromkeys(leaf.document["_id"] for leaf in leaves))
+        return failures
+
+    def _settle_all(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            if self._resolve is not None:
+                self._settle(id, self._resolve)
+
+    def _settle(self, id: str, decide: Resolver) -> None:
+        """End a document's conflict, where it is in one. What changes meanwhile is decided anew."""
+        while True:
+            winner, others = in_conflict(self._database, id)
+            if winner is None or not others:
+                return
+            document = decide(dict(winner), [dict(other) for other in others])
+            if document is None:
+                return
+            try:
+                resolve(self._database, {**document, "_id": id, "_rev": winner["_rev"]}, others)
+            except CouchError as error:
+                if error.status != 409:
+                    raise
+
+    def _write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
         plain: list[dict[str, Any]] = []
         failures: list[dict[str, Any]] = []
         for leaf in leaves:

@@ -9,15 +9,14 @@ Rule of this file: it makes requests, and tries none again.
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
-from uuid import uuid4
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.multipart import Following, RelatedBody
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.errors import InvalidOption, SyncFailed
 from reactdb.errors import shown as shown_value
@@ -217,39 +216,19 @@ class RemotePeer:
 
     def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
         """Send one document with its attachments after it, piece by piece."""
-        boundary = uuid4().hex
-        document = dict(leaf.document)
-        attachments = {name: dict(stub) for name, stub in document[ATTACHMENTS].items()}
-        for name, source in leaf.sources.items():
-            attachments[name].pop("stub", None)
-            attachments[name] |= {"follows": True, "length": source.length}
-        # The parts come in the order in which they are named.
-        ordered = sorted(attachments, key=lambda name: name not in leaf.sources)
-        document[ATTACHMENTS] = {name: attachments[name] for name in ordered}
-        followed = [name for name in ordered if name in leaf.sources]
-        head = f"--{boundary}\r\nContent-Type: application/json\r\n\r\n".encode() + _encoded(document)
-        between = {name: _part_head(boundary, name, attachments[name]) for name in followed}
-        tail = f"\r\n--{boundary}--".encode()
-        total = len(head) + sum(map(len, between.values())) + leaf.bytes + len(tail)
-
-        def pieces() -> Iterator[bytes]:
-            yield head
-            for name in followed:
-                yield between[name]
-                with leaf.sources[name].open() as opened:
-                    yield from opened
-            yield tail
-
+        following = {name: Following(one.length, _reader(one)) for name, one in leaf.sources.items()}
+        document = leaf.document
+        body = RelatedBody(document, following, _encoded)
         try:
             _read(
                 self._client.put(
                     self._url(document["_id"]),
                     params={"new_edits": "false"},
-                    content=pieces(),
+                    content=iter(body),
                     headers={
                         "Accept": "application/json",
-                        "Content-Type": f'multipart/related; boundary="{boundary}"',
-                        "Content-Length": str(total),
+                        "Content-Type": body.content_type,
+                        "Content-Length": str(body.length),
                     },
                 )
             )
@@ -338,14 +317,12 @@ def _read(answer: httpx.Response) -> Any:
     )
 
 
-def _part_head(boundary: str, name: str, attachment: Mapping[str, Any]) -> bytes:
-    """What stands before the bytes of an attachment. CouchDB goes by the order of the parts, others by these names."""
-    shown = re.sub(r'["\\\r\n]', "_", name)
-    kind = re.sub(r"[\r\n]", " ", str(attachment.get("content_type", "application/octet-stream")))
-    return (
-        f'\r\n--{boundary}\r\nContent-Disposition: attachment; filename="{shown}"\r\n'
-        f"Content-Type: {kind}\r\nContent-Length: {attachment['length']}\r\n\r\n"
-    ).encode()
+def _reader(source: AttachmentBytes) -> Callable[[], Iterator[bytes]]:
+    def read() -> Iterator[bytes]:
+        with source.open() as pieces:
+            yield from pieces
+
+    return read
 
 
 def _page(answer: Any) -> ChangesPage:

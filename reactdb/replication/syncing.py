@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from reactdb.database import Database
+from reactdb.database import MOST_ORIGIN, Database, check_origin
 from reactdb.dialects.couchdb.tasks import running
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
 from reactdb.errors import shown as shown_value
-from reactdb.replication.local import LocalPeer
+from reactdb.replication.local import LocalPeer, Resolver
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
 from reactdb.replication.replicator import Replicator, SyncProgress
@@ -151,6 +151,8 @@ def sync(
     query_params: Mapping[str, str] | None = None,
     removals: bool = False,
     skip_old_deletions: bool = False,
+    resolve: Resolver | None = None,
+    origin: str | None = None,
     batch_size: int = 250,
     retries: int | None = RETRIES,
     auth: tuple[str, str] | None = None,
@@ -170,9 +172,11 @@ def sync(
         create: Make the other database where it is not there.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
             source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
-        removals: With one of these, a document that passes no longer is sent once more, as it has become or deleted, so that it
-            does not stay as it was. A reactdb can tell of them; other servers leave it out.
+        removals: With one of these, a document that passes no longer is sent once more, where the source is a reactdb.
         skip_old_deletions: The first time, leave out deletions of documents that the other side never had.
+        resolve: Called with the winner and the list of the others of each fetched document that is in conflict, as CouchDB shows
+            them. What it returns takes their place, in one commit; None leaves them.
+        origin: What the log calls changes that are fetched; by default `url`, without its password.
         batch_size: Changes that are compared, copied and committed together.
         retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
             for ever, which is what live does.
@@ -189,16 +193,15 @@ def sync(
         InvalidOption.
     """
     selection = _selection(selector, doc_ids, filter, query_params, removals)
-    if not (push or pull):
-        raise InvalidOption("push or pull, or both: there is nothing to do")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    _check(push or pull, batch_size, resolve)
+    check_origin(origin)
     if not pull and table not in db.table_list():
         raise TableNotFound(table)
+    there = RemotePeer(url, auth=auth, headers=headers)
     made = _made(
         db.session,
-        LocalPeer(db, table),
-        RemotePeer(url, auth=auth, headers=headers),
+        LocalPeer(db, table, resolve=resolve, origin=origin or there.name[:MOST_ORIGIN]),
+        there,
         {"pull": pull, "push": push},
         selection,
         batch_size,
@@ -275,6 +278,19 @@ def _made(
             skip_old_deletions=skip_old_deletions,
         )
     return Sync(session, replicators, bells, there.close)
+
+
+def _check(is_some: bool, batch_size: object, resolve: object) -> None:
+    """
+    Raises:
+        InvalidOption: One of them cannot be.
+    """
+    if not is_some:
+        raise InvalidOption("push or pull, or both: there is nothing to do")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidOption(f"batch_size is a whole number from 1 on, not {shown_value(batch_size)}")
+    if resolve is not None and not callable(resolve):
+        raise InvalidOption(f"resolve is a function, not {shown_value(resolve)}")
 
 
 def _say_nothing(progress: SyncProgress) -> None:

@@ -1751,10 +1751,10 @@ MUTANTS = [
     ),
     Mutant(
         "the beginning of a boundary at the end of a block is thrown away",
-        "servers/http/multipart.py",
+        "dialects/couchdb/multipart.py",
         "min(len(held), len(needle) - 1)",
         "0",
-        ("tests/servers/http/test_multipart.py",),
+        ("tests/dialects/couchdb/test_couchdb_multipart.py",),
     ),
     Mutant(
         "whoever asks with a cookie is let in",

@@ -383,6 +383,72 @@ class TestLive:
             live.wait(PATIENCE_S)
 
 
+def of_both(winner: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**winner, "tags": sorted({tag for one in (winner, *others) for tag in one["tags"]})}
+
+
+@pytest.mark.parametrize("resolves_there", [False, True])
+def test_a_function_ends_conflicts(here: Database, there: Database, url: str, resolves_there: bool) -> None:
+    created(here).put({"_id": "a", "tags": ["x"]})
+    reactdb.sync(here, "notes", url)
+    here.table("notes").get("a").update({"tags": ["x", "here"]})
+    there.table("notes").get("a").update({"tags": ["x", "there"]})
+    if resolves_there:
+        with served(here) as own:
+            reactdb.sync(there, "notes", f"{own}/notes", push=False, resolve=of_both)
+    reactdb.sync(here, "notes", url, resolve=of_both)
+    reactdb.sync(here, "notes", url)
+    for db in (here, there):
+        assert ["here", "there", "x"] == db.table("notes").get("a").run()["tags"]
+        assert "_conflicts" not in notes(db).get("a", conflicts=True)
+    assert state(here) == state(there)
+
+
+def test_a_conflict_that_is_left_can_be_ended_later(here: Database, there: Database, url: str) -> None:
+    for db, tag in ((here, "here"), (there, "there")):
+        created(db).put({"_id": "a", "tags": [tag]})
+    asked: list[Any] = []
+
+    def leave(winner: dict[str, Any], others: list[dict[str, Any]]) -> None:
+        asked.append((winner["_id"], len(others)))
+
+    reactdb.sync(here, "notes", url, resolve=leave)
+    assert [("a", 1)] == asked
+    assert 1 == len(notes(here).get("a", conflicts=True)["_conflicts"])
+    # Nothing is fetched any more, but what is there is looked at.
+    reactdb.sync(here, "notes", url, resolve=of_both)
+    assert ["here", "there"] == here.table("notes").get("a").run()["tags"]
+
+
+def test_what_somebody_writes_while_a_conflict_is_ended_is_not_lost(
+    here: Database, there: Database, url: str
+) -> None:
+    for db, tag in ((here, "here"), (there, "there")):
+        created(db).put({"_id": "a", "tags": [tag]})
+    late = iter([True])
+
+    def decide(winner: dict[str, Any], others: list[dict[str, Any]]) -> dict[str, Any]:
+        if next(late, False):
+            here.table("notes").get("a").update({"tags": [*winner["tags"], "late"]})
+        return of_both(winner, others)
+
+    reactdb.sync(here, "notes", url, resolve=decide)
+    assert {"here", "there", "late"} == set(here.table("notes").get("a").run()["tags"])
+
+
+def test_feeds_know_what_was_fetched(here: Database, there: Database, url: str) -> None:
+    created(there).put({"_id": "a"})
+    table = here.table_create("notes", primary_key="_id")
+    heard: list[Any] = []
+    own: list[Any] = []
+    table.changes(include_origin=True).subscribe(heard.append)
+    table.changes(skip_origin=url).subscribe(own.append)
+    reactdb.sync(here, "notes", url.replace("//", "//ann:secret@"))
+    table.insert({"_id": "b"})
+    assert [("a", url), ("b", None)] == [(event["new_val"]["_id"], event["origin"]) for event in heard]
+    assert ["b"] == [event["new_val"]["_id"] for event in own]
+
+
 def test_what_runs_is_listed(here: Database, there: Database, url: str) -> None:
     created(there).put({"_id": "a"})
     told = Told()

@@ -53,6 +53,7 @@ class CouchDatabase(DocumentReader):
 
     Attributes:
         name: As CouchDB has it.
+        origin: What its writes are called in the log; None: as those of the native database.
     """
 
     def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
@@ -62,6 +63,7 @@ class CouchDatabase(DocumentReader):
         """
         super().__init__(native, table.id)
         self.name = name
+        self.origin: str | None = None
         self._primary_key = table.primary_key
         self._wakers = wakers
         self._counts = counts
@@ -159,7 +161,7 @@ class CouchDatabase(DocumentReader):
                 raise CouchError(403, "forbidden", reason)
             return work(transaction, tables)
 
-        return writing(lambda: self.session.transact(one))
+        return writing(lambda: self.session.transact(one, origin=self.origin))
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading documents
@@ -393,6 +395,7 @@ class CouchDatabase(DocumentReader):
         rev: str | None = None,
         new_edits: bool = True,
         parts: Mapping[str, Any] | None = None,
+        losers: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Write one document, as its `_id` and `_rev` say.
 
@@ -400,6 +403,7 @@ class CouchDatabase(DocumentReader):
             rev: The same as `_rev`, from elsewhere in the request.
             new_edits: False: the revision is from another server, and grafted on the tree.
             parts: By name, the bytes (a binary file, or an iterable of bytes) of attachments with `follows`.
+            losers: Revisions of other leaves, which are deleted in the same commit, or nothing is written.
 
         Returns:
             `{"ok": True, "id", "rev"}`.
@@ -424,8 +428,15 @@ class CouchDatabase(DocumentReader):
         key = key_bytes_of(id)
         fill = self._fill(given, id, parts, is_new_edit=new_edits)
         if new_edits:
-            made = self._write(lambda editor: editor.edit(key, given.rev, fill, is_deleted=given.is_deleted))
-            return {"ok": True, "id": id, "rev": str(made)}
+            gone = list(map(parse_rev, losers))
+
+            def work(editor: Editor) -> Rev:
+                made = editor.edit(key, given.rev, fill, is_deleted=given.is_deleted)
+                for loser in gone:
+                    editor.edit(key, loser, lambda *_: {}, is_deleted=True)
+                return made
+
+            return {"ok": True, "id": id, "rev": str(self._write(work))}
         path = _told_path(given)
         self._write(lambda editor: editor.add(key, path, fill, is_deleted=given.is_deleted))
         return {"ok": True, "id": id, "rev": str(path.rev)}

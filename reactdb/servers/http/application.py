@@ -135,13 +135,16 @@ class HTTPApplication:
         self._owns_workers = workers is None
         # What ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
+        self._is_ending = False
 
     @property
     def feed_count(self) -> int:
         return len(self._open)
 
     def end_feeds(self) -> None:
-        """Let every open feed end, as if its time were over: before a server stops."""
+        """Let every open feed end, as if its time were over: before a server stops. A client that asks again on the connection
+        that it has is answered at once, too."""
+        self._is_ending = True
         for one in list(self._open):
             one.end()
 
@@ -340,6 +343,8 @@ class HTTPApplication:
     ) -> T | None:
         """What `work` gives; None where the client had gone before."""
         self._open.add(one)
+        if self._is_ending:
+            one.end()
         working = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(gone(receive))
         try:

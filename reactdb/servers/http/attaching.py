@@ -6,17 +6,25 @@ Rule of this file: it reads requests and writes answers; where the bytes lie is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO, Any, Final
-from urllib.parse import quote
 
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.documents import path_shown
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.multipart import (
+    BodyPart,
+    Following,
+    RelatedBody,
+    boundary_of,
+    end_of,
+    new_boundary,
+    part_head,
+    parts_in,
+)
 from reactdb.dialects.couchdb.trees import Rev, parse_rev
 from reactdb.servers.http.answering import JSON, Answer, encoded, not_modified, ok
 from reactdb.servers.http.asking import Asking, read_json
-from reactdb.servers.http.multipart import BodyPart, boundary_of, new_boundary, part_head, parts_in
 
 PIECE: Final = 64 * 1024
 RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
@@ -148,10 +156,9 @@ def document_parts(
         del document["_revisions"]
     if not following:
         return ok(document, etag=etag)
-    boundary = new_boundary()
     headers = {} if etag is None else {"etag": etag}
-    body = _related(database, document, boundary, following)
-    return Answer(200, body, f'multipart/related; boundary="{boundary}"', headers)
+    body = _related(database, document, following)
+    return Answer(200, body, body.content_type, headers)
 
 
 def revision_parts(
@@ -178,7 +185,7 @@ def _mixed(bodies: Iterator[Body]) -> Answer:
             yield part_head(boundary, headers)
             yield from body
             yield b"\r\n"
-        yield f"--{boundary}--".encode()
+        yield end_of(boundary)
 
     return Answer(200, chunks(), f'multipart/mixed; boundary="{boundary}"')
 
@@ -198,11 +205,8 @@ def _revision_bodies(
         if not following:
             yield {"Content-Type": JSON}, iter((encoded(document),))
             continue
-        boundary = new_boundary()
-        yield (
-            {"Content-Type": f'multipart/related; boundary="{boundary}"'},
-            _related(database, document, boundary, following),
-        )
+        related = _related(database, document, following)
+        yield {"Content-Type": related.content_type}, iter(related)
 
 
 def _following(document: dict[str, Any], since: list[Rev]) -> list[str]:
@@ -211,28 +215,11 @@ def _following(document: dict[str, Any], since: list[Rev]) -> list[str]:
     return [name for name, stub in document.get("_attachments", {}).items() if stub["revpos"] > known]
 
 
-def _related(
-    database: CouchDatabase, document: dict[str, Any], boundary: str, following: list[str]
-) -> Iterator[bytes]:
-    """The document, whose stubs of these attachments become `follows`, and then their bytes."""
-    attachments = dict(document["_attachments"])
-    for name in following:
-        stub = {member: value for member, value in attachments[name].items() if member != "stub"}
-        attachments[name] = {**stub, "follows": True}
-    yield part_head(boundary, {"Content-Type": JSON})
-    yield encoded({**document, "_attachments": attachments}) + b"\r\n"
-    for name in following:
+def _related(database: CouchDatabase, document: dict[str, Any], names: list[str]) -> RelatedBody:
+    """The document, and the bytes of these attachments."""
+
+    def following(name: str) -> Following:
         stub, open_reader = database.attachment(document["_id"], name, rev=document["_rev"])
-        yield part_head(boundary, _attachment_headers(name, stub))
-        yield from pieces(open_reader(), 0, stub["length"])
-        yield b"\r\n"
-    yield f"--{boundary}--".encode()
+        return Following(stub["length"], lambda: pieces(open_reader(), 0, stub["length"]))
 
-
-def _attachment_headers(name: str, stub: Mapping[str, Any]) -> dict[str, str]:
-    safe = re.sub(r'(["\\])', r"\\\1", name) if name.isprintable() else quote(name)
-    return {
-        "Content-Disposition": f'attachment; filename="{safe}"',
-        "Content-Type": str(stub["content_type"]).replace("\r", " ").replace("\n", " "),
-        "Content-Length": str(stub["length"]),
-    }
+    return RelatedBody(document, {name: following(name) for name in names}, encoded)

@@ -27,6 +27,7 @@ import pytest
 import reactdb
 from reactdb.errors import InvalidOption
 from reactdb.servers.http import HTTPLimits, HTTPServer, couchdb, serve_in_thread
+from reactdb.servers.http.application import CouchApplication
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 from tests.support.processes import ROOT
@@ -370,6 +371,17 @@ class TestFeeds:
         listener.join(PATIENCE_S)
 
         assert "last_seq" in json.loads("".join(rest))
+
+    def test_who_asks_again_while_the_server_stops_is_answered(self, db: Any) -> None:
+        application = CouchApplication(db)
+
+        async def run() -> Any:
+            application.end_feeds()
+            return await asked(application, "GET", "/todo/_changes?feed=longpoll&since=now&heartbeat=60000")
+
+        answer = asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+        application.close()
+        assert [] == json.loads(answer.body)["results"]
 
     def test_a_filter_function_that_fails_is_told_with_a_status(self, client: httpx.Client) -> None:
         pytest.importorskip("quickjs")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http import serve_in_thread
 from tests.servers.http.pouch import (
     PATIENCE_S,
@@ -22,6 +23,7 @@ from tests.servers.http.pouch import (
     run_pouchdb,
     running_pouchdb,
 )
+from tests.support.processes import ROOT
 
 pytestmark = needs_pouchdb
 
@@ -258,3 +260,45 @@ def test_what_is_there_already_is_not_written_again(db: Any, url: str) -> None:
 
     # Only the checkpoint was written, which is in no table.
     assert set() == changed
+
+
+def test_documents_that_leave_a_filter_leave_the_device(db: Any, url: str) -> None:
+    todo = db.table_create("todo", primary_key="_id")
+    todo.insert([{"_id": id, "list": "home"} for id in "abc"])
+    first, second = run_pouchdb(
+        """
+        const local = memory("part"), remote = new PouchDB(url);
+        const options = {selector: {list: "home"}, query_params: {removals: "true"}};
+        const lists = async () => (await local.allDocs({include_docs: true})).rows.map(({doc}) => [doc._id, doc.list]);
+        await local.replicate.from(url, options);
+        print(await lists());
+        await remote.put({...(await remote.get("a")), list: "work"});
+        await remote.remove(await remote.get("b"));
+        await remote.put({_id: "d", list: "work"});
+        await local.replicate.from(url, options);
+        print(await lists());
+        """,
+        url,
+    )
+
+    assert [["a", "home"], ["b", "home"], ["c", "home"]] == first
+    assert [["a", "work"], ["c", "home"]] == second
+
+
+def test_conflicts_of_several_devices_are_resolved_as_the_page_says(db: Any, url: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "pouchdb.md").read_text(encoding="utf-8")
+    (resolving,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
+    run_pouchdb(
+        f"""
+        const devices = ["one", "two", "three"].map(memory);
+        for (const device of devices) await device.put({{_id: "milk", text: device.name}});
+        for (const device of [...devices, ...devices]) await device.sync(url);
+        const db = devices[0];
+        {resolving}
+        await db.sync(url);
+        """,
+        url,
+    )
+
+    assert {"one", "two", "three"} == set(db.table("todo").get("milk").run()["text"].split(" / "))
+    assert "_conflicts" not in Couch(db).open("todo").get("milk", conflicts=True)

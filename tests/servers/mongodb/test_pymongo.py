@@ -22,6 +22,7 @@ from bson import (
 from pymongo import DeleteOne, InsertOne, MongoClient, ReturnDocument, UpdateOne
 from pymongo.errors import (
     BulkWriteError,
+    ClientBulkWriteException,
     CollectionInvalid,
     DuplicateKeyError,
     ExecutionTimeout,
@@ -122,6 +123,27 @@ class TestReadingAndWriting:
         with pytest.raises(BulkWriteError) as caught:
             orders.insert_many([{"_id": i} for i in range(5)], ordered=False)
         assert 4 == caught.value.details["nInserted"]
+
+    def test_bulk_writes_to_several_collections(self, client: Client) -> None:
+        done = client.bulk_write(
+            [
+                InsertOne({"_id": 1}, namespace="shop.orders"),
+                UpdateOne({"_id": 1}, {"$set": {"a": 1}}, namespace="shop.orders"),
+                UpdateOne({"_id": 9}, {"$set": {"a": 1}}, upsert=True, namespace="shop.others"),
+                DeleteOne({"_id": 1}, namespace="shop.orders"),
+            ],
+            verbose_results=True,
+        )
+        assert (1, 1, 1, 1) == (
+            done.inserted_count,
+            done.modified_count,
+            done.upserted_count,
+            done.deleted_count,
+        )
+        assert 9 == done.update_results[2].upserted_id
+        with pytest.raises(ClientBulkWriteException) as caught:
+            client.bulk_write([InsertOne({"_id": 9}, namespace="shop.others")])
+        assert 11000 == caught.value.write_errors[0]["code"]
 
     def test_a_cursor_gives_everything_batch_by_batch(self, orders: Any, server: MongoDBServer) -> None:
         orders.insert_many([{"_id": i} for i in range(500)])
@@ -287,6 +309,17 @@ class TestSessions:
             one.commit_transaction()
         assert {"_id": 0, "n": 1} == orders.find_one()
 
+    def test_a_snapshot_session_reads_one_moment(self, client: Client, orders: Any) -> None:
+        orders.insert_many([{"_id": i} for i in range(3)])
+        with client.start_session(snapshot=True) as session:
+            assert 3 == len(list(orders.find(session=session)))
+            orders.insert_one({"_id": 9})
+            orders.delete_one({"_id": 0})
+            assert [0, 1, 2] == [one["_id"] for one in orders.find(session=session, batch_size=2)]
+            assert [0, 1, 2] == orders.distinct("_id", session=session)
+            assert [{"n": 3}] == list(orders.aggregate([{"$count": "n"}], session=session))
+        assert [1, 2, 9] == [one["_id"] for one in orders.find()]
+
     def test_with_transaction(self, client: Client, orders: Any) -> None:
         orders.insert_one({"_id": 0, "n": 0})
         with client.start_session() as session:
@@ -402,6 +435,17 @@ class TestTheServer:
         )
         with pytest.raises(NotPrimaryError):
             client.admin.command("ping")
+
+    def test_what_a_collection_has_is_told(self, client: Client) -> None:
+        client["shop"]["orders"].insert_many([{"_id": i} for i in range(3)])
+        client["shop"]["orders"].create_index("n")
+        assert 3 == client["shop"].command("collStats", "orders")["count"]
+        assert 3 == client["shop"].command("dbStats")["objects"]
+        assert client["shop"].validate_collection("orders")["valid"]
+        assert (
+            "IDHACK"
+            == client["shop"]["orders"].find({"_id": 1}).explain()["queryPlanner"]["winningPlan"]["stage"]
+        )
 
     def test_statistics_and_versions(self, client: Client) -> None:
         assert client.server_info()["version"].startswith("8.")

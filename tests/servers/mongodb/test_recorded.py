@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(not FILES, reason="no recorded conversations lie
 
 OF_THE_SERVER = frozenset(
     (
+        "$clusterTime",
         "hosts",
         "primary",
         "me",

@@ -16,7 +16,7 @@ from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name, namespace_of
+from reactdb.dialects.mongodb.names import check_database_name, namespace_of
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
 
 OPTIONS: Final = (
@@ -26,13 +26,8 @@ OPTIONS: Final = (
 """Options of a collection that are kept. Of those, `changeStreamPreAndPostImages` has an effect here."""
 
 
-def place(request: CommandRequest) -> MongoNamespace:
-    """The collection that a command is about."""
-    return MongoNamespace(check_database_name(request.database), request.collection)
-
-
 def existing(request: CommandRequest) -> CollectionInfo:
-    found = request.deployment.spaces.find(place(request))
+    found = request.deployment.spaces.find(request.place())
     if found is None:
         raise MongoError(26, f"ns does not exist: {request.namespace}")
     return found
@@ -62,9 +57,9 @@ def create(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
     spaces = request.deployment.spaces
     try:
-        spaces.create(place(request), options)
+        spaces.create(request.place(), options)
     except MongoError as error:
-        found = spaces.find(place(request))
+        found = spaces.find(request.place())
         # To make it again as it is changes nothing.
         if error.code != 48 or found is None or found.options != options:
             raise
@@ -73,7 +68,7 @@ def create(request: CommandRequest) -> dict[str, Any]:
 
 @command("drop", fields="", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
-    spaces, namespace = request.deployment.spaces, place(request)
+    spaces, namespace = request.deployment.spaces, request.place()
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
         return {}
@@ -105,7 +100,7 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
 @command("collMod", is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
     existing(request)
-    request.deployment.spaces.modify(place(request), check_options(request))
+    request.deployment.spaces.modify(request.place(), check_options(request))
     return {}
 
 

@@ -87,3 +87,9 @@ def sasl_continue(request: CommandRequest) -> dict[str, Any]:
 def logout(request: CommandRequest) -> dict[str, Any]:
     request.client.user = ""
     return {}
+
+
+@command("usersInfo")
+def users_info(request: CommandRequest) -> dict[str, Any]:
+    # Users are the server's, not the database's; who they are is told to nobody.
+    return {"users": []}

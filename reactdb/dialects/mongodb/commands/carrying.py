@@ -13,7 +13,9 @@ Rule of this file: what is the same for all commands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from bson import Binary, Int64
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
@@ -26,6 +28,8 @@ from reactdb.dialects.mongodb.errors import MongoError, code_name
 __all__ = ["carry_out", "is_quick", "poll"]
 
 T = TypeVar("T")
+UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
+"""The signature of a moment where nobody has to prove anything."""
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -75,7 +79,9 @@ def told(request: CommandRequest, work: Callable[[], T]) -> dict[str, Any] | T:
         reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
     if request.write_concern_error is not None:
         reply["writeConcernError"] = request.write_concern_error
-    reply["operationTime"] = request.deployment.operation_time()
+    moment = request.deployment.operation_time()
+    reply["$clusterTime"] = {"clusterTime": moment, "signature": UNSIGNED}
+    reply["operationTime"] = moment
     return reply
 
 
@@ -130,7 +136,7 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
     limit_time(request)
     reply = in_session(request, found.is_write, lambda: found.work(request))
-    if found.is_write and request.write_concern_error is None:
+    if "writeConcern" in body and request.write_concern_error is None:
         check_write_concern(request)
     return reply
 
@@ -160,5 +166,11 @@ def limit_time(request: CommandRequest) -> None:
     """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
     budget = current.get()
     most = request.number("maxTimeMS")
+    if (
+        most
+        and request.deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name)
+        is not None
+    ):
+        raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
     if most and budget is not None and request.name != "getMore":
         budget.limit(most / 1000)

@@ -35,6 +35,9 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
+    for name in ("min", "max", "returnKey", "showRecordId"):
+        if request.body.get(name):
+            raise MongoError(238, f"find with {name} is not supported here")
     if request.body.get("tailable"):
         raise MongoError(2, "error processing query: tailable cursor requested on non capped collection")
     limit = request.number("limit") or 0
@@ -45,14 +48,15 @@ def find(request: CommandRequest) -> dict[str, Any]:
         documents = of_view(request, *find_stages(request.body))
     cursor = Results(request.namespace, documents, session_key(request))
     is_single = bool(request.body.get("singleBatch"))
-    return first_batch(request, cursor, limit or most if is_single else most, is_single=is_single)
+    reply = first_batch(request, cursor, limit or most if is_single else most, is_single=is_single)
+    return request.at_moment(reply)
 
 
 def of_view(request: CommandRequest, *stages: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The documents of a view, after further stages."""
     return aggregated(
         request.deployment.spaces,
-        MongoNamespace(check_database_name(request.database), request.collection),
+        request.place(),
         stages,
         variables=request.get("let", dict),
         collation=simple(request.get("collation", dict)),
@@ -93,7 +97,7 @@ def distinct(request: CommandRequest) -> dict[str, Any]:
         stages: list[dict[str, Any]] = [{"$match": request.body.get("query") or {}}, {"$unwind": path}]
         found = of_view(request, *stages, {"$group": {"_id": path}}, {"$sort": {"_id": 1}})
         return {"values": [one["_id"] for one in found]}
-    return {"values": request.collection_work().distinct(request.body)}
+    return request.at_moment({"values": request.collection_work().distinct(request.body)})
 
 
 @command("listIndexes", fields="cursor includeIndexBuildInfo includeBuildUUIDs")
@@ -129,7 +133,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         check_database_name(request.database), None if is_of_database else request.collection
     )
     documents = aggregated(
-        request.deployment.spaces,
+        request.spaces(),
         namespace,
         pipeline,
         variables=request.get("let", dict),
@@ -137,4 +141,6 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         transaction=request.transaction,
     )
     name = f"{namespace.db}.$cmd.aggregate" if is_of_database else str(namespace)
-    return first_batch(request, Results(name, documents, session_key(request)), batch_size(request))
+    return request.at_moment(
+        first_batch(request, Results(name, documents, session_key(request)), batch_size(request))
+    )

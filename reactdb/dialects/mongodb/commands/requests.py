@@ -10,11 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson import Timestamp
+
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.errors import HistoryLost
+from reactdb.session import PastSession
 
 __all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "type_name"]
 
@@ -81,13 +87,51 @@ class CommandRequest:
         Raises:
             MongoError.
         """
-        place = MongoNamespace(check_database_name(self.database), self.collection)
-        return CollectionWork(self.deployment.spaces, place, self.transaction)
+        return CollectionWork(self.spaces(), self.place(), self.transaction)
+
+    def spaces(self) -> Namespaces:
+        """The databases and collections: of now, or of the moment that a read concern names.
+
+        Raises:
+            MongoError: 239, that moment is too long ago; 14.
+        """
+        now = self.deployment.spaces
+        moment = self.get("readConcern", dict, {}).get("atClusterTime")
+        if moment is None:
+            return now
+        if not isinstance(moment, Timestamp):
+            raise MongoError(
+                14, "BSON field 'readConcern.atClusterTime' is the wrong type, expected type 'timestamp'"
+            )
+        engine = now.session.engine
+        try:
+            with engine.fresh_snapshot() as snapshot:
+                seq = position_before(snapshot, (moment.time, moment.inc + 1))
+            return Namespaces(PastSession(engine, seq), now.names)
+        except (MongoError, HistoryLost):
+            raise MongoError(
+                239, f"Read timestamp {moment} is older than the oldest available timestamp."
+            ) from None
+
+    def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """The answer, with the moment that was read where a snapshot was asked for."""
+        concern = self.get("readConcern", dict, {})
+        if concern.get("level") == "snapshot" and self.transaction is None:
+            moment = concern.get("atClusterTime") or self.deployment.operation_time()
+            reply.get("cursor", reply)["atClusterTime"] = moment
+        return reply
+
+    def place(self) -> MongoNamespace:
+        """The collection that the command is about.
+
+        Raises:
+            MongoError: 73, there can be none of this name.
+        """
+        return MongoNamespace(check_database_name(self.database), self.collection)
 
     def view(self) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
         """What the collection is a view of; None if it is none."""
-        place = MongoNamespace(check_database_name(self.database), self.collection)
-        return self.deployment.spaces.view(place)
+        return self.deployment.spaces.view(self.place())
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from reactdb.dialects.mongodb.accumulators import GroupAccumulator, compile_accumulator
 from reactdb.dialects.mongodb.errors import MongoError
@@ -51,6 +51,10 @@ class _Group:
         return {"_id": self.id} | {name: total.result() for name, total in self._totals}
 
 
+KEEPING: Final = frozenset({"$push", "$addToSet", "$concatArrays", "$setUnion", "$mergeObjects"})
+"""Accumulators that keep something of each document. Others keep something of each group."""
+
+
 @stage("$group")
 def _group(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
@@ -65,7 +69,8 @@ def _group(spec: Any, setting: Setting) -> Stage:
         for name, value in spec.items()
         if name != "_id"
     ]
-    return Stage("$group", lambda documents: _grouped(documents, group_id, fields, setting))
+    keeps = any(KEEPING.intersection(value) for name, value in spec.items() if name != "_id")
+    return Stage("$group", lambda documents: _grouped(documents, group_id, fields, setting, keeps=keeps))
 
 
 def _check_group_id(spec: Any) -> None:
@@ -83,6 +88,8 @@ def _grouped(
     group_id: Evaluate,
     fields: list[tuple[str, GroupAccumulator]],
     setting: Setting,
+    *,
+    keeps: bool = False,
 ) -> Iterator[Document]:
     groups: dict[Any, _Group] = {}
     variables, text = setting.variables, setting.text
@@ -95,8 +102,10 @@ def _grouped(
         group = groups.get(key)
         if group is None:
             group = groups[key] = _Group(None if value is MISSING else value, fields)
+            held.add({"": None if value is MISSING else value})
         group.add(document, variables)
-        held.add(document)
+        if keeps:
+            held.add(document)
     for group in groups.values():
         yield group.document()
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactdb.dialects.couchdb import multipart
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http import multipart
-from reactdb.servers.http.multipart import boundary_of, part_head, parts_in
+from reactdb.dialects.couchdb.multipart import boundary_of, part_head, parts_in
 
 BOUNDARY = "xX"
 # Pieces that look like boundaries and line ends.
@@ -87,3 +88,28 @@ def test_a_head_without_an_end_is_refused() -> None:
 
     with pytest.raises(CouchError, match="no end of its headers"):
         parts_in(file, BOUNDARY.encode())
+
+
+def test_what_is_sent_is_what_is_read() -> None:
+    names = ["a b", 'q"\\', "line\nend", "not sent", "ä"]
+    data = {name: name.encode() * 3 for name in names if name != "not sent"}
+    stubs = {name: {"content_type": "text/plain\r\nx: y", "stub": True, "length": 99} for name in names}
+    document = {"_id": "x", "_attachments": stubs}
+    following = {
+        name: multipart.Following(len(found), lambda found=found: iter([found[:2], found[2:]]))
+        for name, found in data.items()
+    }
+    body = multipart.RelatedBody(document, following, lambda value: json.dumps(value).encode())
+    whole = b"".join(body)
+    assert body.length == len(whole)
+    file = io.BytesIO(whole)
+    first, *rest = parts_in(file, boundary_of(body.content_type))
+    said = json.loads(first.open(file).read())["_attachments"]
+    assert list(data.values()) == [part.open(file).read() for part in rest]
+    assert [(str(len(found)), "text/plain  x: y") for found in data.values()] == [
+        (part.headers["content-length"], part.headers["content-type"]) for part in rest
+    ]
+    assert {"not sent"} == {name for name, stub in said.items() if "stub" in stub}
+    assert {name: len(found) for name, found in data.items()} == {
+        name: stub["length"] for name, stub in said.items() if stub.get("follows")
+    }

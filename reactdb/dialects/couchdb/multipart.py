@@ -3,22 +3,37 @@
 A document with its attachments comes as `multipart/related`: the document first, as JSON, in which some attachments say
 `follows`, and then their bytes. Several revisions are sent as `multipart/mixed`, of which each part may be such a one.
 
-Rule of this file: RFC 2046, without any idea of documents. No part is ever held in memory as a whole.
+Rule of this file: RFC 2046, and of documents no more than how attachments follow one. No part is ever held in memory as a whole.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from itertools import pairwise
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
+from urllib.parse import quote
 
+from reactdb.dialects.couchdb.attachments import DEFAULT_TYPE
 from reactdb.dialects.couchdb.errors import CouchError
 
-__all__ = ["BodyPart", "BodyPartReader", "boundary_of", "new_boundary", "part_head", "parts_in"]
+__all__ = [
+    "BodyPart",
+    "BodyPartReader",
+    "Following",
+    "RelatedBody",
+    "boundary_of",
+    "end_of",
+    "new_boundary",
+    "part_head",
+    "parts_in",
+]
+
+JSON: Final = "application/json"
 
 BLOCK: Final = 256 * 1024
 MOST_HEAD_BYTES: Final = 64 * 1024
@@ -142,6 +157,71 @@ def _part(file: IO[bytes], begin: int, end: int) -> BodyPart:
         headers[name.strip().lower()] = value.strip()
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# What is sent
+
+
+class Following(NamedTuple):
+    """An attachment whose bytes follow its document: its length, and what reads it piece by piece."""
+
+    length: int
+    read: Callable[[], Iterator[bytes]]
+
+
+class RelatedBody:
+    """A document and attachments that follow it, as `multipart/related`: iterated once.
+
+    Attributes:
+        content_type, length: For the headers; the length in bytes.
+    """
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        following: Mapping[str, Following],
+        encode: Callable[[Any], bytes],
+    ) -> None:
+        """
+        Args:
+            document: With stubs of all its attachments.
+            following: By name. CouchDB goes by the order of the parts, which is that of the document; others by names.
+            encode: Writes the JSON.
+        """
+        boundary = new_boundary()
+        attachments = dict(document["_attachments"])
+        for name in following:
+            stub = {member: value for member, value in attachments[name].items() if member != "stub"}
+            attachments[name] = {**stub, "follows": True, "length": following[name].length}
+        head = encode({**document, "_attachments": attachments})
+        self._head = part_head(boundary, {"Content-Type": JSON}) + head + b"\r\n"
+        self._parts = [
+            (part_head(boundary, _headers(name, attachments[name])), following[name])
+            for name in attachments
+            if name in following
+        ]
+        self._tail = end_of(boundary)
+        self.content_type = f'multipart/related; boundary="{boundary}"'
+        between = sum(len(head) + part.length + 2 for head, part in self._parts)
+        self.length = len(self._head) + between + len(self._tail)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._head
+        for head, part in self._parts:
+            yield head
+            yield from part.read()
+            yield b"\r\n"
+        yield self._tail
+
+
+def _headers(name: str, stub: Mapping[str, Any]) -> dict[str, str]:
+    safe = re.sub(r'(["\\])', r"\\\1", name) if name.isprintable() else quote(name)
+    return {
+        "Content-Disposition": f'attachment; filename="{safe}"',
+        "Content-Type": re.sub(r"[\r\n]", " ", str(stub.get("content_type", DEFAULT_TYPE))),
+        "Content-Length": str(stub["length"]),
+    }
+
+
 def new_boundary() -> str:
     return secrets.token_hex(16)
 
@@ -150,3 +230,8 @@ def part_head(boundary: str, headers: Mapping[str, str]) -> bytes:
     """What stands before a part's content: the boundary and the headers."""
     lines = [f"--{boundary}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     return "\r\n".join(lines).encode("utf-8", "replace")
+
+
+def end_of(boundary: str) -> bytes:
+    """What stands after the last part."""
+    return f"--{boundary}--".encode()
