@@ -28,6 +28,8 @@ from reactdb.dialects.mongodb.errors import MongoError, code_name
 __all__ = ["carry_out", "is_quick", "poll"]
 
 T = TypeVar("T")
+RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
+"""The codes after which a driver may send a write again, says the drivers' specification."""
 UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
 
@@ -116,8 +118,9 @@ def failing(
             labels=labels,
         )
     if "writeConcernError" in ordered:
-        request.labels.extend(labels)
         request.write_concern_error = ordered["writeConcernError"]
+        is_retryable = "txnNumber" in request.body and request.write_concern_error.get("code") in RETRYABLE
+        request.labels.extend(labels or (["RetryableWriteError"] if is_retryable else ()))
     return called(request, found)
 
 

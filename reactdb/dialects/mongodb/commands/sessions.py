@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from bson import Binary
 
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, type_name
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp, type_name
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
@@ -63,8 +63,17 @@ def in_session(
     if body.get("autocommit") is not False:
         if not is_write:
             return work()
+        ordered = request.deployment.fail_points.struck(
+            "onPrimaryTransactionalWrite", None, request.client.app_name
+        )
+        if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
+            raise HangUp
         with state.lock:
-            return state.once(number, work)
+            answer = state.once(number, work)
+        if ordered is not None:
+            # It is written, and the client does not hear of it.
+            raise HangUp
+        return answer
     if request.name not in IN_TRANSACTIONS:
         raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
     with state.lock:
