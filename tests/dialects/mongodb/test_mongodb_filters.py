@@ -201,6 +201,35 @@ def test_a_filter_knows_what_a_matching_document_has_to_have() -> None:
     assert Filter(query).equalities == [("a", 1), ("b", {"x": 1}), ("c", 3), ("e", 5)]
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(a+)+$", "(a|a)*b", "(?!x)(a*)*b", "(?=(a+)+b)c", r"(x+x+)+y", r"((a)\2*)*c", "( a + ) + # x"],
+)
+def test_a_pattern_whose_search_might_never_end_is_refused(pattern: str) -> None:
+    with pytest.raises(MongoError) as caught:
+        Filter({"a": {"$regex": pattern, "$options": "x"}})
+    assert caught.value.code == 51091
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^([a-z0-9]+\.)*[a-z]+@\w+\.com$", "a.b.c@d.com"),
+        (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "abcdefG1"),
+        (r"^((?!bad).)*$", "good"),
+        (r"(?<=x)y", "xy"),
+        (r"(a|b)\1", "aa"),
+        (r"a++b", "aab"),
+        (r"(?>ab|a)c", "abc"),
+        (r"[(]+[)]", "(()"),
+        (r".*foo.*", "a foo b"),
+        (r"\(a+\)+", "(aa))"),
+    ],
+)
+def test_a_pattern_that_is_often_written_is_not(pattern: str, text: str) -> None:
+    assert Filter({"a": Regex(pattern, "i")}).matches({"a": text})
+
+
 def test_a_collation_decides_about_texts() -> None:
     assert Filter({"a": "X"}, collation=str.casefold).matches({"a": "x"})
     assert Filter({"a": {"$in": ["X"]}}, collation=str.casefold).matches({"a": ["x"]})
