@@ -77,7 +77,7 @@ def _respelled(token: str) -> str:
     if token[0] == "\\":
         if token[1:].isdigit() and token != "\\0":
             return "[^\\x00]"
-        return "[^\\x00]" if token[1] == "k" else _ESCAPED.get(token[1:], token)
+        return "[^\\x00]" if token[1:2] == "k" else _ESCAPED.get(token[1:], token)
     if token.startswith("(?P="):
         return "[^\\x00]"
     return token[0] if len(token) == 2 and token[1] == "+" and token[0] in "*+?}" else token
