@@ -1839,6 +1839,13 @@ MUTANTS = [
     ),
     # ----- MongoDB's documents, queries and updates
     Mutant(
+        "what a look to the front repeats is not bounded",
+        "dialects/mongodb/pattern_bounds.py",
+        "                done.append(text)\n",
+        "",
+        ("tests/dialects/mongodb/test_mongodb_filters.py",),
+    ),
+    Mutant(
         "a small int64 of MongoDB is stored as an int32",
         "dialects/mongodb/values.py",
         "return natives.Int64(plain) if -(2**31) <= plain < 2**31 else plain",
