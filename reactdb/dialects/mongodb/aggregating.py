@@ -11,20 +11,20 @@ Rule of this file: where the documents come from, and where `$out` and `$merge` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
 from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.dialects.mongodb.variables import now, values_of
 
 __all__ = ["aggregate"]
 
@@ -57,9 +57,7 @@ def aggregate(
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values: dict[str, Any] = {"NOW": _now()}
-    for name, value in (variables or {}).items():
-        values[name] = Setting(variables=values, text=text).expression(value)({}, values)
+    values = values_of(variables) or {"NOW": now()}
     beside = _Beside(spaces, namespace, transaction)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
@@ -73,16 +71,10 @@ def aggregate(
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
     if first != "$match":
-        return compiled.run(work.matching({}, Filter({})))
+        return compiled.run(work.matching(FilterSelection({})))
     given = pipeline[0]["$match"]
-    found = Filter(given, variables=values, collation=text)
-    documents = work.matching(given, found, has_collation=text is not None)
+    documents = work.matching(FilterSelection(given, variables=values, collation=text))
     return Pipeline(pipeline[1:], setting).run(documents)
-
-
-def _now() -> datetime:
-    now = datetime.now(UTC).replace(tzinfo=None)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
 
 
 class _Beside:
@@ -100,7 +92,7 @@ class _Beside:
         found = namespace_of(namespace)
         if self._spaces.view(found) is not None:
             return aggregate(self._spaces, found, [], transaction=self._transaction)
-        return CollectionWork(self._spaces, found, self._transaction).matching({}, Filter({}))
+        return CollectionWork(self._spaces, found, self._transaction).matching(FilterSelection({}))
 
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         """Make a collection hold these documents and no others."""
@@ -143,14 +135,14 @@ class _Beside:
             return []
         work = CollectionWork(self._spaces, self._namespace)
         if stage == "$indexStats":
-            since = _now()
+            since = now()
             return [
                 {"name": one["name"], "key": one["key"], "accesses": {"ops": 0, "since": since}, "spec": one}
                 for one in work.list_indexes()
             ]
         if self._spaces.table(self._namespace) is None:
             raise MongoError(26, f"Collection [{self._namespace}] not found.")
-        found: Document = {"ns": str(self._namespace), "localTime": _now()}
+        found: Document = {"ns": str(self._namespace), "localTime": now()}
         if "count" in spec:
             found["count"] = work.count({})
         if "storageStats" in spec:

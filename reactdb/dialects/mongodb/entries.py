@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.change import DELETE, REPLACE, UPDATE
@@ -46,7 +47,7 @@ def id_of(value: Any) -> Any:
     """The primary key that an `_id` is stored as.
 
     Raises:
-        MongoError: 53, no `_id` can be this; 2, BSON has no such value.
+        MongoError: 53 or 52, no `_id` can be this; 2, BSON has no such value.
     """
     if type(value) is str or type(value) is int:
         return value
@@ -55,6 +56,14 @@ def id_of(value: Any) -> Any:
     if isinstance(value, Regex):
         raise MongoError(53, "The '_id' value cannot be of type regex")
     native = native_value(value)
+    if type(value) is ObjectId:
+        return native
+    if isinstance(native, dict):
+        for name in native:
+            if name.startswith("$") and name not in ("$ref", "$id", "$db"):
+                raise MongoError(
+                    52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                )
     if native is None or isinstance(native, dict):
         return IdValue(native)
     try:

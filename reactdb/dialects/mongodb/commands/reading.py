@@ -125,6 +125,9 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(9, "The 'cursor' option is required, except for aggregate with the explain argument")
     if is_change_stream(pipeline):
         return opened_stream(request, pipeline)
+    last = next(iter(pipeline[-1])) if pipeline else ""
+    if last in ("$out", "$merge") and request.get("readConcern", dict, {}).get("level") == "linearizable":
+        raise MongoError(72, f"{last} cannot be used with a 'linearizable' read concern level")
     is_of_database = request.value == 1 and not isinstance(request.value, bool)
     namespace = MongoNamespace(
         check_database_name(request.database), None if is_of_database else request.collection

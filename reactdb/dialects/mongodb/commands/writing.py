@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactdb.dialects.mongodb.bulk_writing import bulk_write
+from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
+from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
+from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
 
@@ -123,3 +127,24 @@ def drop_indexes(request: CommandRequest) -> dict[str, Any]:
     if "index" not in request.body:
         raise MongoError(40414, "BSON field 'dropIndexes.index' is missing but a required field")
     return request.collection_work().drop_indexes(request.body["index"])
+
+
+@command(
+    "bulkWrite",
+    fields="ops nsInfo ordered errorsOnly bypassDocumentValidation bypassEmptyTsReplacement let cursor",
+    is_write=True,
+)
+def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "bulkWrite may only be run against the admin database.")
+    results, counts = bulk_write(
+        request.deployment.spaces,
+        statements(request, "ops"),
+        statements(request, "nsInfo"),
+        ordered=is_ordered(request),
+        errors_only=bool(request.get("errorsOnly", bool, False)),
+        variables=request.get("let", dict),
+        transaction=request.transaction,
+    )
+    cursor = Results("admin.$cmd.bulkWrite", iter(results), session_key(request))
+    return {**first_batch(request, cursor, batch_size(request, None)), **counts}

@@ -1,0 +1,165 @@
+"""Bulk writing: the operations of a `bulkWrite` command, on any number of collections.
+
+Rule of this file: each operation has a result of its own, and all of them are one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.transactions import Transaction
+
+__all__ = ["bulk_write"]
+
+Document = dict[str, Any]
+_KINDS: Final = ("insert", "update", "delete")
+_STATEMENT_NAMES: Final = {
+    "filter": "q",
+    "updateMods": "u",
+    "constants": "c",
+    **{name: name for name in ("multi", "upsert", "arrayFilters", "collation", "hint", "sort")},
+}
+
+
+class _Operation:
+    """One operation: its kind, its collection, and what the collection's own command calls it."""
+
+    def __init__(self, given: Any, spaces: Sequence[MongoNamespace]) -> None:
+        """
+        Raises:
+            MongoError: 14, 40415, 2: It is none.
+        """
+        if not isinstance(given, Mapping) or not given:
+            raise MongoError(14, "BSON field 'bulkWrite.ops' has elements that are no operations")
+        self.kind = next(iter(given))
+        if self.kind not in _KINDS:
+            raise MongoError(40415, f"BSON field 'bulkWrite.ops.{self.kind}' is an unknown field.")
+        number = given[self.kind]
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(spaces):
+            raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
+        self.namespace = spaces[number]
+        if self.kind == "insert":
+            if not isinstance(given.get("document"), Mapping):
+                raise MongoError(40414, "BSON field 'bulkWrite.ops.document' is missing but a required field")
+            self.statement: Any = given["document"]
+            return
+        self.statement = {}
+        for name, value in given.items():
+            if name == self.kind:
+                continue
+            if name not in _STATEMENT_NAMES:
+                raise MongoError(40415, f"BSON field 'bulkWrite.ops.{name}' is an unknown field.")
+            self.statement[_STATEMENT_NAMES[name]] = value
+        if self.kind == "delete":
+            self.statement["limit"] = 0 if self.statement.pop("multi", False) else 1
+
+
+def bulk_write(
+    spaces: Namespaces,
+    operations: Sequence[Any],
+    collections: Sequence[Any],
+    *,
+    ordered: bool = True,
+    errors_only: bool = False,
+    variables: Mapping[str, Any] | None = None,
+    transaction: Transaction | None = None,
+) -> tuple[list[Document], Document]:
+    """Carry out the operations; with `ordered`, until one fails.
+
+    Args:
+        operations: `ops`: `{"insert": 0, "document": {...}}`, `{"update": 0, "filter", "updateMods", ...}` and
+            `{"delete": 0, "filter"}`, each with the number of its collection.
+        collections: `nsInfo`: `{"ns": "shop.orders"}`.
+        errors_only: Only the results of those that failed are wanted.
+
+    Returns:
+        The results, a document each, and the counters of the reply.
+
+    Raises:
+        MongoError: The command makes no sense.
+    """
+    namespaces = [_namespace(one) for one in collections]
+    checked = [_Operation(one, namespaces) for one in operations]
+    counts: Document = dict.fromkeys(
+        ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"), 0
+    )
+    results: list[Document] = []
+    with nullcontext() if transaction is not None else spaces.session.transaction():
+        for first, run in _runs(checked):
+            work = CollectionWork(spaces, run[0].namespace, transaction)
+            for result in _carried_out(work, run, first, ordered, variables, counts):
+                if not result["ok"]:
+                    counts["nErrors"] += 1
+                if not result["ok"] or not errors_only:
+                    results.append(result)
+            if ordered and counts["nErrors"]:
+                break
+    return results, counts
+
+
+def _namespace(given: Any) -> MongoNamespace:
+    if not isinstance(given, Mapping) or not isinstance(given.get("ns"), str):
+        raise MongoError(40414, "BSON field 'bulkWrite.nsInfo.ns' is missing but a required field")
+    return namespace_of(given["ns"])
+
+
+def _runs(operations: Sequence[_Operation]) -> Iterator[tuple[int, list[_Operation]]]:
+    """Inserts into one collection that follow each other, together; all others alone. With the number of the first."""
+    run: list[_Operation] = []
+    for place, one in enumerate(operations):
+        if run and not (run[-1].kind == one.kind == "insert" and run[-1].namespace == one.namespace):
+            yield place - len(run), run
+            run = []
+        run.append(one)
+    if run:
+        yield len(operations) - len(run), run
+
+
+def _carried_out(
+    work: CollectionWork,
+    run: Sequence[_Operation],
+    first: int,
+    ordered: bool,
+    variables: Mapping[str, Any] | None,
+    counts: Document,
+) -> list[Document]:
+    """The results of operations of one kind on one collection."""
+    kind, statements = run[0].kind, [one.statement for one in run]
+    if kind == "insert":
+        answer = work.insert(statements, ordered=ordered)
+        counts["nInserted"] += answer["n"]
+        failed = {error["index"]: error for error in answer.get("writeErrors", ())}
+        done = min(failed) + 1 if failed and ordered else len(run)
+        return [
+            _failed(first + place, failed[place])
+            if place in failed
+            else {"ok": 1.0, "idx": first + place, "n": 1}
+            for place in range(done)
+        ]
+    if kind == "delete":
+        answer = work.delete(statements, variables=variables)
+        counts["nDeleted"] += answer["n"]
+        result = {"ok": 1.0, "idx": first, "n": answer["n"]}
+    else:
+        answer = work.update(statements, variables=variables)
+        upserted = answer.get("upserted", [])
+        counts["nMatched"] += answer["n"] - len(upserted)
+        counts["nModified"] += answer["nModified"]
+        counts["nUpserted"] += len(upserted)
+        result = {"ok": 1.0, "idx": first, "n": answer["n"], "nModified": answer["nModified"]}
+        if upserted:
+            result["upserted"] = {"_id": upserted[0]["_id"]}
+    for error in answer.get("writeErrors", ()):
+        return [_failed(first, error)]
+    return [result]
+
+
+def _failed(place: int, error: Mapping[str, Any]) -> Document:
+    said = {name: value for name, value in error.items() if name != "index"}
+    return {"ok": 0.0, "idx": place, **said, "n": 0}

@@ -1,0 +1,37 @@
+"""Variables: a command's `let`, as the values that filters, updates and pipelines use.
+
+Rule of this file: each value is computed once, before the first document is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.stages import Setting
+
+__all__ = ["now", "values_of"]
+
+
+def now() -> datetime:
+    """The time, as a BSON date has it."""
+    found = datetime.now(UTC).replace(tzinfo=None)
+    return found.replace(microsecond=found.microsecond // 1_000 * 1_000)
+
+
+def values_of(let: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The values of variables by name, and `NOW`; None where there are none.
+
+    Raises:
+        MongoError: An expression of them is wrong.
+    """
+    if not let:
+        return None
+    if not isinstance(let, Mapping):
+        raise MongoError(14, "BSON field 'let' is the wrong type, expected type 'object'")
+    values: dict[str, Any] = {"NOW": now()}
+    for name, value in let.items():
+        values[name] = Setting(variables=values).expression(value)({}, values)
+    return values
