@@ -183,7 +183,7 @@ class TestReadingAndWriting:
         orders.insert_one({})
         for code, ask in (
             (40324, lambda: list(orders.aggregate([{"$nonsense": 1}]))),
-            (168, lambda: list(orders.aggregate([{"$project": {"a": {"$nonsense": 1}}}]))),
+            (168, lambda: list(orders.aggregate([{"$addFields": {"a": {"$nonsense": 1}}}]))),
             (2, lambda: list(orders.find({"a": {"$nonsense": 1}}))),
             (9, lambda: orders.update_one({}, {"$nonsense": {"a": 1}})),
         ):
