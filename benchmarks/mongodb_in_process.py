@@ -9,8 +9,8 @@
     aggregate                         $match and $group, $unwind and $sortByCount, $lookup, $sort and $limit, expressions
 
 The same calls go to both: PyMongo's names. mongomock keeps Python objects in memory, so this database is in memory, too; a file
-in the mode "soft" is measured beside it. Processor time of this process in microseconds for one document or one call, the median of
-rounds that take turns.
+in the mode "soft" is measured beside it. Processor time of this process in microseconds for one document or one call: the median
+of rounds that take turns.
 
 Rule of this file: it prints, checks that both gave the same results, and fails where mongomock is faster.
 """

@@ -64,12 +64,16 @@ class Multimap(Generic[T]):
         elif held is item:
             del self.held[key]
 
+    def items_at(self, key: Hashable) -> Iterator[T]:
+        held = self.held.get(key)
+        if type(held) is dict:
+            yield from held
+        elif held is not None:
+            yield held  # type: ignore[misc]
+
     def all_items(self) -> Iterator[T]:
-        for held in self.held.values():
-            if type(held) is dict:
-                yield from held
-            else:
-                yield held  # type: ignore[misc]
+        for key in self.held:
+            yield from self.items_at(key)
 
 
 class AxisRoutes(Generic[T]):

@@ -1687,6 +1687,29 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couch_changes.py::test_a_live_feed_is_woken_once_until_it_is_read",),
     ),
     Mutant(
+        "deletions are passed over where the target has the document",
+        "replication/replicator.py",
+        'if id not in deleted or said.get("possible_ancestors")',
+        "if id not in deleted",
+        ("tests/replication/test_sync.py::test_what_a_side_never_had_needs_no_deletion",),
+    ),
+    Mutant(
+        "a conflict that was there before is left",
+        "replication/local.py",
+        "            self._settle_all(ids_in_conflict(self._database))",
+        "            ids_in_conflict(self._database)",
+        ("tests/replication/test_sync.py::test_a_conflict_that_is_left_can_be_ended_later",),
+    ),
+    Mutant(
+        "a feed that begins while the server stops is left open",
+        "servers/http/application.py",
+        "        if self._is_ending:\n            one.end()\n",
+        "",
+        (
+            "tests/servers/http/test_http_server.py::TestFeeds::test_who_asks_again_while_the_server_stops_is_answered",
+        ),
+    ),
+    Mutant(
         "what was found but not given to anybody counts as told",
         "dialects/couchdb/changes.py",
         "            if not found:\n                self._passed_seq",

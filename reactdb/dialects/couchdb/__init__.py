@@ -16,6 +16,9 @@
     script_process, script_runner
                              the process that runs JavaScript, and the program that it runs
     views, validating        the rows that map functions emit; the functions that refuse documents
+    conflicts                documents in conflict as a feed, and how a conflict is ended
+    multipart                documents with their attachments as one body
+    tasks                    what runs over a file in this process
     errors                   how a refusal is told
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.

@@ -35,7 +35,7 @@ from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
 # Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
-FIRST_PAGE: Final = 64
+FIRST_PAGE: Final = 128
 PAGE: Final = 256
 # About as many bytes of documents are looked at in one snapshot, and told at a time, when it is known how large they are.
 PAGE_BYTES: Final = 1 << 20

@@ -67,17 +67,20 @@ class OpenReading:
 
     def knows(self, state: State, rev: Rev) -> bool:
         """Whether the tree has a revision."""
-        for leaf in [state.lineage, *(leaf.lineage for leaf in state.others)]:
-            if leaf.oldest <= rev.generation <= leaf.start:
-                place = leaf.start - rev.generation
-                path = leaf.ids if place < len(leaf.ids) else self.path(state, leaf).ids
-                if place < len(path) and path[place] == rev.hash:
-                    return True
-        return False
+        lineages = [state.lineage, *(leaf.lineage for leaf in state.others)]
+        return any(self._has(state, lineage, rev) for lineage in lineages)
+
+    def _has(self, state: State, lineage: Lineage, rev: Rev) -> bool:
+        """Whether a revision is the newest of a lineage, or an ancestor of it."""
+        if not lineage.oldest <= rev.generation <= lineage.start:
+            return False
+        place = lineage.start - rev.generation
+        path = lineage.ids if place < len(lineage.ids) else self.path(state, lineage).ids
+        return place < len(path) and path[place] == rev.hash
 
     def below(self, state: State, rev: Rev) -> list[KeptLeaf]:
         """The leaves that come of a revision, or are it, the winner first."""
-        return [leaf for leaf in state.leaves if self.path(state, leaf.lineage).has(rev)]
+        return [leaf for leaf in state.leaves if self._has(state, leaf.lineage, rev)]
 
     def revision(self, state: State, rev: Rev) -> KeptLeaf | None:
         """A revision of a document, from wherever it still is."""

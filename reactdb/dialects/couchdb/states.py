@@ -192,6 +192,9 @@ def revised(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:
 
 def path_of(heads: HeadSource, tables: Tables, key: bytes, lineage: Lineage, most: int) -> Path:
     """The newest `most` revisions of a lineage."""
+    if lineage.link is None:
+        # Nothing lies beside.
+        return Path(lineage.start, lineage.ids[: min(most, lineage.start - lineage.oldest + 1)])
 
     def chunk_at(place: bytes) -> bytes | None:
         if tables.ancestors is None:

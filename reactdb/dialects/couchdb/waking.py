@@ -9,10 +9,12 @@ Rule of this file: a callback runs where the commit is delivered. It says that t
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb.dialects.couchdb.states import Tables
+from reactdb.feeds.router import Multimap
 from reactdb.logs import logger
 from reactdb.query import Query
 from reactdb.session import Session
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
 Wake = Callable[[], object]
 Waiting = dict[Wake, None]
-Place = tuple[bool, Any]
-"""A value, by which documents are hashed that have it; whether it is a boolean keeps True from being 1."""
+Fields = tuple[str, ...]
+"""A path of fields."""
 
 
 class Interest(NamedTuple):
@@ -38,7 +40,7 @@ class Interest(NamedTuple):
     """
 
     keys: Collection[bytes] | None = None
-    equality: tuple[tuple[str, ...], Any] | None = None
+    equality: tuple[Fields, Any] | None = None
 
 
 class Wakers:
@@ -81,8 +83,11 @@ class Waker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._all: Waiting = {}
-        self._by_key: dict[bytes, Waiting] = {}
-        self._by_value: dict[tuple[str, ...], dict[Place, Waiting]] = {}
+        self._by_key: Multimap[Wake] = Multimap()
+        # By a path of fields and a value there.
+        self._by_value: Multimap[Wake] = Multimap()
+        # How many wait for a value at each path.
+        self._paths: Counter[Fields] = Counter()
         self._subscriptions: list[DisposableBase] = []
         self.is_ended = False
 
@@ -90,10 +95,10 @@ class Waker:
         with self._lock:
             if interest.keys is not None:
                 for key in interest.keys:
-                    self._by_key.setdefault(key, {})[wake] = None
+                    self._by_key.add(key, wake)
             elif interest.equality is not None:
-                path, value = interest.equality
-                self._by_value.setdefault(path, {}).setdefault(_place(value), {})[wake] = None
+                self._by_value.add(_place(*interest.equality), wake)
+                self._paths[interest.equality[0]] += 1
             else:
                 self._all[wake] = None
 
@@ -102,14 +107,11 @@ class Waker:
         with self._lock:
             self._all.pop(wake, None)
             for key in interest.keys or ():
-                _take_out(self._by_key, key, wake)
+                self._by_key.remove(key, wake)
             if interest.equality is not None:
-                path, value = interest.equality
-                places = self._by_value.get(path, {})
-                _take_out(places, _place(value), wake)
-                if not places:
-                    self._by_value.pop(path, None)
-            return not (self._all or self._by_key or self._by_value)
+                self._by_value.remove(_place(*interest.equality), wake)
+                self._paths -= Counter([interest.equality[0]])
+            return not (self._all or self._by_key.held or self._by_value.held)
 
     def begin(self, session: Session, tables: Tables) -> None:
         options = {"include_meta": True, "batches": True}
@@ -130,7 +132,7 @@ class Waker:
         def tell(events: list[dict[str, Any]]) -> None:
             with self._lock:
                 waiting = dict(self._all)
-                if self._by_key or self._by_value:
+                if self._by_key.held or self._paths:
                     for event in events:
                         new = event.get("new_val")
                         document = new or event.get("old_val")
@@ -138,10 +140,11 @@ class Waker:
                             # Some were passed over: it may be any.
                             waiting |= self._everybody()
                             continue
-                        waiting |= self._by_key.get(collation.key_bytes(document[table.primary_key]), {})
-                        if self._by_value and not tells_values:
-                            waiting |= self._of_any_value()
-                        elif self._by_value:
+                        key = collation.key_bytes(document[table.primary_key])
+                        waiting |= dict.fromkeys(self._by_key.items_at(key))
+                        if self._paths and not tells_values:
+                            waiting |= dict.fromkeys(self._by_value.all_items())
+                        elif self._paths:
                             for row in _rows_of(event, is_main=table is tables.main):
                                 waiting |= self._of_values(row)
             _call(waiting)
@@ -150,26 +153,17 @@ class Waker:
 
     def _of_values(self, document: Mapping[str, Any]) -> Waiting:
         found: Waiting = {}
-        for path, places in self._by_value.items():
+        for path in self._paths:
             value: Any = document
             for name in path:
                 value = value.get(name, _NOTHING) if isinstance(value, dict) else _NOTHING
             if isinstance(value, (str, int, float)) or value is None:
-                found |= places.get(_place(value), {})
-        return found
-
-    def _of_any_value(self) -> Waiting:
-        found: Waiting = {}
-        for places in self._by_value.values():
-            for some in places.values():
-                found |= some
+                found |= dict.fromkeys(self._by_value.items_at(_place(path, value)))
         return found
 
     def _everybody(self) -> Waiting:
-        found = self._all | self._of_any_value()
-        for some in self._by_key.values():
-            found |= some
-        return found
+        found = [*self._all, *self._by_key.all_items(), *self._by_value.all_items()]
+        return dict.fromkeys(found)
 
     def _failed(self, error: Exception) -> None:
         logger.debug("a feed of a CouchDB database has ended", exc_info=error)
@@ -191,15 +185,9 @@ def _rows_of(event: Mapping[str, Any], *, is_main: bool) -> list[Mapping[str, An
     return found if is_main else [leaf["fields"] for row in found for leaf in row["leaves"]]
 
 
-def _place(value: Any) -> Place:
-    return isinstance(value, bool), value
-
-
-def _take_out(places: dict[Any, Waiting], place: Any, wake: Wake) -> None:
-    waiting = places.get(place, {})
-    waiting.pop(wake, None)
-    if not waiting:
-        places.pop(place, None)
+def _place(path: Fields, value: Any) -> tuple[Any, ...]:
+    """Where who waits for a value is found. Whether it is a boolean keeps True from being 1."""
+    return path, isinstance(value, bool), value
 
 
 def _call(waiting: Waiting) -> None:

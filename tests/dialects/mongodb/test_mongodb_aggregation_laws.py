@@ -11,11 +11,13 @@ import pytest
 
 pytest.importorskip("bson")
 
+import bson
 from bson import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reactdb.dialects.mongodb.expressions import compile_expression
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import OPERATORS, compile_expression
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN
 from reactdb.dialects.mongodb.ordering import MISSING, compare, identical, sort_key
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
@@ -202,6 +204,69 @@ def test_a_truncated_date_is_the_last_start_of_a_bin(moment, size, unit):
 
     assert start <= moment < following
     assert start == value_of({"$dateTrunc": {"date": start, **spec}})
+
+
+wild = st.one_of(
+    bson_values().map(lambda value: {"$literal": value}),
+    st.sampled_from(["$a", "$b.c", "$$ROOT", "x", "%Y", "day", "UTC", 0, 1, -1, 2.5, None]),
+)
+
+
+@given(
+    st.sampled_from(sorted(OPERATORS)),
+    st.one_of(wild, st.lists(wild, max_size=4)),
+    st.dictionaries(st.sampled_from("abc"), bson_values(), max_size=3),
+)
+@settings(max_examples=examples(2_000))
+def test_whatever_an_operator_is_given_it_gives_a_bson_value_or_mongodbs_error(operator, argument, document):
+    try:
+        value = value_of({operator: argument}, document)
+    except MongoError:
+        return
+    if value is not MISSING:
+        bson.encode({"value": value})
+
+
+@given(
+    st.sampled_from(
+        [
+            "$dateToString",
+            "$dateAdd",
+            "$dateSubtract",
+            "$dateDiff",
+            "$dateTrunc",
+            "$dateFromParts",
+            "$dateToParts",
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "date",
+                "startDate",
+                "endDate",
+                "unit",
+                "amount",
+                "timezone",
+                "binSize",
+                "format",
+                "year",
+                "month",
+                "day",
+                "iso8601",
+            ]
+        ),
+        st.one_of(wild, st.datetimes(), st.sampled_from(["month", "week", "year", "%G-%V", 10**6, True])),
+    ),
+)
+@settings(max_examples=examples(1_000))
+def test_whatever_an_operator_of_dates_is_given_it_gives_a_bson_value_or_mongodbs_error(operator, parts):
+    try:
+        value = value_of({operator: parts}, {"a": datetime(2024, 1, 1)})
+    except MongoError:
+        return
+    if value is not MISSING:
+        bson.encode({"value": value})
 
 
 # --- Stages ---
