@@ -157,7 +157,8 @@ def main() -> int:
         text=True,
         cwd=ROOT,
     )
-    assert server.stdin is not None and server.stdout is not None
+    assert server.stdin is not None
+    assert server.stdout is not None
     with server:
         run(server.stdout.readline().strip(), server.pid, given.count, given.streams)
         server.stdin.close()
