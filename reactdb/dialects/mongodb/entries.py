@@ -199,6 +199,20 @@ def meta_of(description: Description) -> bytes:
     return codec.encode({name: value for name, value in said.items() if value})
 
 
+def with_session(meta: bytes | None, session: bytes, number: int) -> bytes:
+    """The metadata of an entry that a transaction of a session writes, which may say something already."""
+    said = {} if meta is None else codec.decode(meta)
+    return codec.encode({**said, "session": [session, number]})
+
+
+def session_of(meta: bytes | None) -> tuple[bytes, int] | None:
+    """The session, and the number of its transaction, that an entry's metadata says; None where it says none."""
+    if not meta or meta[0] not in _MAP_BYTES:
+        return None
+    session, number = codec.decode(meta).get("session", (None, 0))
+    return None if session is None else (session, number)
+
+
 def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Description | None:
     """The description that an entry's metadata says, with the values of the new BSON document; None where it says none."""
     if not meta or meta[0] not in _MAP_BYTES:

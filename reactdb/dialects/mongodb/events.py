@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from bson.binary import UUID_SUBTYPE, Binary
+from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from reactdb.change import (
@@ -32,7 +35,7 @@ from reactdb.change import (
     Change,
 )
 from reactdb.dialects.mongodb.diff import difference
-from reactdb.dialects.mongodb.entries import description_of, document_of
+from reactdb.dialects.mongodb.entries import description_of, document_of, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of
 from reactdb.dialects.mongodb.points import cluster_time
@@ -42,6 +45,8 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 
 Document = dict[str, Any]
+NOBODY: Final = sha256(b"").digest()
+"""The digest of the user of a session. Users are the server's, and not known here."""
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
@@ -162,6 +167,12 @@ class StreamReading:
             if operation != "update":
                 more = {"fullDocument": new}
         event = self._event(change, origin, operation, change.table_id, last)
+        session = session_of(change.meta)
+        if session is not None:
+            more |= {
+                "lsid": {"id": Binary(session[0], UUID_SUBTYPE), "uid": NOBODY},
+                "txnNumber": Int64(session[1]),
+            }
         return event._replace(first={**event.first, **more}, change=change)
 
     def _shown(self, said: Document) -> Document:

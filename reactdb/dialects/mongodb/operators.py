@@ -34,7 +34,7 @@ from reactdb.dialects.mongodb.ordering import (
     type_name,
 )
 from reactdb.dialects.mongodb.paths import split
-from reactdb.dialects.mongodb.values import date_of_ms, ms_of_date
+from reactdb.dialects.mongodb.values import date_of_ms, is_document, ms_of_date
 
 __all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment", "modifier_of"]
 
@@ -182,7 +182,7 @@ def _extreme(sign: int) -> Callable[[str, Any, Context], Modifier]:
 
 def _current_date(path: str, operand: Any, context: Context) -> Modifier:
     wanted: Any = "date"
-    if isinstance(operand, Mapping):
+    if is_document(operand):
         unknown = [name for name in operand if name != "$type"]
         if unknown:
             raise MongoError(2, f"Unrecognized $currentDate option: {unknown[0]}")
@@ -210,7 +210,7 @@ _BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def _bit(path: str, operand: Any, context: Context) -> Modifier:
-    if not isinstance(operand, Mapping):
+    if not is_document(operand):
         raise MongoError(
             2,
             f"The $bit modifier is not compatible with a {type_name(operand)}. "
@@ -248,7 +248,7 @@ def _bit(path: str, operand: Any, context: Context) -> Modifier:
 
 
 def _push(path: str, operand: Any, context: Context) -> Modifier:
-    if not (isinstance(operand, Mapping) and "$each" in operand):
+    if not (is_document(operand) and "$each" in operand):
         return _pushing(path, [operand], None, None, None)
     unknown = [name for name in operand if name not in ("$each", "$position", "$sort", "$slice")]
     if unknown:
@@ -305,7 +305,7 @@ def _pushing(
 
 
 def _element_order(spec: Any, text: TextKey | None) -> Callable[[list[Any]], list[Any]]:
-    if not isinstance(spec, Mapping):
+    if not is_document(spec):
         way = whole(spec)
         if way not in (1, -1):
             raise MongoError(
@@ -345,7 +345,7 @@ def _inner(value: Any, parts: tuple[str, ...]) -> Any:
 
 def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
     each = [operand]
-    if isinstance(operand, Mapping) and next(iter(operand), "") == "$each":
+    if is_document(operand) and next(iter(operand), "") == "$each":
         each = operand["$each"]
         if type(each) is not list:
             raise MongoError(
@@ -390,7 +390,7 @@ def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
         # An element that is an array is looked into, as a field would be.
         holds = Filter({"element": operand}, variables=context.variables, collation=context.text).matches
         return lambda value: holds({"element": value})
-    if isinstance(operand, Mapping):
+    if is_document(operand):
         matches = Filter(operand, variables=context.variables, collation=context.text).matches
         return lambda value: type(value) is dict and matches(value)
     return equals(operand, context.text)

@@ -37,6 +37,10 @@ ALLOWED: Final = frozenset(
         "$fill",
     }
 )
+ELSEWHERE: Final = frozenset(
+    {"$setWindowFields", "$queryStats", "$querySettings", "$shardedDataDistribution"}
+)
+"""Stages that MongoDB has, and no pipeline may have here."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 # What can only be seen of an event once its images were looked up.
@@ -130,7 +134,7 @@ def _check(stages: Sequence[Any]) -> None:
             if said != {} or not isinstance(said, Mapping):
                 raise MongoError(7182800, f"{SPLIT} stage specification must be an empty object")
         elif name not in ALLOWED or (name == "$fill" and isinstance(said, Mapping) and "sortBy" in said):
-            if name not in KNOWN_STAGES:
+            if name not in KNOWN_STAGES and name not in ELSEWHERE:
                 raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
             raise MongoError(20, f"{name} is not permitted in a $changeStream pipeline")
 

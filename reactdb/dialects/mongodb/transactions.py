@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -93,9 +94,11 @@ class Transaction:
 
     Attributes:
         state: `open`, `committed` or `aborted`.
+        session: The id of the driver's session and the number that it has there, for its events; None where there is no driver.
     """
 
     def __init__(self, owner: Transactions) -> None:
+        self.session: tuple[bytes, int] | None = None
         self._owner = owner
         self._spaces = owner.spaces
         self.state = "open"
@@ -195,7 +198,8 @@ class Transaction:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
             if old is not None or step.body is not None:
-                transaction.write(table, step.key, step.kind, old, step.body, meta=step.meta)
+                meta = step.meta if self.session is None else with_session(step.meta, *self.session)
+                transaction.write(table, step.key, step.kind, old, step.body, meta=meta)
 
 
 class KeptWrites:

@@ -563,6 +563,7 @@ def test_what_is_internal_has_no_stream(open_stream, namespace):
         (40324, [{"$nothing": {}}]),
         (20, [{"$group": {"_id": 1}}]),
         (20, [{"$out": "x"}]),
+        (20, [{"$setWindowFields": {}}]),
         (20, [{"$fill": {"sortBy": {"x": 1}}}]),
         (40602, [{"$match": {}}, {"$changeStream": {}}]),
         (7182802, [{"$changeStreamSplitLargeEvent": {}}, {"$match": {}}]),

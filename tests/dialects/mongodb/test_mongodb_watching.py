@@ -202,6 +202,25 @@ def test_a_transaction_is_told_when_it_is_committed_and_not_at_all_when_aborted(
     assert stream.try_next() is None
 
 
+def test_events_of_a_driver_s_transaction_name_its_session(client, orders):
+    stream = orders.watch()
+    orders.insert_one({"_id": 0})
+    with client.start_session() as session, session.start_transaction():
+        session.transaction.session = b"s" * 16, 7
+        orders.insert_one({"_id": 1, "x": 1}, session=session)
+        orders.update_one({"_id": 0}, {"$set": {"x": 2}}, session=session)
+        orders.delete_one({"_id": 0}, session=session)
+
+    alone, *together = drained(stream)
+
+    assert "lsid" not in alone
+    assert ["insert", "update", "delete"] == [event["operationType"] for event in together]
+    assert [(b"s" * 16, 4, 7)] * 3 == [
+        (bytes(e["lsid"]["id"]), e["lsid"]["id"].subtype, e["txnNumber"]) for e in together
+    ]
+    assert {"x": 2} == together[1]["updateDescription"]["updatedFields"]
+
+
 def test_native_writes_are_told(db, client):
     table = db.table_create("games")
     stream = client["reactdb"]["games"].watch(full_document_before_change="required")

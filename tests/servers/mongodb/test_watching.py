@@ -200,6 +200,20 @@ class TestTheEndOfAStream:
                 )
             assert code == caught.value.code
 
+    def test_expanded_events_are_not_of_the_stable_api(self, client: Client, orders: Any) -> None:
+        command = {
+            "aggregate": orders.name,
+            "pipeline": [{"$changeStream": {"showExpandedEvents": False}}],
+            "cursor": {},
+            "apiVersion": "1",
+            "apiStrict": True,
+        }
+
+        with pytest.raises(OperationFailure) as caught:
+            orders.database.command(command)
+
+        assert caught.value.code == 323
+
     def test_in_a_transaction_it_is_refused(self, client: Client, orders: Any) -> None:
         with client.start_session() as session:
             session.start_transaction()

@@ -79,6 +79,7 @@ def in_session(
     with state.lock:
         if body.get("startTransaction") is True:
             request.transaction = state.begin(number, request.deployment.sessions.transactions)
+            request.transaction.session = key, int(number)
         else:
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:

@@ -36,6 +36,9 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
     deployment = request.deployment
     if is_of_collection and deployment.spaces.view(place) is not None:
         raise MongoError(166, f"Namespace {place} is a view, not a collection")
+    said = pipeline[0]["$changeStream"]
+    if request.body.get("apiStrict") and isinstance(said, dict) and "showExpandedEvents" in said:
+        raise MongoError(323, "BSON field '$changeStream.showExpandedEvents' is not in API Version 1")
     stream = deployment.streams.open(
         StreamScope(place), pipeline, collation=simple(request.get("collation", dict))
     )
