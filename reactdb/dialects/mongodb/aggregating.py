@@ -17,11 +17,11 @@ from uuid import uuid4
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.variables import now, values_of
@@ -71,10 +71,9 @@ def aggregate(
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
     if first != "$match":
-        return compiled.run(work.matching({}, Filter({})))
+        return compiled.run(work.matching(FilterSelection({})))
     given = pipeline[0]["$match"]
-    found = Filter(given, variables=values, collation=text)
-    documents = work.matching(given, found, has_collation=text is not None)
+    documents = work.matching(FilterSelection(given, variables=values, collation=text))
     return Pipeline(pipeline[1:], setting).run(documents)
 
 
@@ -93,7 +92,7 @@ class _Beside:
         found = namespace_of(namespace)
         if self._spaces.view(found) is not None:
             return aggregate(self._spaces, found, [], transaction=self._transaction)
-        return CollectionWork(self._spaces, found, self._transaction).matching({}, Filter({}))
+        return CollectionWork(self._spaces, found, self._transaction).matching(FilterSelection({}))
 
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         """Make a collection hold these documents and no others."""

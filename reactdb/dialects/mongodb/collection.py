@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.entries import body_of
+from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
@@ -30,7 +29,7 @@ from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
-from reactdb.errors import ReadOnlyDatabase
+from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
 
@@ -393,13 +392,13 @@ class CollectionWork:
         variables, collation = values_of(command.get("let")), simple(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
-        found = Filter(given, variables=variables, collation=collation)
+        selection = FilterSelection(given, variables=variables, collation=collation)
         order = command.get("sort") or {}
         natural = order.get("$natural")
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
-        documents = self.matching(given, found, has_collation=collation is not None, hint=command.get("hint"))
+        documents = self.matching(selection, command.get("hint"))
         if sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
@@ -407,14 +406,12 @@ class CollectionWork:
         if skip or limit:
             documents = cut(documents, skip, limit)
         if shape is not None:
-            return (shape.apply(document, matched_filter=found) for document in documents)
+            matched = selection.filter if shape.is_positional else None
+            return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def matching(
-        self, given: Mapping[str, Any], found: Filter, *, has_collation: bool = False, hint: Any = None
-    ) -> Iterator[Document]:
+    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
         """The documents that match, in the order of their keys."""
-        selection = FilterSelection(given, found, has_collation=has_collation)
         if self._transaction is not None:
             with self._transaction.statement() as target:
                 own = target.table(self.namespace)
@@ -427,9 +424,19 @@ class CollectionWork:
             return iter(())
         if hint:
             self._check_hint(table, hint)
+        elif selection.key is not None:
+            return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
             selection, indexes_of(table) if table.indexes else ()
         )
+
+    def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
+        """The document of a key, by the shortest way."""
+        try:
+            body = self.spaces.session.get(table.reference, key)
+        except TableNotFound:
+            return iter(())
+        return iter(() if body is None else (document_of(table, body),))
 
     def _check_hint(self, table: TableInfo, hint: Any) -> None:
         known = listed(self.spaces.kept(table).indexes)
@@ -454,11 +461,8 @@ class CollectionWork:
         if not given and self._transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            found = Filter(given, collation=simple(command.get("collation")))
-            has_collation = simple(command.get("collation")) is not None
-            count = sum(
-                1 for _ in self.matching(given, found, has_collation=has_collation, hint=command.get("hint"))
-            )
+            selection = FilterSelection(given, collation=simple(command.get("collation")))
+            count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
 
@@ -470,12 +474,10 @@ class CollectionWork:
         if not key:
             raise MongoError(31032, "Distinct key cannot be an empty string")
         collation = simple(command.get("collation"))
-        found = Filter(given, collation=collation)
+        selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(
-            given, found, has_collation=collation is not None, hint=command.get("hint")
-        ):
+        for document in self.matching(selection, command.get("hint")):
             for value in _distinct_values(document, parts):
                 values.setdefault(sort_key(value, text), value)
         return [values[one] for one in sorted(values)]

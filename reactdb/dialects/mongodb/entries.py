@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.change import DELETE, REPLACE, UPDATE
@@ -55,6 +56,8 @@ def id_of(value: Any) -> Any:
     if isinstance(value, Regex):
         raise MongoError(53, "The '_id' value cannot be of type regex")
     native = native_value(value)
+    if type(value) is ObjectId:
+        return native
     if isinstance(native, dict):
         for name in native:
             if name.startswith("$") and name not in ("$ref", "$id", "$db"):

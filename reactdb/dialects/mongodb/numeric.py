@@ -75,7 +75,7 @@ def as_decimal(value: Any) -> Decimal:
     if type(value) is Decimal128:
         return value.to_decimal()
     if type(value) is float:
-        return Decimal(f"{value:.14e}") if math.isfinite(value) else Decimal(value)
+        return Decimal(f"{value:.14e}") if math.isfinite(value) and value else Decimal(value)
     return Decimal(value)
 
 
@@ -98,7 +98,9 @@ def whole(value: Any) -> int | None:
         return int(value) if value.is_integer() else None
     if type(value) is Decimal128:
         decimal = value.to_decimal()
-        return int(decimal) if decimal.is_finite() and decimal == decimal.to_integral_value() else None
+        # Nobody asks for a whole number of more than 400 digits, and Python does not write one of 4,300.
+        is_whole = decimal.is_finite() and decimal.adjusted() < 400 and decimal == decimal.to_integral_value()
+        return int(decimal) if is_whole else None
     return int(value)
 
 

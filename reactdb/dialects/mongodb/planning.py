@@ -8,20 +8,23 @@ Rule of this file: it reads conditions and gives ranges; it touches no document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from bson.dbref import DBRef
+from bson.int64 import Int64
+from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import key_of
 from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
 from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 
 ID: Final = "_id"
 
-__all__ = ["SCAN", "ReadPlan", "plan"]
+__all__ = ["SCAN", "ReadPlan", "exact_key", "plan"]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
@@ -35,18 +38,28 @@ class ReadPlan(NamedTuple):
         by: The index that leads to them; None for the keys, or for all documents.
         ranges: Ranges of that index, in bytes: start <= entry < stop.
         is_exact: What is read is what matches: nothing has to be tested.
+        test: Of all documents, those whose bytes do not pass this do not match.
     """
 
     keys: Sequence[bytes] | None = None
     by: CollectionIndex | None = None
     ranges: Sequence[tuple[bytes, bytes]] = ()
     is_exact: bool = False
+    test: Callable[[bytes], bool] | None = None
 
 
 SCAN: Final = ReadPlan()
 _ALL: Final = ReadPlan(is_exact=True)
-# Two of these are equal in BSON where they are one key, and the filter compares them as the key does.
-_EXACT: Final = frozenset({str, int, bytes, bool})
+# Two of these are equal in BSON where they are one key, and nothing else is equal to them.
+_EXACT: Final = frozenset({str, int, bytes, bool, Int64, ObjectId})
+
+
+def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes | None:
+    """The key of the only document that a filter can match, and that surely matches it: of `{_id: 5}`; else None."""
+    if len(spec) != 1 or ID not in spec:
+        return None
+    kind = type(spec[ID])
+    return None if kind not in _EXACT or (has_collation and kind is str) else key_of(spec[ID])
 
 
 def plan(
@@ -64,20 +77,13 @@ def plan(
     _collect(spec, conditions)
     points = _points(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
-        keys = sorted({key_of(value) for value in points})
-        # An ObjectId is compared by its bytes, too; its type is the commonest, so it is looked at by its name.
-        is_exact = (
-            len(spec) == 1
-            and ID in spec
-            and (type(spec[ID]) in _EXACT or type(spec[ID]).__name__ == "ObjectId")
-        )
-        return ReadPlan(keys, is_exact=is_exact)
+        return ReadPlan(sorted({key_of(value) for value in points}))
     best: ReadPlan | None = None
     for index in indexes:
         found = _of_index(index, conditions, has_collation)
         if found is not None and (best is None or _cost(found) < _cost(best)):
             best = found
-    return best or SCAN
+    return best or ReadPlan(test=byte_test(conditions))
 
 
 def _cost(found: ReadPlan) -> tuple[bool, int]:

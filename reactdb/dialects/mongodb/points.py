@@ -9,6 +9,8 @@ Rule of this file: a point leads to a position from which everything at or after
 
 from __future__ import annotations
 
+from time import time
+
 from reactdb.change import Change
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.tokens import INCREMENTS, Token, TokenOrigin, mark
@@ -64,10 +66,17 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
     if (
         first == low
         and low
-        and not (first == head and point > (time_at(snapshot.connection, head) // 1_000, head % INCREMENTS))
+        and not (first == head and point > (_newest_second(snapshot, head), head % INCREMENTS))
     ):
         raise history_lost()
     return first
+
+
+def _newest_second(snapshot: Snapshot, head: int) -> int:
+    """That of the newest change; where it was compacted away, this one: it was not made later."""
+    if snapshot.entry(head) is None and head:
+        return int(time())
+    return time_at(snapshot.connection, head) // 1_000
 
 
 def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
@@ -78,7 +87,7 @@ def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
         MongoError: 286, what follows the event was compacted away.
     """
     head, low, _ = snapshot.end()
-    if token.seconds > time_at(snapshot.connection, head) // 1_000:
+    if token.seconds > _newest_second(snapshot, head):
         return head, True
     first = head + 1 - (head + 1 - token.increment) % INCREMENTS
     seq = first + token.step

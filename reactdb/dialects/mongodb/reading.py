@@ -11,7 +11,7 @@ Rule of this file: no snapshot is open while a document is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
-from reactdb.dialects.mongodb.planning import ReadPlan, plan
+from reactdb.dialects.mongodb.planning import ReadPlan, exact_key, plan
 from reactdb.errors import HistoryLost
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -40,24 +40,48 @@ class FilterSelection:
 
     Attributes:
         spec: The filter as it was given.
-        filter: The same, to be tested.
+        key: Of the only document that matches, where the filter says no more than its `_id`; else None.
     """
 
-    __slots__ = ("filter", "has_collation", "spec")
+    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
 
-    def __init__(self, spec: Any, filter: Filter, *, has_collation: bool = False) -> None:
+    def __init__(
+        self,
+        spec: Any,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        collation: Any = None,
+    ) -> None:
+        """
+        Raises:
+            MongoError: It is no filter.
+        """
         self.spec = spec
-        self.filter = filter
-        self.has_collation = has_collation
+        self._variables = variables
+        self._collation = collation
+        is_exact = isinstance(spec, Mapping)
+        self.key = exact_key(spec, has_collation=collation is not None) if is_exact else None
+        self._filter: Filter | None = None
+        if self.key is None:
+            self._filter = Filter(spec, variables=variables, collation=collation)
+
+    @property
+    def filter(self) -> Filter:
+        """The filter, to be tested. It is compiled when it is needed."""
+        if self._filter is None:
+            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+        return self._filter
 
     def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
-        return plan(self.spec, indexes, has_collation=self.has_collation)
+        if self.key is not None:
+            return ReadPlan((self.key,), is_exact=True)
+        return plan(self.spec, indexes, has_collation=self._collation is not None)
 
     @property
     def point(self) -> bytes | None:
         """The one key that it can be about; None where there may be more."""
-        if "_id" not in self.spec:
-            return None
+        if self.key is not None or "_id" not in self.spec:
+            return self.key
         keys = self.plan().keys
         return keys[0] if keys is not None and len(keys) == 1 else None
 
@@ -67,10 +91,10 @@ def selected(
 ) -> Iterator[tuple[bytes, Document]]:
     """The key and the document of each that matches, in the order of keys."""
     chosen = selection.plan(indexes)
-    matches: Callable[[Any], bool] = selection.filter.matches
+    matches = None if chosen.is_exact else selection.filter.matches
     for key, body in paced(rows_of(snapshot, table, chosen)):
         document = document_of(table, body)
-        if chosen.is_exact or matches(document):
+        if matches is None or matches(document):
             yield key, document
 
 
@@ -81,13 +105,19 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
     elif chosen.by is not None:
         yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
     else:
-        start, size = b"", PAGE_ROWS
+        start, size, test = b"", PAGE_ROWS, test_of(chosen, table)
         while True:
             keys, bodies = snapshot.page(table, start, b"\xff", False, size)
-            yield from zip(keys, bodies, strict=True)
+            rows = zip(keys, bodies, strict=True)
+            yield from rows if test is None else (row for row in rows if test(row[1]))
             if len(keys) < size:
                 return
             start = keys[-1] + b"\x00"
+
+
+def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
+    """The test of bytes, where the names in them are those of the filter."""
+    return chosen.test if table.primary_key == "_id" else None
 
 
 class Scan:
@@ -103,11 +133,11 @@ class Scan:
         """The documents that match, in the order of keys."""
         chosen = selection.plan(indexes)
         table = self._table
-        matches: Callable[[Any], bool] = selection.filter.matches
+        matches = None if chosen.is_exact else selection.filter.matches
         for bodies in self._pages(chosen):
             for body in paced(bodies):
                 document = document_of(table, body)
-                if chosen.is_exact or matches(document):
+                if matches is None or matches(document):
                     yield document
 
     def count(self) -> int:
@@ -130,11 +160,11 @@ class Scan:
                 place += size
                 size = PAGE_ROWS
             return
-        start = b""
+        start, test = b"", test_of(chosen, self._table)
         while True:
             with self._session.read() as now:
                 found, bodies = self._then(now).page(self._table, start, b"\xff", False, size)
-            yield bodies
+            yield bodies if test is None else [body for body in bodies if test(body)]
             if len(found) < size:
                 return
             start = found[-1] + b"\x00"

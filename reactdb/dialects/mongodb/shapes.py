@@ -13,7 +13,7 @@ from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
-from reactdb.dialects.mongodb.expressions.compiling import compiled
+from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, sort_key
 
 __all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
@@ -223,6 +223,8 @@ class _ProjectionReader:
         if self.first_left_out is not None:
             code = 31252 if _is_operator(value) else 31310
             raise MongoError(code, f"Cannot compute {path} in exclusion projection")
+        if _is_operator(value) and len(value) == 1 and next(iter(value)) not in OPERATORS:
+            raise MongoError(31325, f"Unknown expression {next(iter(value))}")
         evaluate = compiled(value, self.scope)
         node, name = self.shape.place(parts, (31249, 31250))
         node.computed[name] = evaluate

@@ -89,7 +89,13 @@ class StreamWakers:
         options |= {"on_overflow": "drop", "changefeed_queue_size": MOST_QUEUED, "include_meta": True}
         reader = self._session.reader(query, options, request_type=TableRequest)
         with self._lock:
-            self._readers.append(reader)
+            is_wanted = bool(self._waiting)
+            if is_wanted:
+                self._readers.append(reader)
+        if not is_wanted:
+            # Whoever listened has gone meanwhile.
+            reader.close()
+            return
         reader.on_ready = lambda: self._wake(reader, is_of_rows=query.table != ALL_TABLES)
 
     def _wake(self, reader: FeedReader, *, is_of_rows: bool) -> None:

@@ -24,14 +24,13 @@ from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, selected
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
-from reactdb.dialects.mongodb.updates import Update
+from reactdb.dialects.mongodb.updates import Applied, Update
 from reactdb.store.catalogue import TableInfo
 
 __all__ = ["Delete", "DocumentWriter", "Modify", "UpdateStatement", "Updated", "with_id"]
@@ -87,14 +86,22 @@ class UpdateStatement:
         Raises:
             MongoError: It makes no sense for any document.
         """
-        self.filter = Filter(q, variables=variables, collation=collation)
-        self.selection = FilterSelection(q, self.filter, has_collation=collation is not None)
+        self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.change = Update(u, array_filters, collation, variables=variables)
+        # Only a `$` in a path asks which element the filter has matched.
+        self._is_positional = isinstance(u, Mapping) and any(
+            "$" in path for fields in u.values() if isinstance(fields, Mapping) for path in fields
+        )
         self.is_multi = bool(multi)
         self.is_upsert = bool(upsert)
         self.sort = Order(sort, text_key(collation)) if sort else None
         if self.is_multi and self.change.is_replacement:
             raise MongoError(9, "multi update is not supported for replacement-style update")
+
+    def apply(self, document: Document) -> Applied:
+        """What becomes of a document that matches."""
+        matched = self.selection.filter if self._is_positional else None
+        return self.change.apply(document, matched_filter=matched)
 
 
 class Delete:
@@ -109,8 +116,7 @@ class Delete:
         variables: Mapping[str, Any] | None = None,
     ) -> None:
         """Errors as for `UpdateStatement`."""
-        found = Filter(q, variables=variables, collation=collation)
-        self.selection = FilterSelection(q, found, has_collation=collation is not None)
+        self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.is_multi = is_multi
 
 
@@ -150,8 +156,7 @@ class Modify:
             raise MongoError(9, "Either an update or remove=true must be specified")
         self.statement: UpdateStatement | None = None
         if remove:
-            self.filter = Filter(query, variables=variables, collation=collation)
-            self.selection = FilterSelection(query, self.filter, has_collation=collation is not None)
+            self.selection = FilterSelection(query, variables=variables, collation=collation)
         else:
             self.statement = UpdateStatement(
                 query,
@@ -161,7 +166,7 @@ class Modify:
                 collation=collation,
                 variables=variables,
             )
-            self.filter, self.selection = self.statement.filter, self.statement.selection
+            self.selection = self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
         self.projection = Projection(fields, variables=variables) if fields else None
@@ -254,7 +259,8 @@ class DocumentWriter:
             if head is None:
                 return []
             document = document_of(self.table, head[1])
-            return [(key, document)] if selection.filter.matches(document) else []
+            is_there = selection.key is not None or selection.filter.matches(document)
+            return [(key, document)] if is_there else []
         found = selected(self.target.snapshot(), self.table, self._indexes, selection)
         if is_multi:
             return list(found)
@@ -267,7 +273,7 @@ class DocumentWriter:
         """Put the changed document in the place of one; the same object is given where nothing is changed."""
         old = self.target.head(self.table, key)
         assert old is not None
-        applied = statement.change.apply(before, matched_filter=statement.filter)
+        applied = statement.apply(before)
         new_key, body = body_of(self.table, applied.document)
         if new_key != key:
             raise MongoError(
@@ -281,7 +287,7 @@ class DocumentWriter:
         return after
 
     def _upsert(self, statement: UpdateStatement) -> Updated:
-        document = with_id(statement.change.upserted(statement.filter))
+        document = with_id(statement.change.upserted(statement.selection.filter))
         self.insert(body_of(self.table, document), document)
         return Updated(0, 0, [document[ID]], None, document)
 
@@ -327,5 +333,5 @@ class DocumentWriter:
     def _shown(self, command: Modify, document: Document) -> Document:
         if command.projection is None:
             return document
-        shown: Document = command.projection.apply(document, matched_filter=command.filter)
+        shown: Document = command.projection.apply(document, matched_filter=command.selection.filter)
         return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,14 @@ pytest.importorskip("bson")
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import OPERATORS
 from reactdb.dialects.mongodb.ordering import identical
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
+from reactdb.dialects.mongodb.stages.stage import STAGES
+
+ROOT = Path(__file__).parents[3]
 
 SALES = [
     {"_id": 1, "item": "apple", "n": 2, "tags": ["fruit", "red"], "at": {"city": "Oslo"}},
@@ -401,3 +407,12 @@ def test_a_document_is_never_changed():
 
     assert {"_id": 1, "a": {"c": 2}, "list": [{"x": 1}]} == made
     assert {"_id": 1, "a": {"b": 1}, "list": [{"x": 1}]} == document
+
+
+@pytest.mark.parametrize(
+    "names", [OPERATORS, STAGES, ACCUMULATORS], ids=["operators", "stages", "accumulators"]
+)
+def test_every_name_is_on_the_page_of_aggregation(names):
+    page = (ROOT / "docs/reference/mongodb-aggregation.md").read_text(encoding="utf-8")
+
+    assert set() == {name for name in names if f"`{name}`" not in page}

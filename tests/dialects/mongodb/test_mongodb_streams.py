@@ -234,6 +234,9 @@ def test_the_token_of_a_batch_is_that_of_its_last_event(db, orders, open_stream)
     ]
     rest = stream.batch()
     assert ["insert"] == kinds(rest)
+    orders.insert({"_id": 9})
+    last = stream.batch()
+    assert last.token == last.events[-1]["_id"]
     assert rest.token["_data"] > rest.events[0]["_id"]["_data"]
 
 
@@ -299,6 +302,25 @@ def test_history_that_was_compacted_away_is_lost(db, orders, open_stream):
         lost.batch()
     assert (136, True) == (caught.value.code, lost.is_closed)
     assert ["insert"] == kinds(open_stream(resumeAfter=now).batch())
+
+
+def test_a_token_leads_on_where_its_event_alone_was_compacted_away(db, orders, open_stream):
+    stream = open_stream()
+    orders.insert({"_id": 1})
+    orders.get(1).delete()
+    token = stream.batch().token
+    db.compact(0)
+    orders.insert({"_id": 2})
+
+    assert ["insert"] == kinds(open_stream(resumeAfter=token).batch())
+    db.table_drop("shop.orders")
+    drop = open_stream(SHOP, resumeAfter=token).batch().events[-1]["_id"]
+    db.compact(0)
+    for options in ({"resumeAfter": drop}, {"startAfter": drop}):
+        with pytest.raises(MongoError) as caught:
+            open_stream(**options)
+        assert 286 == caught.value.code
+    assert [] == open_stream(SHOP, resumeAfter=drop).batch().events
 
 
 def test_compaction_under_a_stream_that_has_read_so_far_is_not_noticed(db, orders, open_stream):
@@ -620,6 +642,27 @@ def test_a_collection_that_is_made_later_is_waited_for_too(db, spaces, open_stre
 
     assert [1] == called
     assert ["insert"] == kinds(stream.batch())
+
+
+def test_an_event_has_the_same_token_whoever_opens_the_file_later(tmp_path):
+    read = []
+    start = None
+    for _ in range(3):
+        with reactdb.connect(tmp_path / "a.db") as db:
+            streams = ChangeStreams(Namespaces(db.session))
+            table = db.table_create("t", exist_ok=True)
+            start = (
+                start
+                or streams.open(StreamScope(MongoNamespace("reactdb", "t")), [{"$changeStream": {}}]).token
+            )
+            table.insert({})
+            stream = streams.open(
+                StreamScope(MongoNamespace("reactdb", "t")), [{"$changeStream": {"resumeAfter": start}}]
+            )
+            read.append(stream.batch().events)
+
+    assert read[0] == read[1][:1] == read[2][:1]
+    assert read[1] == read[2][:2]
 
 
 def test_who_waits_is_called_when_the_stream_or_the_file_is_closed(tmp_path):

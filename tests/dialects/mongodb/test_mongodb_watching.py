@@ -6,9 +6,11 @@ import pytest
 from bson import Timestamp
 from pymongo.errors import ConnectionFailure, InvalidOperation, OperationFailure
 
+import reactdb
 from reactdb.dialects.mongodb import MongoError
 from reactdb.dialects.mongodb.embedded import EmbeddedClient
-from reactdb.errors import DatabaseBusy
+from reactdb.errors import DatabaseBusy, DatabaseClosed
+from tests.support.processes import another_process
 
 
 @pytest.fixture
@@ -219,6 +221,39 @@ def test_an_event_belongs_to_whoever_got_it(orders):
     first.next()["fullDocument"]["a"]["b"].append(2)
 
     assert {"_id": 1, "a": {"b": [1]}} == second.next()["fullDocument"]
+
+
+def test_what_another_process_writes_wakes_who_waits(tmp_path):
+    with reactdb.connect(tmp_path / "shop.db") as db:
+        orders = EmbeddedClient(db)["shop"]["orders"]
+        orders.insert_one({"_id": 0})
+        with orders.watch() as stream, another_process(tmp_path / "shop.db") as other:
+            writer = threading.Thread(
+                target=EmbeddedClient(other)["shop"]["orders"].insert_one, args=({"_id": 1},)
+            )
+            writer.start()
+
+            assert {"_id": 1} == stream.next()["fullDocument"]
+            writer.join()
+
+
+def test_who_waits_is_told_when_the_file_is_closed(tmp_path):
+    db = reactdb.connect(tmp_path / "shop.db")
+    stream = EmbeddedClient(db)["shop"]["orders"].watch()
+    errors = []
+
+    def read():
+        try:
+            stream.next()
+        except DatabaseClosed as error:
+            errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    db.close()
+    reader.join(60)
+
+    assert (1, False) == (len(errors), stream.alive)
 
 
 def test_an_observable_has_the_same_events_and_completes(client, orders):

@@ -118,13 +118,13 @@ class EmbeddedChangeStream:
         return own_event(event)
 
     def _wait(self, seconds: float | None) -> None:
-        if not self._is_listening:
-            # Only now, because who looks now and then needs not to be woken.
-            self._is_listening = True
-            self._stream.on_ready(self._woken.set)
-            return
         try:
-            self._woken.wait(seconds)
+            if self._is_listening:
+                self._woken.wait(seconds)
+            else:
+                # Only now, because who looks now and then needs not to be woken. There may be something by now.
+                self._is_listening = True
+                self._stream.on_ready(self._woken.set)
         except BaseException:
             self.close()
             raise

@@ -68,7 +68,10 @@ def _whole_number(value: Any, target: str, least: int, most: int) -> int:
     if is_text(value):
         if not _WHOLE_TEXT.match(value):
             raise _failed(value, target, "it does not write a whole number")
-        number = int(value)
+        digits = value.lstrip("+-").lstrip("0")
+        if len(digits) > 19:
+            raise _failed(value[:40], target, "it does not fit")
+        number = int(digits or "0") * (-1 if value.startswith("-") else 1)
     elif is_number(value):
         decimal = value.to_decimal() if isinstance(value, Decimal128) else Decimal(value)
         if not decimal.is_finite():

@@ -405,7 +405,7 @@ def parsed_date(text: str, zone: Zone | None = None, pattern: str | None = None)
     found = (
         _reader(pattern).match(text)
         if pattern is not None
-        else _ISO_TEXT.match(text) or _WRITTEN_TEXT.match(text)
+        else _ISO_TEXT.match(text.strip()) or _WRITTEN_TEXT.match(text.strip())
     )
     if found is None:
         raise MongoError(241, f"Error parsing date string '{text}'")

@@ -1,0 +1,70 @@
+"""Scanning: what can be said of a stored document by its bytes alone, before it is decoded.
+
+A document in which a field has to be equal to something has the field's name, and after it that value: by the few ways in which
+it can be written, or within an array, or as a value of an extension type. Where none of these is among the bytes, the document
+does not match, and is not decoded.
+
+Rule of this file: what matches always passes. What passes may not match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from reactdb.dialects.mongodb.values import native_value
+from reactdb.values import codec
+
+__all__ = ["byte_test"]
+
+MOST_VALUES: Final = 20
+
+# The first bytes of arrays and of values of extension types.
+_OTHERS: Final = rb"[\x90-\x9f\xdc\xdd\xc7-\xc9\xd4-\xd8]"
+_TAKEN: Final = frozenset({str, int, float, bool, Int64, ObjectId})
+
+
+def byte_test(conditions: Mapping[str, Iterable[tuple[str, Any]]]) -> Callable[[bytes], bool] | None:
+    """A test of stored bytes that all documents pass which meet these conditions; None where there is nothing to test.
+
+    Args:
+        conditions: By path, operators and their arguments.
+    """
+    searches = []
+    for path, own in conditions.items():
+        name = path.rpartition(".")[2]
+        if path.partition(".")[0] == "_id" or name.isdigit():
+            continue
+        for operator, value in own:
+            values = [value] if operator == "$eq" else value if operator == "$in" else None
+            if (
+                isinstance(values, (list, tuple))
+                and len(values) <= MOST_VALUES
+                and all(type(one) in _TAKEN for one in values)
+            ):
+                searches.append(re.compile(_pattern(name, values), re.DOTALL).search)
+    if not searches:
+        return None
+    if len(searches) == 1:
+        only = searches[0]
+        return lambda body: only(body) is not None
+    return lambda body: all(search(body) for search in searches)
+
+
+def _pattern(name: str, values: Iterable[Any]) -> bytes:
+    written: dict[bytes, None] = {}
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            written[codec.encode_value(native_value(value))] = None
+            continue
+        written[codec.encode_value(float(value))] = None
+        if value == value and abs(value) != float("inf") and value == int(value):
+            written[codec.encode_value(int(value))] = None
+            if not value:
+                written[codec.encode_value(-0.0)] = None
+    ways = [*map(re.escape, written), _OTHERS]
+    return re.escape(codec.encode_value(name)) + b"(?:" + b"|".join(ways) + b")"
