@@ -63,16 +63,16 @@ encode: Final = json.JSONEncoder(
 ).encode
 
 
-def _encoder_of_msgspec() -> Callable[[Any], bytes] | None:
+def _msgspec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]] | tuple[None, None]:
     try:
-        from msgspec.json import Encoder
+        from msgspec.json import Decoder, Encoder
     except ImportError:
-        return None
-    found: Callable[[Any], bytes] = Encoder().encode
-    return found
+        return None, None
+    return Encoder().encode, Decoder().decode
 
 
-_quick_encode: Final = _encoder_of_msgspec()
+quick_encode, quick_decode = _msgspec()
+"""msgspec's, where it is installed: values that JSON has, as bytes and back. Both refuse some that `json` takes."""
 # Finds text that msgspec may write differently: it writes null for NaN and the infinities, has its own form for small and large
 # floats, and does not know the keys that mark a typed object.
 _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
@@ -93,8 +93,8 @@ def dumps(value: Any) -> str:
         InvalidDocument: It contains a value that no document can have; `path` says where.
     """
     try:
-        if _quick_encode is not None and _is_plain(value):
-            text = _quick_encode(value).decode()
+        if quick_encode is not None and _is_plain(value):
+            text = quick_encode(value).decode()
             if _DIFFERENT.search(text) is None:
                 return text
         return encode(to_json(value))
@@ -232,8 +232,8 @@ def dumps_plain(value: Any) -> str:
     A datetime, a date and a time are strings in ISO 8601; a Decimal and a timedelta (in seconds) are numbers with all of their
     digits; bytes are base64 in a string, and a UUID, NaN and the infinities are strings with their usual text.
     """
-    if _quick_encode is not None and _is_plain(value):
-        data = _quick_encode(value)
+    if quick_encode is not None and _is_plain(value):
+        data = quick_encode(value)
         # A null may also be a NaN.
         if b"null" not in data:
             return data.decode()

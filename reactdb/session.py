@@ -20,8 +20,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
@@ -43,6 +44,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes, low_water
+from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from reactdb.feeds.request import Request
 
 T = TypeVar("T")
+SWEPT: Final = 200
+"""What a sweep removes in one commit: some milliseconds, so that a writer who waits does not notice."""
 
 
 class Session:
@@ -315,9 +319,30 @@ class Session:
 
         self.transact(work, operation="set hook")
 
+    def sweep(self) -> None:
+        """Remove, in small commits, what write hooks have kept beside the tables that this process knows, and need no more."""
+        for table in list(self.engine.catalogue.live.values()):
+            sweep = None if table.hook is None else sweep_of(table.hook)
+            if sweep is not None:
+                self._sweep(sweep, table)
+
+    def _sweep(self, sweep: Sweep, table: TableInfo) -> None:
+        start: bytes | None = b""
+        while start is not None:
+            with self.read() as snapshot:
+                if snapshot.catalogue.live.get(table.reference) is None:
+                    # It was dropped meanwhile.
+                    return
+                found, start = sweep.find(snapshot, table, start)
+            for place in range(0, len(found), SWEPT):
+                some = found[place : place + SWEPT]
+                self.transact(partial(sweep.remove, table, some), operation="compact")
+
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
-        """Remove the history that `retention` does not keep."""
+        """Remove the history that `retention` does not keep, and before that what write hooks need no more."""
         self.check_open()
+        if self.engine.current_transaction() is None:
+            self.sweep()
         return self.engine.writable().compaction.compact(
             retention, vacuum=vacuum, busy_timeout_s=self._busy_timeout_s
         )

@@ -77,14 +77,8 @@ class Intervals(Generic[T]):
         """The items of all ranges, in no order."""
         return [item for _, _, item in self._entries.values()]
 
-    def holding(self, value: bytes) -> list[T]:
-        """The items of all ranges that hold the value, in no order."""
-        found: list[T] = []
-        self.find(value, found)
-        return found
-
     def find(self, value: bytes, found: list[T]) -> None:
-        """Add them to `found`."""
+        """Add the items of all ranges that hold the value to `found`, in no order."""
         sorted_in = len(self._tokens)
         if len(self._recent) > _FEW + sorted_in // 16 or sorted_in > 2 * len(self._entries) + _FEW:
             self._sort()

@@ -61,6 +61,7 @@ class Conversation:
         buffered_bytes: Bytes that have come and are in no request yet.
         is_answering: Whether the last answer goes on, by `poll`, so that the next request has to wait.
         polls_heavily: Whether `poll` may compute something, and so needs a thread.
+        here: The address and port that the client has connected to. The connection sets it.
         wait_s: Seconds until `poll` may have something without any `wake`; None if there is no such moment. Asked anew after
             each use.
 
@@ -70,6 +71,7 @@ class Conversation:
 
     is_admitted = True
     is_answering = False
+    here: tuple[str, int] = ("", 0)
 
     @property
     def buffered_bytes(self) -> int:
@@ -197,6 +199,9 @@ class Connection(asyncio.Protocol):
         except Exception:
             self._break_off()
             return
+        here = self._transport.get_extra_info("sockname")
+        if isinstance(here, tuple):
+            self._conversation.here = here[:2]
         if self._early:
             self.data_received(self._early)
             self._early = b""

@@ -1,4 +1,4 @@
-"""The newest entry of each document, with its metadata: a page of them by key, or by seq, also below the low-water mark.
+"""The newest entry of each document, with its metadata: of given keys, or a page by key or by seq, also below the low-water mark.
 
 The entry that a head leads to is never compacted away. So whoever wants to know only where each document stands today can read
 from any position, where the log itself, with all that was superseded, may not reach back that far.
@@ -9,12 +9,14 @@ document before is not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any, Final
 
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.damage import missing_entry
 from reactdb.store.log import ENTRY, changes_of, verified
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot, low_water
@@ -22,6 +24,12 @@ from reactdb.store.snapshot import GREATEST, LEAST, Snapshot, low_water
 BY_KEY: Final = (
     f"SELECT {ENTRY} FROM heads h CROSS JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
+)
+# Keys that are looked up with one statement.
+PICKED: Final = 100
+OF_KEYS: Final = (
+    f"SELECT {ENTRY}, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq"
+    f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)})"
 )
 # By seq they are read from the log, because heads are not ordered by it.
 IS_NEWEST: Final = "CROSS JOIN heads h ON h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq"
@@ -55,6 +63,25 @@ def newest_by_key(
     """
     text = BY_KEY.format("DESC" if reverse else "ASC")
     return _changes(snapshot, snapshot.connection.execute(text, (table.id, start, stop, limit)).fetchall())
+
+
+def newest_of(snapshot: Snapshot, table: TableInfo, keys: Iterable[bytes]) -> dict[bytes, Change]:
+    """By key, the newest entries of those of these keys that have a document.
+
+    Raises:
+        CorruptDatabase: They are not what was written, or one is missing.
+    """
+    found: dict[bytes, Change] = {}
+    wanted = iter(keys)
+    while some := list(islice(wanted, PICKED)):
+        # What stands for the keys that are wanting is no key.
+        arguments = (table.id, *some, *repeat(None, PICKED - len(some)))
+        rows = snapshot.connection.execute(OF_KEYS, arguments).fetchall()
+        for row in rows:
+            if row[0] is None:
+                raise missing_entry(row[-1])
+        found.update((change.key_bytes, change) for change in _changes(snapshot, [row[:-1] for row in rows]))
+    return found
 
 
 def newest_by_seq(

@@ -127,7 +127,8 @@ def _corrupt(error: Exception) -> CorruptDatabase:
 
 # Values that contain no others.
 _TEXT = frozenset({str})
-_is_plain = frozenset({str, int, float, bool, type(None), bytes}).issuperset
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None), bytes})
+_is_plain = _PLAIN_TYPES.issuperset
 
 
 def _check_unpacked(value: Any) -> None:
@@ -137,9 +138,11 @@ def _check_unpacked(value: Any) -> None:
         for key, inner in value.items():
             if type(key) is not str:
                 raise CorruptDatabase(f"a key is {type_in_words(key)} instead of str")
-            _check_unpacked(inner)
+            if type(inner) not in _PLAIN_TYPES:
+                _check_unpacked(inner)
     elif isinstance(value, list):
         for inner in value:
-            _check_unpacked(inner)
+            if type(inner) not in _PLAIN_TYPES:
+                _check_unpacked(inner)
     elif type(value) is msgpack.Timestamp:
         raise CorruptDatabase("these bytes are not a value: unknown extension type -1")

@@ -8,6 +8,7 @@ python -m tests.crash --worker-kills 2000       processes that share a durable c
 python -m tests.crash --keeper-kills 2000       processes that keep materialized views
 python -m tests.crash --blob-kills 1000         processes that put blobs, and documents with them
 python -m tests.crash --tree-kills 1000         processes that write CouchDB's revisions
+python -m tests.crash --sync-kills 200          processes that synchronise two files over HTTP
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--tree-kills", type=int, default=0, metavar="N", help="kill so many processes that write revisions"
     )
+    parser.add_argument(
+        "--sync-kills", type=int, default=0, metavar="N", help="kill so many processes that synchronise"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)
@@ -55,11 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
         options.keeper_kills,
         options.blob_kills,
         options.tree_kills,
+        options.sync_kills,
     )
     if not (options.prove or any(wanted)):
         parser.error(
             "say what to do: --kills N, --auto-kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N,"
-            " --blob-kills N or --tree-kills N"
+            " --blob-kills N, --tree-kills N or --sync-kills N"
         )
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
@@ -100,6 +105,10 @@ def main(arguments: list[str] | None = None) -> int:
         from . import trees
 
         status |= trees.main(options.tree_kills, seed=options.seed)
+    if options.sync_kills:
+        from . import syncs
+
+        status |= syncs.main(options.sync_kills, seed=options.seed)
     return status
 
 

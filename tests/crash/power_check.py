@@ -22,18 +22,21 @@ from typing import Any
 
 import reactdb
 from reactdb.change import TableReference
+from reactdb.dialects.couchdb.changes import ChangesRequest
+from reactdb.dialects.couchdb.couch import Couch
 from reactdb.materialize import MATERIALIZED
 from reactdb.query import Query
 from reactdb.store.positions import find_position
 from reactdb.store.tools import doctor
 from reactdb.table import Table
-from tests.support.hooks import whole_log
+from tests.support.hooks import JOURNAL, whole_log
 
 from .history import Candidate, Expectation, History
 from .images import Disk, Image, image
 from .recording import Recording
-from .scenarios import scenario_of
-from .workload import CONSUMER, KEPT, Model, writes_of
+from .scenarios import EDITED, scenario_of
+from .trees import wrong_tables
+from .workload import CONSUMER, KEPT, Model, place_of, writes_of
 
 FILE = "a.db"
 
@@ -159,6 +162,7 @@ def examine(path: Path, expectation: Expectation, complaints: list[str]) -> Cand
         complaints += wrong_log(database, held)
         complaints += wrong_position(database)
         complaints += wrong_view(database)
+        complaints += wrong_trees(database)
         head = held.picture.seq
         complaints += wrong_tokens(database, expectation, held)
         # A new process begins to write, over the positions that were lost.
@@ -195,7 +199,8 @@ def content_of(database: Any) -> Content:
     tables = {}
     for name in names:
         table = Table(database.session, Query(name))
-        tables[name] = ({document["id"]: document for document in table.run()}, table.index_list())
+        key = database.session.info(name).primary_key
+        tables[name] = ({place_of(document[key]): document for document in table.run()}, table.index_list())
     return database.seq, tables
 
 
@@ -226,7 +231,10 @@ def wrong_log(database: Any, held: Candidate) -> Iterator[str]:
         if (change.key, change.new_val) != (key, document):
             yield f"log entry {change.seq} is {change!r} with {change.new_val}, and was {document} under {key!r}"
         # What a write hook derived is in the entry, and in the one after it, of the table beside.
-        if change.meta is not None and change.meta != (held.log[change.seq][2] or {}).get("revision"):
+        beside = held.log[change.seq : change.seq + 1]
+        if not beside or beside[0][0] != JOURNAL:
+            continue
+        if change.meta is not None and change.meta != (beside[0][2] or {}).get("revision"):
             yield f"log entry {change.seq} has revision {change.meta!r}, and beside it is {held.log[change.seq]}"
 
 
@@ -260,6 +268,16 @@ def wrong_view(database: Any) -> Iterator[str]:
     held, right = database.table(KEPT).run(), database.at(found.position).table("games").run()
     if held != right:
         yield f"the view at {found.position} has {held}, and its selection is {right}"
+
+
+def wrong_trees(database: Any) -> Iterator[str]:
+    """The tables of CouchDB's documents agree, and every attachment has its bytes."""
+    if EDITED not in database.table_list():
+        return
+    notes = Couch(database).open(EDITED)
+    yield from wrong_tables(notes)
+    for row in notes.changes(ChangesRequest()).rows():
+        notes.open_revs(row["id"], "all", revs=True, attachments=True)
 
 
 def wrong_tokens(database: Any, expectation: Expectation, held: Candidate) -> Iterator[str]:

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from random import Random
+from types import SimpleNamespace
 from typing import Any, Literal
+from unittest.mock import patch
 
 # Registers the write hooks, where a scenario is carried out and where its images are opened.
 import tests.support.hooks  # noqa: F401
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.errors import CouchError
 
 from .workload import (
     CONSUMER,
@@ -37,11 +42,14 @@ from .workload import (
     index,
     keep,
     put,
+    revise,
     unindex,
     update,
 )
 
 SMALL_CHECKPOINT_BYTES = 64 * 1024
+EDITED = "notes"
+"""The table of CouchDB's documents."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -375,6 +383,59 @@ def blobs(random: Random) -> list[Step]:
     return steps
 
 
+def trees(random: Random) -> list[Step]:
+    """Edits of CouchDB's documents: revisions, conflicts, deletions, attachments of several pieces, and native writes of them."""
+    script = Script(random)
+    # The first table: what is kept of when it was first served is the same then in the model.
+    steps: list[Step] = [script.make("hard", revise(serve)), *script.tables("hard", "games")]
+    for _ in range(24):
+        steps.append(script.make(random.choice(("hard", "soft")), revise(an_edit(random.randrange(2**32)))))
+        if random.random() < 0.15:
+            steps.append(random.choice((Reopen(), script.one("hard"))))
+    return steps
+
+
+def serve(database: Any) -> None:
+    with patch("reactdb.dialects.couchdb.couch.time", SimpleNamespace(time=lambda: 0)):
+        Couch(database).create(EDITED)
+
+
+def an_edit(seed: int) -> Callable[[Any], None]:
+    def edit(database: Any) -> None:
+        if EDITED in database.table_list():
+            edit_tree(database, Couch(database).open(EDITED), Random(seed))
+
+    return edit
+
+
+def edit_tree(database: Any, notes: CouchDatabase, random: Random) -> None:
+    id, what = f"d{random.randrange(3)}", random.random()
+    alive = leaves_alive(notes, id)
+    rev = random.choice(alive) if alive else None
+    text = random.randbytes(random.choice((10, 400, 3_000))).hex()
+    if what < 0.3:
+        notes.put({"_id": id, "text": text, **({} if rev is None else {"_rev": rev})})
+    elif what < 0.55:
+        start = random.choice((1, 2, 3, 17, 40))
+        ids = [random.randbytes(4).hex(), *(f"h{number}" for number in reversed(range(1, start)))]
+        given = {"_revisions": {"start": start, "ids": ids}, "_deleted": random.random() < 0.3}
+        notes.bulk_docs([{"_id": id, "text": text, **given}], new_edits=False)
+    elif what < 0.75:
+        notes.put_attachment(id, "x", random.randbytes(random.choice((10, 9_000, 20_000))), "a/b", rev)
+    elif what < 0.85 and rev is not None:
+        notes.delete(id, rev)
+    else:
+        database.table(EDITED).insert({"_id": id, "native": text}, conflict="replace")
+
+
+def leaves_alive(notes: CouchDatabase, id: str) -> list[str]:
+    try:
+        leaves = [one["ok"] for one in notes.open_revs(id, "all")]
+    except CouchError:
+        return []
+    return [leaf["_rev"] for leaf in leaves if "_deleted" not in leaf]
+
+
 def remove_unused(database: Any) -> None:
     database.blobs.remove_unused(timedelta(0))
 
@@ -447,6 +508,7 @@ SCENARIOS = {
             checkpoint_bytes=SMALL_CHECKPOINT_BYTES,
         ),
         Scenario("blobs", blobs, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, piece_bytes=4_096),
+        Scenario("trees", trees, checkpoint_bytes=SMALL_CHECKPOINT_BYTES, piece_bytes=4_096),
         Scenario("reopenings", reopenings),
         Scenario("consumers", consumers("hard")),
         Scenario("kept", kept),

@@ -25,6 +25,8 @@ from reactdb.store.tools import doctor
 from .killing import Say, rounds, told
 
 SHARED = "shared"
+# Of one file. After each round all of it is looked at, with all attachments: in one file for all kills that would be quadratic.
+KILLS_OF_ONE = 45
 
 
 def work(db: reactdb.Database, say: Say, name: str, random: Random) -> None:
@@ -81,6 +83,15 @@ def alive(notes: CouchDatabase, id: str) -> list[str]:
 
 def run(folder: Path, *, seed: int, kills: int, workers: int = 3) -> Iterator[str]:
     """So many kills, and what was wrong after any of them."""
+    for begun in range(0, kills, KILLS_OF_ONE):
+        inside = folder / str(begun)
+        inside.mkdir()
+        yield from one_file(
+            inside, seed=seed + begun, kills=min(KILLS_OF_ONE, kills - begun), workers=workers
+        )
+
+
+def one_file(folder: Path, *, seed: int, kills: int, workers: int) -> Iterator[str]:
     random = Random(seed)
     path = folder / "notes.db"
     with reactdb.connect(path) as db:

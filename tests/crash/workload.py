@@ -3,8 +3,8 @@
 A step can be carried out in any state (it creates missing tables and skips missing keys), so that the same steps
 can continue from an image.
 
-Rule of this file: the model is dicts and lists and knows nothing of reactdb. A write to a table that does not exist (because its
-creation failed) does nothing.
+Rule of this file: the model is dicts and lists and knows nothing of reactdb, but for what `revise` says. A write to a table that
+does not exist (because its creation failed) does nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+import reactdb
 from reactdb import Blob
 from reactdb.change import TableReference
-from tests.support.hooks import JOURNAL, JOURNALLED, make_journal
+from reactdb.values import codec
+from tests.support.hooks import JOURNAL, JOURNALLED, make_journal, whole_log
 
 CONSUMER = "power"
 KEPT = "kept"
 
 Document = dict[str, Any]
 Change = tuple[TableReference, Any, Document | None]
+Edit = Callable[[Any], object]
+"""An edit of a database's documents. What it does depends on nothing but these."""
 
 
 @dataclass(slots=True)
 class Model:
     """What a database holds, and its log: one change (table, key, new document) for each seq. A write to a table in `hooked` is
     followed by that of its revision into the hidden table JOURNAL. A change of a table or an index has their names as key, and
-    no document; `catalogue` has its seq. `position` is a consumer's in the log."""
+    no document; `catalogue` has its seq. `position` is a consumer's in the log. `edits` are those of CouchDB's documents, with
+    `edited` entries in the log."""
 
     tables: dict[TableReference, dict[Any, Document]] = field(default_factory=dict)
     indexes: dict[TableReference, set[str]] = field(default_factory=dict)
@@ -37,6 +42,8 @@ class Model:
     position: int = 0
     hooked: set[TableReference] = field(default_factory=set)
     catalogue: set[int] = field(default_factory=set)
+    edits: tuple[Edit, ...] = ()
+    edited: int = 0
 
     def note(self, table: TableReference, key: Any) -> None:
         """A change of a table, or of an index."""
@@ -72,7 +79,16 @@ class Model:
     def copy(self) -> Model:
         tables = {name: dict(documents) for name, documents in self.tables.items()}
         indexes = {name: set(names) for name, names in self.indexes.items()}
-        return Model(tables, indexes, list(self.log), self.position, set(self.hooked), set(self.catalogue))
+        return Model(
+            tables,
+            indexes,
+            list(self.log),
+            self.position,
+            set(self.hooked),
+            set(self.catalogue),
+            self.edits,
+            self.edited,
+        )
 
 
 @dataclass(slots=True, frozen=True)
@@ -281,6 +297,40 @@ def keep() -> Action:
                 model.delete(KEPT, key)
             else:
                 model.put(KEPT, document)
+
+    return Action(perform, effect)
+
+
+def place_of(key: Any) -> Any:
+    """A key as that of a dict."""
+    return tuple(key) if isinstance(key, list) else key
+
+
+def revise(edit: Edit) -> Action:
+    """An edit of CouchDB's documents, as one commit. The model has what the same edits make in a database that nobody cuts off:
+    whether that is right is for others to say, and here that it is there, or not, as a whole."""
+
+    def perform(database: Any, durability: str | None) -> None:
+        with database.transaction(durability=durability):
+            edit(database)
+
+    def effect(model: Model) -> None:
+        model.edits += (edit,)
+        with reactdb.connect(":memory:", retention=None) as database:
+            for one in model.edits:
+                with database.transaction():
+                    one(database)
+            entries = whole_log(database)
+            with database.session.read() as snapshot:
+                for name, info in snapshot.catalogue.live.items():
+                    rows = map(codec.decode, (row.body for row in snapshot.rows(info)))
+                    model.tables[name] = {place_of(row[info.primary_key]): row for row in rows}
+                    model.indexes.setdefault(name, set())
+        for change in entries[model.edited :]:
+            model.log.append((change.table, change.key, change.new_val))
+            if change.catalogue is not None:
+                model.catalogue.add(len(model.log))
+        model.edited = len(entries)
 
     return Action(perform, effect)
 

@@ -1657,6 +1657,29 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couch_documents.py::test_a_long_history_is_kept_in_chunks",),
     ),
     Mutant(
+        "a chunk of ancestors that another leaf needs is swept away",
+        "dialects/couchdb/sweeping.py",
+        "        for lineage in [state.lineage, *(leaf.lineage for leaf in state.others)]:",
+        "        for lineage in [state.lineage]:",
+        ("tests/dialects/couchdb/test_couch_sweeping.py::test_what_any_leaf_reaches_stays",),
+    ),
+    Mutant(
+        "compaction leaves ancestors that no path reaches",
+        "session.py",
+        "            self.sweep()\n",
+        "            pass\n",
+        (
+            "tests/dialects/couchdb/test_couch_sweeping.py::test_a_document_that_is_edited_for_ever_takes_as_much_room_as_its_revisions",
+        ),
+    ),
+    Mutant(
+        "of many documents only the first of a hundred are looked up",
+        "store/newest.py",
+        "    while some := list(islice(wanted, PICKED)):",
+        "    if some := list(islice(wanted, PICKED)):",
+        ("tests/store/test_newest.py",),
+    ),
+    Mutant(
         "a native deletion lets a conflict take its place",
         "dialects/couchdb/revisions.py",
         "        for leaf in [leaf for leaf in leaves.values() if not leaf.is_deleted]:",
@@ -1675,8 +1698,8 @@ MUTANTS = [
     Mutant(
         "a document has a row for each of its tables",
         "dialects/couchdb/changes.py",
-        "            if state is not None and state.seq == change.seq:",
-        "            if state is not None:",
+        "        return [newest[change.seq] for change in changes if change.seq in newest]",
+        "        return states_of(reading.heads, reading.tables, changes)",
         ("tests/laws/test_laws_couchdb.py",),
     ),
     Mutant(
@@ -1816,6 +1839,13 @@ MUTANTS = [
     ),
     # ----- MongoDB's documents, queries and updates
     Mutant(
+        "what a look to the front repeats is not bounded",
+        "dialects/mongodb/pattern_bounds.py",
+        "                done.append(text)\n",
+        "",
+        ("tests/dialects/mongodb/test_mongodb_filters.py",),
+    ),
+    Mutant(
         "a small int64 of MongoDB is stored as an int32",
         "dialects/mongodb/values.py",
         "return natives.Int64(plain) if -(2**31) <= plain < 2**31 else plain",
@@ -1898,6 +1928,63 @@ MUTANTS = [
         "return parts if _size(parts) < room else None",
         "return parts",
         ("tests/dialects/mongodb/test_mongodb_diff.py",),
+    ),
+    # ----- MongoDB's collections
+    Mutant(
+        "a transaction overwrites what was committed since it has begun",
+        "dialects/mongodb/transactions.py",
+        "            if undo.one(table.id, step.key, self._seq)[0]:",
+        "            if False:",
+        ("tests/dialects/mongodb/test_mongodb_transactions.py",),
+    ),
+    Mutant(
+        "two transactions may write one document",
+        "dialects/mongodb/transactions.py",
+        "            return self._written.setdefault(place, transaction) is transaction",
+        "            return self._written.setdefault(place, transaction) is not None",
+        ("tests/dialects/mongodb/test_mongodb_transactions.py",),
+    ),
+    Mutant(
+        "a transaction does not see its own writes",
+        "dialects/mongodb/transactions.py",
+        "        return {**self._undo.old(table_id, seq), **self._written.get(table_id, {})}",
+        "        return self._undo.old(table_id, seq)",
+        ("tests/dialects/mongodb/test_mongodb_transactions.py",),
+    ),
+    Mutant(
+        "a unique index lets a second document pass",
+        "dialects/mongodb/indexes.py",
+        "                if entry.key != key:",
+        "                if False:",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "the bytes of a number are those of an int alone",
+        "dialects/mongodb/scanning.py",
+        "        written[codec.encode_value(float(value))] = None",
+        "        written[codec.encode_value(value)] = None",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a scan passes over arrays",
+        "dialects/mongodb/scanning.py",
+        '_OTHERS: Final = rb"[\\x90-\\x9f\\xdc\\xdd\\xc7-\\xc9\\xd4-\\xd8]"',
+        '_OTHERS: Final = rb"[\\xc7-\\xc9\\xd4-\\xd8]"',
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "an index leaves out the value that a range ends with",
+        "dialects/mongodb/planning.py",
+        '            return FieldBound(start, data + b"\\xff") if operator in _BELOW else FieldBound(data, stop)',
+        "            return FieldBound(start, data) if operator in _BELOW else FieldBound(data, stop)",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a cursor reads what is there when it gets there",
+        "dialects/mongodb/reading.py",
+        "        return PastSnapshot(now, self._seq, self._undo)",
+        "        return now",
+        ("tests/dialects/mongodb/test_mongodb_collections.py",),
     ),
     Mutant(
         "a quiet stream's token is that of its last event",

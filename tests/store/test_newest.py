@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb.store.newest import count_newest, count_range, newest_by_key, newest_by_seq
+from reactdb.errors import CorruptDatabase
+from reactdb.store.newest import count_newest, count_range, newest_by_key, newest_by_seq, newest_of
 from reactdb.values import collation
 from tests.support.scaling import examples
 
@@ -75,3 +79,35 @@ def test_any_part_in_either_order_is_that_of_the_whole_also_below_the_low_water_
                     ordered = inside[::-1] if reverse else inside
                     ordered = ordered if limit < 0 else ordered[:limit]
                     assert [(change.seq, change.table, change.key) for change in found] == ordered
+
+
+def test_the_newest_entries_of_many_keys_are_those_that_there_are():
+    with reactdb.connect(":memory:") as db:
+        one, two = db.table_create("one"), db.table_create("two")
+        one.insert([{"id": number} for number in range(0, 700, 2)])
+        two.insert({"id": 3})
+        one.get(4).update({"n": 1})
+        one.get(6).delete()
+        keys = [collation.key_bytes(number) for number in reversed(range(350))]
+        with db.session.read() as snapshot:
+            found = newest_of(snapshot, db.session.info("one"), keys)
+            assert {change.key for change in found.values()} == set(range(0, 350, 2)) - {6}
+            assert all(change.key_bytes == key for key, change in found.items())
+            assert found[collation.key_bytes(4)].new_val == {"id": 4, "n": 1}
+            assert newest_of(snapshot, db.session.info("one"), []) == {}
+
+
+def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
+    with reactdb.connect(path) as db:
+        db.table_create("one").insert([{"id": "a"}, {"id": "b"}])
+        seq = db.seq - 1
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM log WHERE seq = ?", (seq,))
+    connection.close()
+
+    with (
+        reactdb.connect(path) as db,
+        db.session.read() as snapshot,
+        pytest.raises(CorruptDatabase, match=f"entry {seq}"),
+    ):
+        newest_of(snapshot, db.session.info("one"), [collation.key_bytes("a")])

@@ -27,7 +27,7 @@ from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_los
 from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.sequences import time_text
 from reactdb.dialects.couchdb.spelling import id_of, key_or_none
-from reactdb.dialects.couchdb.states import State, fields_of, load, revised, state_of_entry
+from reactdb.dialects.couchdb.states import State, fields_of, load_many, revised, states_of
 from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
@@ -276,7 +276,10 @@ class ChangesFeed:
                 end = newest
             elif states:
                 end = states[-1].seq
-            candidates = [self._candidate(reading, state) for state in states]
+            texts = reading.seq_texts([state.seq for state in states])
+            candidates = [
+                self._candidate(reading, state, text) for state, text in zip(states, texts, strict=True)
+            ]
             return candidates, end, reading.seq_text(end)
 
     def _measure(self, changes: Sequence[Change]) -> None:
@@ -308,24 +311,21 @@ class ChangesFeed:
 
     def _changed(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
         if self._keys is not None:
-            known = (load(reading.heads, reading.tables, key) for key in self._keys)
+            known = load_many(reading.heads, reading.tables, self._keys).values()
             if self._request.descending:
-                found = [state for state in known if state is not None and state.seq <= self._above]
+                found = [state for state in known if state.seq <= self._above]
                 return sorted(found, key=lambda state: -state.seq)
             until = MOST_SEQ if self._request.until is None else self._until
-            found = [state for state in known if state is not None and self._position < state.seq <= until]
+            found = [state for state in known if self._position < state.seq <= until]
             return sorted(found, key=lambda state: state.seq)
-        states = []
-        for change in changes:
-            state = state_of_entry(reading.heads, reading.tables, change)
-            if state is not None and state.seq == change.seq:
-                states.append(state)
-        return states
+        # A document whose leaves are in several tables is told with the newest of these.
+        newest = {state.seq: state for state in states_of(reading.heads, reading.tables, changes)}
+        return [newest[change.seq] for change in changes if change.seq in newest]
 
     # -----------------------------------------------------------------------------------------------------------
     # Rows
 
-    def _candidate(self, reading: OpenReading, state: State) -> _Candidate:
+    def _candidate(self, reading: OpenReading, state: State, text: str) -> _Candidate:
         request, database = self._request, self._database
         revs = state.revs() if request.style == "all_docs" else state.revs()[:1]
         leaves: list[tuple[str, Any]]
@@ -344,7 +344,7 @@ class ChangesFeed:
                 doc = self._projected(doc)
         before = self._before(reading, state) if request.removals and request.filter is not None else None
         log = logged(reading, state) if request.include_log else None
-        return _Candidate(state.seq, reading.seq_text(state.seq), state, leaves, doc, before, log)
+        return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
     def _before(self, reading: OpenReading, state: State) -> Any:
         """What who reads from here has seen last of a document: see `_Candidate`."""

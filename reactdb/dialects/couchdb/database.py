@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
 from uuid import uuid4
 
 from reactdb.dialects.couchdb import attachments as attached
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     from reactdb.dialects.couchdb.waking import Wakers
 
 T = TypeVar("T")
+
+PAGE: Final = 500
+"""Documents of `bulk_get` that are read in one snapshot."""
+
+Opened = tuple[Rev, "tuple[State, KeptLeaf, Path] | None"]
+"""A revision that was asked for, and what it is; None where it is not there."""
 
 Counts = dict[int, tuple[int, int, int]]
 """By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
@@ -135,6 +141,8 @@ class CouchDatabase(DocumentReader):
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
         if retention is None:
+            # All history stays. What paths have lost stays only here.
+            self.session.sweep()
             return
         with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
@@ -229,33 +237,29 @@ class CouchDatabase(DocumentReader):
         """
         asked = None if wanted == "all" else [parse_rev(one) for one in wanted]
         with self.reading() as reading:
-            state = reading.state(id)
-            if state is None:
-                if asked is None:
-                    raise not_found("missing")
-                return [{"missing": str(rev)} for rev in asked]
-            leaves: dict[Rev, KeptLeaf | None] = {}
-            if asked is None:
-                leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
-            for rev in asked or ():
-                below = reading.below(state, rev) if latest else []
-                if below:
-                    leaves |= {leaf.lineage.rev: leaf for leaf in below}
-                else:
-                    leaves[rev] = reading.revision(state, rev)
-            paths = {
-                rev: reading.path(state, leaf.lineage) for rev, leaf in leaves.items() if leaf is not None
-            }
+            opened = _opened(reading, reading.state(id), asked, latest=latest)
+        return self._told(opened, revs=revs, attachments=attachments, atts_since=atts_since)
+
+    def _told(
+        self,
+        opened: Iterable[Opened],
+        *,
+        revs: bool,
+        attachments: bool,
+        atts_since: Sequence[str] | None,
+    ) -> list[dict[str, Any]]:
+        """Revisions as `open_revs` gives them. Outside of a snapshot, because attachments may be large."""
         found: list[dict[str, Any]] = []
-        for rev, leaf in leaves.items():
-            if leaf is None:
+        for rev, there in opened:
+            if there is None:
                 found.append({"missing": str(rev)})
                 continue
+            state, leaf, path = there
             document = self.shown(leaf, state)
             if revs:
-                document["_revisions"] = shown_path(paths[rev])
+                document["_revisions"] = shown_path(path)
             if attachments or atts_since is not None:
-                self.attach(document, leaf, paths[rev], atts_since)
+                self.attach(document, leaf, path, atts_since)
             found.append({"ok": document})
         return found
 
@@ -269,10 +273,21 @@ class CouchDatabase(DocumentReader):
     ) -> list[dict[str, Any]]:
         """One result a request, in order: `{"id", "docs": [{"ok": document} or {"error": {...}}]}`. A request is `{"id", "rev",
         "atts_since"}`; without `rev`, all leaves."""
-        return [self._bulk_got(request, revs, latest, attachments) for request in requests]
+        found: list[dict[str, Any]] = []
+        for place in range(0, len(requests), PAGE):
+            some = [one if isinstance(one, dict) else {} for one in requests[place : place + PAGE]]
+            with self.reading() as reading:
+                states = reading.states(id for one in some if isinstance(id := one.get("id"), str))
+                opened = [_bulk_opened(reading, states, one, latest=latest) for one in some]
+            found += [
+                self._bulk_told(one, there, revs=revs, attachments=attachments)
+                for one, there in zip(some, opened, strict=True)
+            ]
+        return found
 
-    def _bulk_got(self, request: Any, revs: bool, latest: bool, attachments: bool) -> dict[str, Any]:
-        asked: dict[str, Any] = request if isinstance(request, dict) else {}
+    def _bulk_told(
+        self, asked: dict[str, Any], opened: list[Opened] | CouchError, *, revs: bool, attachments: bool
+    ) -> dict[str, Any]:
         id, rev = asked.get("id"), asked.get("rev")
 
         def failed(error: str, reason: str) -> dict[str, Any]:
@@ -283,21 +298,20 @@ class CouchDatabase(DocumentReader):
         if id is None:
             rev = None
             return failed("bad_request", "document id missed")
-        since = asked.get("atts_since")
+        if isinstance(opened, CouchError):
+            return failed(opened.error, opened.reason)
+        if any(there is None for _, there in opened):
+            return failed("not_found", "missing")
+        since = asked.get("atts_since") if attachments else None
         try:
-            check_id(id)
-            found = self.open_revs(
-                id,
-                "all" if rev is None else [rev],
+            found = self._told(
+                opened,
                 revs=revs,
-                latest=latest,
                 attachments=attachments,
-                atts_since=since if attachments and isinstance(since, list) else None,
+                atts_since=since if isinstance(since, list) else None,
             )
         except CouchError as error:
             return failed(error.error, error.reason)
-        if any("missing" in one for one in found):
-            return failed("not_found", "missing")
         return {"id": id, "docs": found}
 
     def design_documents(self) -> list[dict[str, Any]]:
@@ -684,6 +698,48 @@ def _found(
     if state is None or leaf is None:
         raise not_found("missing")
     return state, leaf
+
+
+def _opened(
+    reading: OpenReading, state: State | None, asked: Sequence[Rev] | None, *, latest: bool = False
+) -> list[Opened]:
+    """Revisions of a document; None: its leaves.
+
+    Raises:
+        CouchError: 404, all leaves of a document that never was.
+    """
+    if state is None:
+        if asked is None:
+            raise not_found("missing")
+        return [(rev, None) for rev in asked]
+    leaves: dict[Rev, KeptLeaf | None] = {}
+    if asked is None:
+        leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
+    for rev in asked or ():
+        below = reading.below(state, rev) if latest else []
+        if below:
+            leaves |= {leaf.lineage.rev: leaf for leaf in below}
+        else:
+            leaves[rev] = reading.revision(state, rev)
+    return [
+        (rev, None if leaf is None else (state, leaf, reading.path(state, leaf.lineage)))
+        for rev, leaf in leaves.items()
+    ]
+
+
+def _bulk_opened(
+    reading: OpenReading, states: Mapping[str, State], asked: dict[str, Any], *, latest: bool
+) -> list[Opened] | CouchError:
+    """What one request of `bulk_get` asks for, or what is wrong with it."""
+    rev = asked.get("rev")
+    try:
+        id = check_id(asked.get("id"))
+        if id not in states:
+            # One that is no key at all is refused.
+            key_bytes_of(id)
+        return _opened(reading, states.get(id), None if rev is None else [parse_rev(rev)], latest=latest)
+    except CouchError as error:
+        return error
 
 
 def _told_path(given: GivenDocument) -> Path:

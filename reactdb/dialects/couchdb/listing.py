@@ -8,13 +8,12 @@ Rule of this file: it finds documents, and shows none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from reactdb.change import Change
 from reactdb.dialects.couchdb.spelling import AFTER_DESIGNS, DESIGN, id_of
-from reactdb.dialects.couchdb.states import HeadSource, State, Tables, state_of_entry
+from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, states_of
 from reactdb.store.newest import count_range, newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
@@ -51,7 +50,9 @@ class IdRange(NamedTuple):
     skip: int = 0
 
 
-def listed(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange) -> tuple[int, list[State]]:
+def listed(
+    snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange
+) -> tuple[int, list[State]]:
     """(how many documents come before, the documents). To count takes as long as to read the keys before them."""
     bounds = _bounds(wanted)
     if bounds is None:
@@ -65,10 +66,10 @@ def listed(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRang
     changes = newest_by_key(snapshot, tables.main, start, stop, reverse=wanted.descending, limit=count)
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
     offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(changes))
-    return offset, _states(heads, tables, changes[wanted.skip :])
+    return offset, states_of(heads, tables, changes[wanted.skip :])
 
 
-def each(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange) -> Iterator[State]:
+def each(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange) -> Iterator[State]:
     """The same documents, of which a page at a time is held, and nothing is counted."""
     bounds = _bounds(wanted)
     if bounds is None:
@@ -81,12 +82,12 @@ def each(snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange)
     yield from islice(found, wanted.skip, stop)
 
 
-def every(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[State]:
+def every(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads) -> Iterator[State]:
     """All documents, in the order of keys, of which a page at a time is held."""
     return _pages(snapshot, tables, heads, LEAST, GREATEST)
 
 
-def designs(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[State]:
+def designs(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads) -> Iterator[State]:
     """The design documents, in the order of ids. None of these is spelled."""
     start, stop = map(collation.key_bytes, (DESIGN, AFTER_DESIGNS))
     return _pages(snapshot, tables, heads, start, stop)
@@ -95,7 +96,7 @@ def designs(snapshot: Snapshot, tables: Tables, heads: HeadSource) -> Iterator[S
 def _pages(
     snapshot: Snapshot,
     tables: Tables,
-    heads: HeadSource,
+    heads: SnapshotHeads,
     start: bytes,
     stop: bytes,
     *,
@@ -103,7 +104,7 @@ def _pages(
 ) -> Iterator[State]:
     while start < stop:
         changes = newest_by_key(snapshot, tables.main, start, stop, reverse=is_descending, limit=PAGE)
-        yield from _states(heads, tables, changes)
+        yield from states_of(heads, tables, changes)
         if len(changes) < PAGE:
             return
         if is_descending:
@@ -153,7 +154,7 @@ def _bound(id: str, *, is_after: bool) -> bytes:
 
 
 def _among_all(
-    snapshot: Snapshot, tables: Tables, heads: HeadSource, wanted: IdRange, bounds: Bounds
+    snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange, bounds: Bounds
 ) -> tuple[int, list[State]]:
     changes = newest_by_key(snapshot, tables.main)
     ordered = sorted((id_of(change.key).encode(), place) for place, change in enumerate(changes))
@@ -170,9 +171,4 @@ def _among_all(
     inside = [number for number, (id, _) in enumerate(ordered) if is_within(id)]
     found = inside[wanted.skip :][: len(inside) if wanted.limit is None else wanted.limit]
     offset = found[0] if found else 0
-    return offset, _states(heads, tables, (changes[ordered[number][1]] for number in found))
-
-
-def _states(heads: HeadSource, tables: Tables, changes: Iterable[Change]) -> list[State]:
-    states = (state_of_entry(heads, tables, change) for change in changes)
-    return [state for state in states if state is not None]
+    return offset, states_of(heads, tables, [changes[ordered[number][1]] for number in found])

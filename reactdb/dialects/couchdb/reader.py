@@ -5,7 +5,7 @@ Rule of this file: it writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +15,17 @@ from reactdb.dialects.couchdb.documents import shown_document
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf, Lineage
 from reactdb.dialects.couchdb.sequences import Sequences
-from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of
-from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, earlier, load, path_of, tables_of
+from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of, key_or_none
+from reactdb.dialects.couchdb.states import (
+    SnapshotHeads,
+    State,
+    Tables,
+    earlier,
+    load,
+    load_many,
+    path_of,
+    tables_of,
+)
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
@@ -56,8 +65,17 @@ class OpenReading:
         """A position as clients see it."""
         return self._sequences.text(self.snapshot, self.tables, self.settings, seq)
 
+    def seq_texts(self, seqs: Sequence[int]) -> list[str]:
+        return self._sequences.texts(self.snapshot, self.tables, self.settings, seqs)
+
     def state(self, id: str) -> State | None:
         return load(self.heads, self.tables, key_bytes_of(id))
+
+    def states(self, ids: Iterable[str]) -> dict[str, State]:
+        """By id, those of these documents that are there, or were."""
+        keys = {id: key for id in ids if (key := key_or_none(id)) is not None}
+        found = load_many(self.heads, self.tables, list(dict.fromkeys(keys.values())))
+        return {id: found[key] for id, key in keys.items() if key in found}
 
     def state_of(self, key: bytes) -> State | None:
         return load(self.heads, self.tables, key)

@@ -99,7 +99,7 @@ def _packed(hash: str | None) -> bytes | str | None:
 
 
 def _unpacked(hash: bytes | str | None) -> str | None:
-    return hash.hex() if isinstance(hash, bytes) else hash
+    return hash.hex() if type(hash) is bytes else hash  # type: ignore[return-value]
 
 
 def lineage_of(data: list[Any] | tuple[Any, ...]) -> Lineage:

@@ -10,6 +10,7 @@ Rule of this file: a position is of this file and of a history that it has, or i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -36,6 +37,17 @@ class Sequences:
         engine = self._session.engine
         number = settings.number(tables.main, seq)
         return f"{number}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
+
+    def texts(
+        self, snapshot: Snapshot, tables: Tables, settings: DatabaseSettings, seqs: Sequence[int]
+    ) -> list[str]:
+        """The texts of many."""
+        engine, connection = self._session.engine, snapshot.connection
+        if not seqs or engine.epochs.at(connection, min(seqs)) != engine.epochs.at(connection, max(seqs)):
+            return [self.text(snapshot, tables, settings, seq) for seq in seqs]
+        # One epoch has all of them.
+        rest = f"-{engine.database_id}.{engine.epochs.at(connection, seqs[0])}."
+        return [f"{settings.number(tables.main, seq)}{rest}{seq}" for seq in seqs]
 
     def newest(self, snapshot: Snapshot, tables: Tables) -> int:
         """The seq of a database's newest change."""

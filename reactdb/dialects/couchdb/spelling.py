@@ -40,6 +40,8 @@ REPLICATION_FIELDS: Final = frozenset(
 )
 _PLAIN: Final = "(?!(?:" + "|".join(sorted(name[1:] for name in REPLICATION_FIELDS)) + r")\Z)"
 _OURS_INSIDE: Final = re.compile(rf"=*_{_PLAIN}")
+_MARKS: Final = frozenset("_=")
+_JSON: Final = frozenset({str, int, bool, type(None)})
 _SPELLED_OURS: Final = re.compile(rf"=+_{_PLAIN}")
 MOST_NAME: Final = 128
 MOST_ID_BYTES: Final = 4_096
@@ -147,7 +149,9 @@ def key_or_none(id: str) -> bytes | None:
 def shown_fields(document: Mapping[str, Any], but: tuple[str, ...]) -> dict[str, Any]:
     """The fields of a native document, but for these, as CouchDB shows them."""
     return {
-        "=" + name if _OURS_INSIDE.match(name) else name: json.to_json(value)
+        "=" + name if name[:1] in _MARKS and _OURS_INSIDE.match(name) else name: (
+            value if type(value) in _JSON else json.to_json(value)
+        )
         for name, value in document.items()
         if name not in but
     }
@@ -156,7 +160,7 @@ def shown_fields(document: Mapping[str, Any], but: tuple[str, ...]) -> dict[str,
 def stored_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a CouchDB document, without those that have a meaning there, as they are stored."""
     return {
-        name[1:] if _SPELLED_OURS.match(name) else name: _stored(value, name)
+        name[1:] if name[:1] == "=" and _SPELLED_OURS.match(name) else name: _stored(value, name)
         for name, value in fields.items()
     }
 

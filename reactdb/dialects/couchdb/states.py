@@ -1,6 +1,7 @@
 """States: a document with all its leaves, as it is read from the table and the rows beside, and how another state is written.
 
     load(heads, tables, key)            a document's `State`; None where there never was one
+    load_many, states_of                the same of many keys, and of entries of the log
     Editor(transaction, tables)         edits of documents inside one transaction
         .edit(...)                      a child of a leaf, as an interactive write makes one
         .add(...)                       a revision from elsewhere with its ancestors, grafted on the tree
@@ -13,7 +14,7 @@ Rule of this file: it knows leaves and where they lie, and no JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from reactdb.change import DELETE, INSERT, REPLACE, Change
@@ -42,6 +43,7 @@ from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft
 from reactdb.errors import InvalidDocument
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.log import read_meta
+from reactdb.store.newest import newest_of
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -91,6 +93,10 @@ class SnapshotHeads:
 
     def meta_of(self, seq: int) -> bytes | None:
         return read_meta(self._snapshot.connection, self._snapshot.catalogue, seq)
+
+    def newest(self, table: TableInfo | None, keys: Iterable[bytes]) -> dict[bytes, Change]:
+        """The newest entries of many keys; of no table, none."""
+        return {} if table is None else newest_of(self._snapshot, table, keys)
 
 
 class State:
@@ -164,20 +170,44 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
             return None
         others = kept_leaves(beside[1])
         return State(tables.main.primary_key, key, beside[0], None, others[0].lineage, others)
-    return _alive(heads, tables, key, main, heads.meta_of(main[0]))
+    beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
+    return _alive(tables, key, main, heads.meta_of(main[0]), beside)
 
 
-def state_of_entry(heads: HeadSource, tables: Tables, change: Change) -> State | None:
-    """The document of an entry that is the newest in one of the tables."""
-    if change.table_id != tables.main.id or change.new_bytes is None:
-        return load(heads, tables, change.key_bytes)
-    return _alive(heads, tables, change.key_bytes, (change.seq, change.new_bytes), change.meta)
+def load_many(heads: SnapshotHeads, tables: Tables, keys: Sequence[bytes]) -> dict[bytes, State]:
+    """By key, the documents of those of these keys that have one, or a tombstone: in a few statements."""
+    alive = heads.newest(tables.main, keys)
+    found = {state.key_bytes: state for state in _all_alive(heads, tables, alive.values())}
+    deleted = heads.newest(tables.tombstones, (key for key in keys if key not in alive))
+    for key, change in deleted.items():
+        others = kept_leaves(change.new_bytes)
+        found[key] = State(tables.main.primary_key, key, change.seq, None, others[0].lineage, others)
+    return found
+
+
+def states_of(heads: SnapshotHeads, tables: Tables, changes: Sequence[Change]) -> list[State]:
+    """The documents of entries, in their order, each of which is the newest of its key in one of the tables."""
+    alive = [change for change in changes if change.table_id == tables.main.id]
+    found = {change.seq: state for change, state in zip(alive, _all_alive(heads, tables, alive), strict=True)}
+    beside = [change.key_bytes for change in changes if change.seq not in found]
+    loaded = load_many(heads, tables, beside) if beside else {}
+    states = (found.get(change.seq) or loaded.get(change.key_bytes) for change in changes)
+    return [state for state in states if state is not None]
+
+
+def _all_alive(heads: SnapshotHeads, tables: Tables, changes: Collection[Change]) -> Iterator[State]:
+    """The documents of newest entries of the table itself."""
+    conflicts = heads.newest(tables.conflicts, (change.key_bytes for change in changes))
+    for change in changes:
+        other = conflicts.get(change.key_bytes)
+        beside = None if other is None or other.new_bytes is None else (other.seq, other.new_bytes)
+        assert change.new_bytes is not None
+        yield _alive(tables, change.key_bytes, (change.seq, change.new_bytes), change.meta, beside)
 
 
 def _alive(
-    heads: HeadSource, tables: Tables, key: bytes, main: tuple[int, bytes], meta: bytes | None
+    tables: Tables, key: bytes, main: tuple[int, bytes], meta: bytes | None, beside: tuple[int, bytes] | None
 ) -> State:
-    beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
     seq = main[0] if beside is None else max(main[0], beside[0])
     others = kept_leaves(None if beside is None else beside[1])
     return State(tables.main.primary_key, key, seq, main, revised(tables, main[1], meta), others)

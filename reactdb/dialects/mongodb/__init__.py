@@ -1,16 +1,35 @@
 """MongoDB's documents, queries, updates and change streams, on a reactdb file.
 
+In reading order:
+
     errors                   how a refusal is told
-    natives                  values that Python has no type for, as documents hold them
+    natives, ids             values that Python has no type for, as documents hold them; `_id`s that no key can be
     values                   BSON documents and native ones, exact inverses of each other
-    ordering                 the order and equality of BSON values
+    ordering, collation      the order and equality of BSON values; of texts as a command asks for it
     paths                    what of a document a dotted path leads to
-    filters, conditions      queries; what one of their operators says of one value
-    schemas                  `$jsonSchema`
-    updates, array_filters   update arguments; which elements `$[name]` means
-    editing, operators       how an update follows its paths; what one of its operators makes of one value
-    projection               what find shows of a document
+    numeric, times, zones    arithmetic of BSON's numbers; its dates; calendars
+    patterns, pattern_bounds regular expressions; which of them may never end
+    expressions/             expressions of aggregation
+    filters, conditions, schemas
+                             queries; what one of their operators says of one value; `$jsonSchema`
+    sorting, shapes, projection
+                             orders; which fields are kept or computed; what find shows of a document
+    accumulators, totals, stages/
+                             what makes one value of many; pipelines
+    updates, array_filters, editing, operators
+                             update arguments; which elements `$[name]` means; how an update follows its paths; what one of
+                             its operators makes of one value
     diff                     the difference of two versions, as change events tell it
+    names, namespaces        databases and collections as tables; what is kept of each
+    entries                  how a document is stored, and what an update says of itself in the log
+    index_keys, partial, indexes, planning, scanning
+                             what an index holds, and which serves a query; what bytes say before they are decoded
+    targets, transactions, reading, writing, bulk_writing, sweeping, variables, collection, aggregating
+                             the work of the commands, without the wire
+    tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, streams, waking
+                             change streams
+    opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
+    commands/                the commands that drivers send
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 """

@@ -14,12 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
+from bson.objectid import ObjectId
+
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.ordering import MISSING, equal
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
@@ -115,7 +118,8 @@ class _Beside:
         given = list(documents)
         with spaces.session.transaction():
             work = CollectionWork(spaces, target)
-            spaces.ensure(target)
+            if given and merging.when_not_matched == "insert":
+                spaces.ensure(target)
             self._check_unique(merging, target)
             for document in given:
                 _merge(work, merging, document)
@@ -124,7 +128,8 @@ class _Beside:
         if merging.on == ("_id",):
             return
         table = self._spaces.table(target)
-        assert table is not None
+        if table is None:
+            raise MongoError(51183, "Cannot find index to verify that join fields will be unique")
         unique = [set(one.key) for one in indexes_of(table) if one.is_unique and not one.is_partial]
         if set(merging.on) not in unique:
             raise MongoError(51183, "Cannot find index to verify that join fields will be unique")
@@ -160,13 +165,14 @@ def _check(answer: Mapping[str, Any]) -> None:
 def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
     """Write one document of a `$merge`."""
     wanted: Document = {}
+    has_id = "_id" in document
+    if not has_id:
+        document = {"_id": ObjectId(), **document}
     for path in merging.on:
         values = ends(document, split(path))
-        if len(values) != 1 or not _is_value(values[0]):
-            raise MongoError(
-                51132, "$merge write error: 'on' field cannot be missing, null, undefined or an array"
-            )
-        wanted[path] = {"$eq": values[0]}
+        if len(values) != 1 or isinstance(values[0], list):
+            raise MongoError(51185, "$merge write error: 'on' field cannot be an array")
+        wanted[path] = {"$eq": None if values[0] is MISSING else values[0]}
     matched = merging.when_matched
     there = next(work.find({"filter": wanted, "limit": 1}), None)
     if there is None:
@@ -183,6 +189,8 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
     if matched == "fail":
         _check(work.insert([document]))
         return
+    if has_id and matched in ("replace", "merge") and not equal(document["_id"], there["_id"]):
+        raise MongoError(66, "$merge failed to update the matching document: the _id field cannot be changed")
     statement: Document = {"q": {"_id": {"$eq": there["_id"]}}}
     if matched == "replace":
         statement["u"] = {
@@ -198,7 +206,3 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
         statement["u"] = matched
         given = {name: evaluate(document, {}) for name, evaluate in merging.variables.items()}
         _check(work.update([statement], variables={**given, "new": document}))
-
-
-def _is_value(value: Any) -> bool:
-    return value is not None and not isinstance(value, list) and type(value).__name__ != "Missing"

@@ -25,6 +25,7 @@ from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey
 from reactdb.dialects.mongodb.paths import ends, is_index, split
 from reactdb.dialects.mongodb.schemas import compile_schema
+from reactdb.dialects.mongodb.values import is_document
 
 __all__ = ["Filter"]
 
@@ -90,7 +91,7 @@ class Filter:
         """
         if spec is None:
             spec = {}
-        if not isinstance(spec, Mapping):
+        if not is_document(spec):
             raise MongoError(14, "a query has to be a document")
         self.spec = spec
         self.is_everything = not spec
@@ -151,7 +152,7 @@ def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], 
                 ):
                     return parts[:number], index
             return None
-        if number == len(parts) or not isinstance(value, Mapping):
+        if number == len(parts) or not is_document(value):
             return None
         value = value.get(part, MISSING)
     return None
@@ -186,7 +187,7 @@ def _equalities(spec: Document) -> Iterator[tuple[str, Any]]:
 
 def is_operators(operand: Any) -> bool:
     """Whether a field's operand is a document of operators, and not a value. A reference (`$ref`, `$id`) is a value."""
-    if not isinstance(operand, Mapping) or not operand:
+    if not is_document(operand) or not operand:
         return False
     first = next(iter(operand))
     return first.startswith("$") and first not in ("$ref", "$id", "$db")
@@ -326,7 +327,7 @@ class _Compiler:
 
     def _not(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         if type(operand) is not Regex:
-            if not isinstance(operand, Mapping):
+            if not is_document(operand):
                 raise MongoError(2, "$not needs a regex or a document")
             if not operand:
                 raise MongoError(2, "$not cannot be empty")
@@ -381,7 +382,7 @@ class _Compiler:
         return Test(lambda found: all(holds(found) for holds in functions), tests[0].of_element)
 
     def _elem_match(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
-        if not isinstance(operand, Mapping):
+        if not is_document(operand):
             raise MongoError(2, "$elemMatch needs an Object")
         if is_operators(operand) and next(iter(operand)) not in _TOP_LEVEL:
             tests = [test.holds for test in self.field(path, operand, depth, expands=False)]
@@ -411,7 +412,7 @@ class _Compiler:
         if not operand:
             raise MongoError(2, f"{name} argument must be a non-empty array")
         for part in operand:
-            if not isinstance(part, Mapping):
+            if not is_document(part):
                 raise MongoError(2, f"{name} argument's entries must be objects")
         return [self.document(part, depth + 1) for part in operand]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 from bson.timestamp import Timestamp
@@ -33,7 +34,7 @@ from reactdb.dialects.mongodb.ordering import (
     type_name,
 )
 from reactdb.dialects.mongodb.paths import split
-from reactdb.dialects.mongodb.values import date_of_ms, ms_of_date
+from reactdb.dialects.mongodb.values import date_of_ms, is_document, ms_of_date
 
 __all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment", "modifier_of"]
 
@@ -137,13 +138,16 @@ def _inc(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(work)
 
 
+_ZEROS: Final[dict[type, Any]] = {int: 0, Int64: Int64(0), float: 0.0, Decimal128: Decimal128("0")}
+
+
 def _mul(path: str, operand: Any, context: Context) -> Modifier:
     if not is_number(operand):
         raise MongoError(14, f"Cannot multiply with non-numeric argument: {{{path}: {operand!r:.60}}}")
 
     def work(value: Any, moment: Moment) -> Any:
         if value is MISSING:
-            return multiplied(type(operand)(0), operand)
+            return multiplied(_ZEROS[type(operand)], operand)
         _check_number("$mul", path, value)
         return _changed(value, _in_range("$mul", multiplied(value, operand), value, operand))
 
@@ -178,7 +182,7 @@ def _extreme(sign: int) -> Callable[[str, Any, Context], Modifier]:
 
 def _current_date(path: str, operand: Any, context: Context) -> Modifier:
     wanted: Any = "date"
-    if isinstance(operand, Mapping):
+    if is_document(operand):
         unknown = [name for name in operand if name != "$type"]
         if unknown:
             raise MongoError(2, f"Unrecognized $currentDate option: {unknown[0]}")
@@ -206,7 +210,7 @@ _BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def _bit(path: str, operand: Any, context: Context) -> Modifier:
-    if not isinstance(operand, Mapping):
+    if not is_document(operand):
         raise MongoError(
             2,
             f"The $bit modifier is not compatible with a {type_name(operand)}. "
@@ -244,7 +248,7 @@ def _bit(path: str, operand: Any, context: Context) -> Modifier:
 
 
 def _push(path: str, operand: Any, context: Context) -> Modifier:
-    if not (isinstance(operand, Mapping) and "$each" in operand):
+    if not (is_document(operand) and "$each" in operand):
         return _pushing(path, [operand], None, None, None)
     unknown = [name for name in operand if name not in ("$each", "$position", "$sort", "$slice")]
     if unknown:
@@ -301,7 +305,7 @@ def _pushing(
 
 
 def _element_order(spec: Any, text: TextKey | None) -> Callable[[list[Any]], list[Any]]:
-    if not isinstance(spec, Mapping):
+    if not is_document(spec):
         way = whole(spec)
         if way not in (1, -1):
             raise MongoError(
@@ -341,7 +345,7 @@ def _inner(value: Any, parts: tuple[str, ...]) -> Any:
 
 def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
     each = [operand]
-    if isinstance(operand, Mapping) and next(iter(operand), "") == "$each":
+    if is_document(operand) and next(iter(operand), "") == "$each":
         each = operand["$each"]
         if type(each) is not list:
             raise MongoError(
@@ -371,6 +375,10 @@ def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(work)
 
 
+# These say something of a document, and no more of a value.
+_OF_DOCUMENTS: Final = frozenset({"$and", "$or", "$nor"})
+
+
 def _pull(path: str, operand: Any, context: Context) -> Modifier:
     return _pulling(path, _pull_test(operand, context), "$pull")
 
@@ -378,11 +386,11 @@ def _pull(path: str, operand: Any, context: Context) -> Modifier:
 def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
     if type(operand) is Regex:
         return matches_pattern(operand)
-    if is_operators(operand):
+    if is_operators(operand) and next(iter(operand)) not in _OF_DOCUMENTS:
         # An element that is an array is looked into, as a field would be.
         holds = Filter({"element": operand}, variables=context.variables, collation=context.text).matches
         return lambda value: holds({"element": value})
-    if isinstance(operand, Mapping):
+    if is_document(operand):
         matches = Filter(operand, variables=context.variables, collation=context.text).matches
         return lambda value: type(value) is dict and matches(value)
     return equals(operand, context.text)

@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from reactdb.dialects.mongodb.pattern_bounds import is_bounded
+
 __all__ = ["UnreadablePattern", "compiled_pattern", "option_letters"]
 
 _FLAGS: Final = {
@@ -48,13 +50,15 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
     """The pattern, ready to search with.
 
     Raises:
-        UnreadablePattern: `re` cannot read it, or there is no such option.
+        UnreadablePattern: `re` cannot read it, a search might never end, or there is no such option.
     """
     flags = re.NOFLAG
     for letter in options:
         if letter not in _FLAGS:
             raise UnreadablePattern(f"there is no option '{letter}'")
         flags |= _FLAGS[letter]
+    if not is_bounded(pattern, options):
+        raise UnreadablePattern("parts of it can match in so many ways that a search might never end")
     try:
         return re.compile(_respelled(pattern), flags)
     except (re.error, OverflowError, RecursionError) as error:

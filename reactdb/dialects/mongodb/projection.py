@@ -21,6 +21,7 @@ from reactdb.dialects.mongodb.filters import Filter, is_operators
 from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey, type_name
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.shapes import Reshape, field_path, projection
+from reactdb.dialects.mongodb.values import is_document
 
 __all__ = ["Projection"]
 
@@ -51,7 +52,7 @@ class Projection:
         Raises:
             MongoError: 31249 to 31276 and others for what is no projection.
         """
-        if not isinstance(spec, Mapping):
+        if not is_document(spec):
             raise MongoError(14, "a projection has to be a document")
         self._variables = dict(variables or {})
         self._positional: str | None = None
@@ -130,14 +131,14 @@ class Projection:
 def _flat(spec: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in spec.items():
         path = prefix + name
-        if isinstance(value, Mapping) and value and not is_operators(value):
+        if is_document(value) and value and not is_operators(value):
             yield from _flat(value, path + ".")
         else:
             yield path, value
 
 
 def _has(value: Any, name: str) -> bool:
-    return isinstance(value, Mapping) and len(value) == 1 and name in value
+    return is_document(value) and len(value) == 1 and name in value
 
 
 def _is_zero(value: Any) -> bool:
@@ -180,7 +181,7 @@ def _only(value: Any, index: int | None) -> Any:
 def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
     if "." in path:
         raise MongoError(31275, f"Cannot use $elemMatch projection on a nested field: {path}")
-    if not isinstance(operand, Mapping):
+    if not is_document(operand):
         raise MongoError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(operand)}")
     matches = Filter({"element": {"$elemMatch": operand}}, collation=collation).matches
 

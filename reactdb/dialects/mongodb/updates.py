@@ -27,6 +27,7 @@ from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Mom
 from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
+from reactdb.dialects.mongodb.values import is_document
 
 __all__ = ["Applied", "Update"]
 
@@ -75,7 +76,7 @@ class Update:
             MongoError: 9 and others for what is no update; 40, it changes one thing twice.
         """
         self.is_pipeline = type(spec) is list
-        if not self.is_pipeline and not isinstance(spec, Mapping):
+        if not self.is_pipeline and not is_document(spec):
             raise MongoError(9, "Update argument must be either an object or an array")
         self.is_replacement = not self.is_pipeline and not next(iter(spec), "").startswith("$")
         text = collation if callable(collation) else text_key(collation)
@@ -295,7 +296,7 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
             9,
             f"Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array",
         )
-    if not isinstance(fields, Mapping):
+    if not is_document(fields):
         raise MongoError(
             9,
             f"Modifiers operate on fields but we found type {type_name(fields)} instead. "

@@ -49,6 +49,7 @@ __all__ = [
     "date_of_ms",
     "decode",
     "encode",
+    "is_document",
     "ms_of_date",
     "native_value",
     "normalised",
@@ -139,6 +140,12 @@ def to_native(document: Mapping[str, Any]) -> dict[str, Any]:
         return document
     same = _SAME
     return {name: value if type(value) in same else native_value(value) for name, value in document.items()}
+
+
+def is_document(value: Any) -> bool:
+    """Whether a value is a document: quicker than to ask whether it is a mapping, for most values."""
+    kind = type(value)
+    return kind is dict or (kind not in _SAME and isinstance(value, Mapping))
 
 
 def native_value(value: Any) -> Any:

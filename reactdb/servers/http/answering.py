@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from reactdb import errors
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.json import quick_encode
 
 __all__ = ["JSON", "Answer", "encoded", "error_of", "etag_of", "not_modified", "ok", "rows_of", "state_etag"]
 
@@ -40,6 +41,12 @@ class Answer:
 
 def encoded(value: Any) -> bytes:
     """JSON. Half of a surrogate pair, which UTF-8 cannot carry, becomes an escape."""
+    if quick_encode is not None:
+        try:
+            return quick_encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            # Whatever it is, `json` has the last word.
+            pass
     text = _encode(value)
     try:
         return text.encode()

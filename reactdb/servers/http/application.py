@@ -291,6 +291,8 @@ class HTTPApplication:
                 if piece is None:
                     break
                 await self._push(send, piece)
+                del piece
+                await self._push(send, b"")
         finally:
             if isinstance(pieces, Iterator) and hasattr(pieces, "close"):
                 await self._run(pieces.close)
@@ -361,6 +363,10 @@ class HTTPApplication:
         await self._begin(send, 200, headers, stream.content_type)
         async for piece in stream.chunks():
             await self._push(send, piece)
+            # It is held by the connection now. A message without bytes waits until the client has taken all, and then the next
+            # are read: of who has stopped reading, nothing is made ahead.
+            del piece
+            await self._push(send, b"")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

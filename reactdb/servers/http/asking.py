@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.json import quick_decode
 
 __all__ = ["Asking", "parameters_of", "parts_of", "read_json"]
 
@@ -175,6 +176,12 @@ def read_json(text: bytes) -> Any:
     Raises:
         CouchError: 400, it is not JSON in UTF-8.
     """
+    if quick_decode is not None:
+        try:
+            return quick_decode(text)
+        except (ValueError, RecursionError):
+            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
+            pass
     try:
         return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):

@@ -6,6 +6,7 @@ Rule of this file: parameters and their refusals. Filters are in the dialect's `
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -19,7 +20,7 @@ from reactdb.servers.http.answering import JSON, Answer, not_modified, state_eta
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
-from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting, whole
 
 __all__ = ["Counts", "OpenedFeed", "changes"]
 
@@ -74,6 +75,9 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
+    if chosen is None and waiting.is_short:
+        with closing(rows):
+            return Answer(200, whole(rows, waiting), JSON, headers)
     return OpenedFeed(rows, waiting, headers)
 
 

@@ -21,6 +21,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, shown
@@ -100,6 +101,7 @@ class HTTPServer:
         self.host, self.port = listening.getsockname()[:2]
         config = uvicorn.Config(
             together(self.applications),
+            http=Bounded,
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -166,6 +168,14 @@ def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
     if len(applications) == 1:
         return next(iter(applications.values()))
     return Starlette(routes=[Mount(f"/{name}", app=one) for name, one in applications.items()])
+
+
+class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that holds what one message has of bytes that the client did not take, where uvicorn's holds 64 KiB more."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)
 
 
 class Quiet(uvicorn.Server):

@@ -1,11 +1,13 @@
 """FeedStream: the bytes of one request for `_changes`, over time.
 
 A feed that waits holds no thread: it has an `asyncio.Event`, which the commit sets, and a time at which it gives a sign of life
-or ends. What there is to tell is read in a thread, some 64 KiB at a time, and the next only when the client has taken that: a
+or ends. What there is to tell is read in a thread, some 16 KiB at a time, and the next only when the client has taken that: a
 client that stops reading costs what is under way, and goes on from the log later.
 
 The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
 database, but for a filter of which the change's key or fields alone say that it does not pass.
+
+A page that is asked for, and never waits, is made at once: `whole`.
 
 Rule of this file: when something is said. What is said is in `formats`, and which changes there are in the dialect.
 """
@@ -22,11 +24,11 @@ from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
 
-__all__ = ["FeedStream", "Waiting"]
+__all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
 
 T = TypeVar("T")
 MOST_ROWS: Final = 500
-CHUNK_BYTES: Final = 64 * 1024
+CHUNK_BYTES: Final = 16 * 1024
 """About as much is read, and sent, at a time: what a client that stops reading costs."""
 FIRST_DOCUMENTS: Final = 1
 """Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
@@ -80,6 +82,24 @@ class Waiting:
     def never_waits(self) -> bool:
         return self.feed == "normal" or self.descending
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the answer is some kilobytes that are there now."""
+        is_small = self.limit is not None and self.limit <= MOST_ROWS and not self.has_documents
+        return self.feed == "normal" and is_small
+
+
+def whole(rows: ToldRows, waiting: Waiting) -> bytes:
+    """The bytes of an answer that `is_short`."""
+    shape = FORMATS[waiting.feed]()
+    pieces = [shape.head]
+    left = waiting.limit or 0
+    while left > 0 and (found := rows.rows(left)):
+        left -= len(found)
+        pieces += map(shape.row, found)
+    pieces.append(shape.tail(rows.last_seq, rows.pending))
+    return b"".join(pieces)
+
 
 class FeedStream:
     """See the head of this file. `chunks` is iterated once; `end` lets it end early, with its last line."""
@@ -115,7 +135,9 @@ class FeedStream:
         try:
             async for chunk in self._chunks():
                 if chunk:
-                    yield chunk
+                    # In no variable here while the client takes its time.
+                    kept, chunk = [chunk], b""
+                    yield kept.pop()
         except ReactDBError:
             # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
             yield self._format.tail(self._rows.last_seq, self._pending())
@@ -136,11 +158,8 @@ class FeedStream:
                 else:
                     found = found_or_none
             if found:
-                self._sent += len(found)
                 self._told_seq = found[-1]["seq"]
-                chunk = b"".join(map(self._format.row, found))
-                self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
-                yield prefix + chunk
+                yield prefix + self._packed(found)
                 prefix, self._is_beat_due = b"", False
                 continue
             if self._is_beat_due:
@@ -170,6 +189,14 @@ class FeedStream:
                 continue
             prefix = b"" if waiting.feed == "eventsource" else self._format.waiting
         yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
+
+    def _packed(self, found: list[dict[str, Any]]) -> bytes:
+        """The bytes of rows, which the list gives up: what a client does not take is held once."""
+        self._sent += len(found)
+        chunk = b"".join(map(self._format.row, found))
+        self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
+        found.clear()
+        return chunk
 
     def _is_over(self) -> bool:
         limit = self._waiting.limit

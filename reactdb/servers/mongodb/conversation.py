@@ -59,12 +59,18 @@ class MongoDBConversation(Conversation):
     def wait_s(self) -> float | None:
         return None if self._waiting is None else self._waiting[0].wait_s
 
+    @property
+    def _most_bytes(self) -> int:
+        """A client that has to prove who it is says nothing long before."""
+        is_stranger = self._deployment.exchange is not None and not self._client.user
+        return MOST_QUICK_BYTES if is_stranger else self._deployment.message_bytes
+
     def receive(self, data: bytes) -> None:
         self._buffer += data
 
     def next_request(self) -> Any:
         try:
-            length = length_of(self._buffer)
+            length = length_of(self._buffer, self._most_bytes)
         except BrokenMessage as error:
             raise LastAnswer(b"", str(error)) from error
         if length is None or len(self._buffer) < length:
@@ -81,6 +87,7 @@ class MongoDBConversation(Conversation):
     def answer(self, request: Any) -> bytes:
         message = request if isinstance(request, Message) else read_or_end(request)
         self.is_admitted = True
+        self._client.here = self.here
         return self._told(message, self._within_budget(carry_out, message.body, self._client))
 
     def poll(self) -> bytes:

@@ -33,8 +33,10 @@ MORE_TO_COME: Final = 2
 REQUIRED_FLAGS: Final = 0xFFFF
 AWAIT_CAPABLE: Final = 8
 
-MOST_BYTES: Final = 48_000_000 + 16 * 1024
-"""Of one message: what `hello` allows, and room for what a driver adds around it."""
+MOST_BYTES: Final = 48_000_000
+"""Of one message, as `hello` says."""
+OVERHEAD_BYTES: Final = 16 * 1024
+"""What a driver may add around what it has counted."""
 
 
 class BrokenMessage(Exception):
@@ -67,8 +69,11 @@ class Message:
         return b"".join((HEADER.pack(length, own_id, self.request_id, OP_MSG), b"\0\0\0\0\0", data))
 
 
-def length_of(buffer: bytes | bytearray) -> int | None:
+def length_of(buffer: bytes | bytearray, most: int = MOST_BYTES) -> int | None:
     """The length of the message at the beginning of the buffer; None if too little of it has come.
+
+    Args:
+        most: The bytes that it may have.
 
     Raises:
         BrokenMessage.
@@ -79,7 +84,7 @@ def length_of(buffer: bytes | bytearray) -> int | None:
     length, _, _, opcode = HEADER.unpack_from(buffer)
     if opcode not in (OP_MSG, OP_QUERY):
         raise BrokenMessage(f"opcode {opcode} is not spoken here")
-    if not HEADER.size + FLAGS.size < length <= MOST_BYTES:
+    if not HEADER.size + FLAGS.size < length <= most + OVERHEAD_BYTES:
         raise BrokenMessage(f"a message of {length} bytes")
     return length
 

@@ -14,6 +14,7 @@ from reactdb.database import Database
 from reactdb.dialects.mongodb.commands import Deployment
 from reactdb.servers.limits import Limits
 from reactdb.servers.mongodb.conversation import MongoDBConversation
+from reactdb.servers.mongodb.messages import MOST_BYTES
 from reactdb.servers.scram import Scram
 from reactdb.servers.server import Server, in_thread
 from reactdb.servers.users import Credentials
@@ -46,7 +47,12 @@ class MongoDBServer(Server):
         connects is let in; `for_testing` allows fail points; `tls`, `workers`: see Server."""
         super().__init__(host, port, path=path, limits=limits, tls=tls, workers=workers)
         exchange = None if credentials is None else lambda: Scram(credentials)
-        self.deployment = Deployment(database, exchange, for_testing=for_testing)
+        self.deployment = Deployment(
+            database,
+            exchange,
+            for_testing=for_testing,
+            message_bytes=min(MOST_BYTES, self.limits.message_bytes),
+        )
 
     @property
     def uri(self) -> str:

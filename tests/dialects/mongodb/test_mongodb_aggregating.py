@@ -123,3 +123,36 @@ def test_a_transaction_reads_its_own_writes_and_writes_no_collections(shop: Any)
 def test_statistics_of_a_collection(shop: Any) -> None:
     assert [one["name"] for one in shop["orders"].aggregate([{"$indexStats": {}}])] == ["_id_"]
     assert next(shop["orders"].aggregate([{"$collStats": {"count": {}}}]))["count"] == 9
+
+
+def test_a_merge_gives_an_id_to_what_has_none(shop: Any) -> None:
+    shop["orders"].aggregate([{"$limit": 1}, {"$project": {"_id": 0, "n": 1}}, {"$merge": {"into": "new"}}])
+
+    (made,) = shop["new"].find()
+    assert (0, 12) == (made["n"], len(made["_id"].binary))
+
+
+def test_a_merge_that_would_change_an_id_is_refused(shop: Any) -> None:
+    shop["named"].create_index("name", unique=True)
+    shop["named"].insert_one({"_id": "c", "name": "c"})
+    pipeline = [{"$limit": 1}, {"$set": {"name": "c"}}, {"$merge": {"into": "named", "on": "name"}}]
+
+    with pytest.raises(OperationFailure) as refused:
+        shop["orders"].aggregate(pipeline)
+
+    assert refused.value.code == 66
+    assert shop["named"].find_one({"_id": "c"}) == {"_id": "c", "name": "c"}
+
+
+def test_a_merge_knows_the_variables_of_the_command(shop: Any) -> None:
+    merge = {"into": "items", "let": {"own": "$$given"}, "whenMatched": [{"$set": {"of": "$$own"}}]}
+
+    shop["orders"].aggregate([{"$limit": 1}, {"$set": {"_id": "a"}}, {"$merge": merge}], let={"given": "x"})
+
+    assert shop["items"].find_one({"_id": "a"}) == {"_id": "a", "price": 2, "of": "x"}
+
+
+def test_nothing_that_is_merged_makes_no_collection(shop: Any) -> None:
+    shop["orders"].aggregate([{"$match": {"n": -1}}, {"$merge": {"into": "new"}}])
+
+    assert "new" not in shop.list_collection_names()

@@ -152,6 +152,7 @@ def test_a_query_matches_these_and_not_those(
         ({"a": {"$type": []}}, 9),
         ({"a": {"$options": "i"}}, 2),
         ({"a": {"$regex": "("}}, 51091),
+        ({"a": {"$regex": "a\\"}}, 51091),
         ({"a": {"$regex": "a", "$options": "q"}}, 51108),
         ({"a": {"$regex": Regex("a", "i"), "$options": "s"}}, 51075),
         ({"a": {"$regex": 5}}, 2),
@@ -199,6 +200,50 @@ def test_a_filter_knows_what_a_matching_document_has_to_have() -> None:
         "$nor": [{"h": 1}],
     }
     assert Filter(query).equalities == [("a", 1), ("b", {"x": 1}), ("c", 3), ("e", 5)]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(a+)+$", "(a|a)*b", "(?!x)(a*)*b", "(?=(a+)+b)c", r"(x+x+)+y", r"((a)\2*)*c", "( a + ) + # x"],
+)
+def test_a_pattern_whose_search_might_never_end_is_refused(pattern: str) -> None:
+    with pytest.raises(MongoError) as caught:
+        Filter({"a": {"$regex": pattern, "$options": "x"}})
+    assert caught.value.code == 51091
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^([a-z0-9]+\.)*[a-z]+@\w+\.com$", "a.b.c@d.com"),
+        (r"^(?=.*[A-Z])(?=.*\d).{8,}$", "abcdefG1"),
+        (r"^((?!bad).)*$", "good"),
+        (r"(?<=x)y", "xy"),
+        (r"(a|b)\1", "aa"),
+        (r"a++b", "aab"),
+        (r"(?>ab|a)c", "abc"),
+        (r"[(]+[)]", "(()"),
+        (r".*foo.*", "a foo b"),
+        (r"\(a+\)+", "(aa))"),
+    ],
+)
+def test_a_pattern_that_is_often_written_is_not(pattern: str, text: str) -> None:
+    assert Filter({"a": Regex(pattern, "i")}).matches({"a": text})
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*"ab.*+?()^$|", "[a]", "\\", "\\d", "\\1", "(?=", "(?!", "(?>", "{2}"]), max_size=10
+    )
+)
+def test_any_pattern_is_matched_or_refused(tokens: list[str]) -> None:
+    try:
+        matches = Filter({"a": {"$regex": "".join(tokens)}}).matches
+    except MongoError as error:
+        assert error.code == 51091  # noqa: PT017 (most of them are patterns)
+        return
+    assert matches({"a": "ab" * 10 + "a" * 20}) in (True, False)
 
 
 def test_a_collation_decides_about_texts() -> None:

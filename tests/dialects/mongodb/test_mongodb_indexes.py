@@ -134,6 +134,38 @@ def test_what_is_found_is_what_the_filter_matches(
             )
 
 
+ONES = [1, 1.0, Int64(1), Decimal128("1"), Decimal128("1.00")]
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("wanted", [*ONES, {"$in": [7, 1.0]}])
+def test_a_number_is_found_in_each_way_that_it_can_be_stored(
+    orders: Any, wanted: Any, is_indexed: bool
+) -> None:
+    if is_indexed:
+        orders.create_index("a.b")
+    stored = [{"b": one} for one in ONES]
+    documents = [*stored, *({"b": [one["b"], 5]} for one in stored), *([{"b": 9}, one] for one in stored)]
+    orders.insert_many([{"_id": number, "a": a} for number, a in enumerate(documents)])
+    orders.insert_many([{"_id": -1, "a": {"b": 2}}, {"_id": -2, "a": {"b": "1"}}, {"_id": -3}])
+    assert orders.distinct("_id", {"a.b": wanted}) == list(range(len(documents)))
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [("$lt", [3, 4]), ("$lte", [3, 4, 5]), ("$gt", [6, 7]), ("$gte", [5, 6, 7]), ("$eq", [5])],
+)
+def test_a_range_ends_where_it_should(
+    orders: Any, operator: str, expected: list[int], is_indexed: bool
+) -> None:
+    if is_indexed:
+        orders.create_index([("k", 1), ("a", -1)])
+    orders.insert_many([{"_id": n, "k": 1, "a": n} for n in range(3, 8)])
+    orders.insert_many([{"_id": -1, "k": 2, "a": 5}, {"_id": -2, "k": 1, "a": "5"}, {"_id": -3, "k": 1}])
+    assert orders.distinct("_id", {"k": 1, "a": {operator: 5}}) == expected
+
+
 def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(db: Database) -> None:
     table = db.table_create("shop.native", primary_key="_id")
     table.insert([{"_id": 1, "day": date(2026, 1, 2)}, {"_id": 2, "span": timedelta(seconds=1.5)}])

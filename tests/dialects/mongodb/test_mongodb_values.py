@@ -21,6 +21,7 @@ from bson.binary import Binary
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+import reactdb
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.values import decode, encode, normalised, to_bson, to_native
@@ -132,6 +133,25 @@ def test_a_decimal128_that_is_no_decimal_is_its_number_in_the_order() -> None:
     assert compare(infinity, -(10**300)) == -1
     odd = Decimal128.from_bid(bytes.fromhex("0000000000000000000000000000 0070".replace(" ", "")))
     assert to_native({"x": odd})["x"].number() == 0
+
+
+def test_native_values_are_the_same_after_json() -> None:
+    document = {
+        "values": [
+            natives.ObjectId("61" * 12),
+            natives.Int64(5),
+            natives.Decimal128(bytes([0x7C]) + bytes(15)),
+            natives.Timestamp(1, 2),
+            natives.Regex("a/b", "im"),
+            natives.Binary(b"x", 5),
+            natives.MinKey(),
+            natives.MaxKey(),
+            natives.Code("x"),
+            natives.Code("y", {"a": natives.ObjectId(b"b" * 12)}),
+            natives.DateMs(2**60),
+        ]
+    }
+    assert reactdb.json.loads(reactdb.json.dumps(document)) == document
 
 
 def test_native_values_need_no_pymongo() -> None:

@@ -427,7 +427,7 @@ class TestFeeds:
 
         ids = re.findall(rb'"id":"(\d{4})"', heard)
         assert [b"%04d" % number for number in range(60)] == ids
-        # 2,400 MB wait for them; some 250 MB are under way: two or three documents each. The network's buffers are the system's.
+        # 2,400 MB wait for them; one or two documents each are under way. The network's buffers are the system's.
         assert grown < 500 * 2**20
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import bson
@@ -163,3 +165,26 @@ class TestWhatAllCommandsHaveInCommon:
     def test_fail_points_exist_only_where_the_server_was_started_for_testing(self) -> None:
         with reactdb.connect(":memory:") as db, serve_in_thread(db) as server, Wire(server.port) as wire:
             assert 59 == wire.ask({"configureFailPoint": "failCommand", "mode": "off"})["code"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_broken_requests_harm_nobody_else(port: int, seed: int) -> None:
+    chance = Random(seed)
+    sound = [
+        message({"insert": "a", "$db": "b"}, sequences={"documents": [{"x": [1, {"y": "text"}]}]}),
+        message({"find": "a", "filter": {"x": {"$gt": 1}}, "$db": "b"}),
+        message({"aggregate": "a", "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "b"}),
+        message({"getMore": 5, "collection": "a", "$db": "b"}),
+        query({"ismaster": 1}),
+    ]
+    for _ in range(25):
+        data = bytearray(chance.choice(sound))
+        for _ in range(chance.randrange(1, 6)):
+            data[chance.randrange(4, len(data))] = chance.randrange(256)
+        with Wire(port) as wire:
+            wire.send(bytes(data))
+            wire.socket.shutdown(socket.SHUT_WR)
+            while wire.socket.recv(65_536):
+                pass
+    with Wire(port) as wire:
+        assert 1.0 == wire.ask({"ping": 1})["ok"]

@@ -182,7 +182,8 @@ class TestReadingAndWriting:
         orders.insert_one({})
         for code, ask in (
             (40324, lambda: list(orders.aggregate([{"$nonsense": 1}]))),
-            (168, lambda: list(orders.aggregate([{"$project": {"a": {"$nonsense": 1}}}]))),
+            (168, lambda: list(orders.aggregate([{"$set": {"a": {"$nonsense": 1}}}]))),
+            (31325, lambda: list(orders.aggregate([{"$project": {"a": {"$nonsense": 1}}}]))),
             (2, lambda: list(orders.find({"a": {"$nonsense": 1}}))),
             (9, lambda: orders.update_one({}, {"$nonsense": {"a": 1}})),
         ):
@@ -455,3 +456,11 @@ class TestTheServer:
     def test_the_fixture_of_the_plugin(self, reactdb_mongodb: Client) -> None:
         reactdb_mongodb["shop"]["orders"].insert_one({"_id": 1})
         assert 1 == reactdb_mongodb["shop"]["orders"].count_documents({})
+
+
+def test_a_pipeline_that_is_explained_writes_nothing(client: Client) -> None:
+    client["shop"]["orders"].insert_one({"_id": 1})
+
+    client["shop"].command("aggregate", "orders", pipeline=[{"$out": "copy"}], explain=True)
+
+    assert client["shop"]["copy"].count_documents({}) == 0

@@ -5,7 +5,7 @@
     deployment               what all clients of a server share; one client
     cursors, failing         results read in batches; failures that a test orders
     carrying, telling        what is the same for all commands; errors in MongoDB's terms
-    greeting, authenticating, sessions, continuing, reading, writing, bulk, streaming, administering, measuring
+    greeting, authenticating, sessions, continuing, reading, writing, streaming, administering, measuring
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -14,7 +14,6 @@ There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 from __future__ import annotations
 
 from reactdb.dialects.mongodb.commands import administering as _administering
-from reactdb.dialects.mongodb.commands import bulk as _bulk
 from reactdb.dialects.mongodb.commands import continuing as _continuing
 from reactdb.dialects.mongodb.commands import greeting as _greeting
 from reactdb.dialects.mongodb.commands import measuring as _measuring
@@ -26,6 +25,6 @@ from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, HangUp
 
 # Importing them puts their commands into the table.
-_COMMANDS = (_administering, _bulk, _continuing, _greeting, _measuring, _reading, _sessions, _writing)
+_COMMANDS = (_administering, _continuing, _greeting, _measuring, _reading, _sessions, _writing)
 
 __all__ = ["AwaitedReply", "Client", "Deployment", "HangUp", "carry_out", "is_quick", "poll"]

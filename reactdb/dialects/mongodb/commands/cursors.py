@@ -32,6 +32,8 @@ MOST_EVENTS: Final = 1_000
 
 MOST_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_S: Final = 600.0
+MOST_CURSORS: Final = 100_000
+"""Open at a time, of all clients together."""
 
 
 class OpenCursor:
@@ -184,6 +186,9 @@ class Cursors:
         """Give the cursor a number."""
         self._sweep()
         with self._lock:
+            if len(self._open) >= MOST_CURSORS:
+                cursor.let_go()
+                raise MongoError(146, f"There are {MOST_CURSORS:,} open cursors already: close some.")
             while not cursor.id or int(cursor.id) in self._open:
                 cursor.id = Int64(secrets.randbits(62) + 1)
             self._open[int(cursor.id)] = cursor

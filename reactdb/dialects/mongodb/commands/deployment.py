@@ -39,16 +39,23 @@ class Deployment:
         database: What is served.
         spaces: Its databases and collections, as MongoDB knows them.
         exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
+        message_bytes: The size of one message, which drivers keep to.
         for_testing: Whether fail points may be set.
         address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
     """
 
     def __init__(
-        self, database: Database, exchange: Callable[[], Any] | None = None, *, for_testing: bool = False
+        self,
+        database: Database,
+        exchange: Callable[[], Any] | None = None,
+        *,
+        for_testing: bool = False,
+        message_bytes: int = 48_000_000,
     ) -> None:
         self.database = database
         self.exchange = exchange
         self.for_testing = for_testing
+        self.message_bytes = message_bytes
         self.address = "127.0.0.1:27017"
         self.started_at = time.time()
         self.election_id = ObjectId()
@@ -107,6 +114,7 @@ class Client:
     """One socket of a driver.
 
     Attributes:
+        here: The address and port that it has connected to, where those are known.
         number: It tells sockets apart; `connectionId` in `hello`.
         wake: Tells the server that a AwaitedReply may have its answer. Any thread may call it.
         app_name: What the driver says of its program in its first `hello`.
@@ -121,9 +129,19 @@ class Client:
         self.number = number
         self.address = address
         self.wake = wake
+        self.here: tuple[str, int] = ("", 0)
         self.app_name = ""
         self.user = ""
         self.exchange: Any = None
+
+    @property
+    def server_address(self) -> str:
+        """Where this client reaches the server: where it has, if the server listens on all addresses."""
+        own = self.deployment.address
+        host, _, port = own.rpartition(":")
+        if host not in ("0.0.0.0", "[::]") or not self.here[0]:
+            return own
+        return f"[{self.here[0]}]:{port}" if ":" in self.here[0] else f"{self.here[0]}:{port}"
 
     def close(self) -> None:
         self.deployment.clients.discard(self)

@@ -31,7 +31,7 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
     reply: dict[str, Any] = {
         "helloOk": True,
         "maxBsonObjectSize": 16 * 1024 * 1024,
-        "maxMessageSizeBytes": 48_000_000,
+        "maxMessageSizeBytes": deployment.message_bytes,
         "maxWriteBatchSize": 100_000,
         "localTime": now,
         "logicalSessionTimeoutMinutes": 30,
@@ -41,11 +41,11 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
         "readOnly": False,
         # Without `topologyVersion` a driver asks again every ten seconds, and needs no stream of answers.
         "setName": SET_NAME,
-        "hosts": [deployment.address],
+        "hosts": [client.server_address],
         "setVersion": 1,
         "secondary": False,
-        "primary": deployment.address,
-        "me": deployment.address,
+        "primary": client.server_address,
+        "me": client.server_address,
         "electionId": deployment.election_id,
         "lastWrite": {"opTime": {"ts": moment, "t": Int64(1)}, "lastWriteDate": now},
     }

@@ -93,6 +93,11 @@ def explain(request: CommandRequest) -> dict[str, Any]:
     name = next((one for one in EXPLAINED if one in asked), None)
     if name is None:
         raise MongoError(59, f"Explain failed due to unknown command: {next(iter(asked), '')}")
+    return explained(request, name, asked)
+
+
+def explained(request: CommandRequest, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a command instead of carrying it out."""
     query = asked.get("filter") or asked.get("query") or asked.get("q") or {}
     plan = {"stage": "IDHACK" if is_about_key(query) else "COLLSCAN", "direction": "forward"}
     return {

@@ -13,6 +13,7 @@ from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
+from reactdb.dialects.mongodb.commands.measuring import explained
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.streaming import is_change_stream, opened_stream
@@ -125,6 +126,8 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(9, "The 'cursor' option is required, except for aggregate with the explain argument")
     if is_change_stream(pipeline):
         return opened_stream(request, pipeline)
+    if request.get("explain", bool, False):
+        return explained(request, "aggregate", request.body)
     last = next(iter(pipeline[-1])) if pipeline else ""
     if last in ("$out", "$merge") and request.get("readConcern", dict, {}).get("level") == "linearizable":
         raise MongoError(72, f"{last} cannot be used with a 'linearizable' read concern level")

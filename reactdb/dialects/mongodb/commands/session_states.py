@@ -27,6 +27,8 @@ IDLE_S: Final = 30 * 60.0
 TRANSACTION_S: Final = 60.0
 """A transaction that is open for longer is aborted, so that what it has written hinders nobody."""
 
+MOST_SESSIONS: Final = 100_000
+
 SWEEP_S: Final = 10.0
 
 
@@ -132,6 +134,11 @@ class SessionStates:
         with self._lock:
             state = self._states.get(key)
             if state is None:
+                if len(self._states) >= MOST_SESSIONS:
+                    raise MongoError(
+                        261,
+                        "Unable to add session into the cache because the number of active sessions is too high",
+                    )
                 state = self._states[key] = SessionState()
             state.used_at = now
             return state

@@ -100,6 +100,7 @@ def command(
     def put(work: Work) -> Work:
         known = None if fields is None else COMMON_FIELDS.union(names, fields.split())
         for name in names:
+            assert name.lower() not in COMMANDS, name
             COMMANDS[name.lower()] = Command(names[0], work, known, is_write, is_open, quick)
         return work
 

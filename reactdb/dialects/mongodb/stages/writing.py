@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import variable_name
+from reactdb.dialects.mongodb.expressions.compiling import Evaluate, variable_name
 from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.stages.stage import Document, Merging, Setting, Stage, stage
 
 __all__: list[str] = []
@@ -75,13 +76,21 @@ _REFUSED: Final = {
 
 @stage("$merge")
 def _merge(spec: Any, setting: Setting) -> Stage:
+    if spec == "":
+        raise MongoError(73, "$merge needs the name of a collection")
     if isinstance(spec, str):
         spec = {"into": spec}
     if not isinstance(spec, Mapping):
-        raise MongoError(51182, f"$merge only supports a string or object argument, not {type_name(spec)}")
+        raise MongoError(14, f"$merge only supports a string or object argument, not {type_name(spec)}")
     for name in spec:
         if name not in _MERGE:
             raise MongoError(40415, f"$merge has no option '{name}'")
+    # These two count as not there where they are null.
+    spec = {
+        name: value
+        for name, value in spec.items()
+        if value is not None or name not in {"whenNotMatched", "let"}
+    }
     if "into" not in spec:
         raise MongoError(40414, "$merge needs the option 'into'")
     merging = Merging(
@@ -115,7 +124,7 @@ def _into(value: Any, setting: Setting) -> str:
                 raise MongoError(40415, f"$merge's into has no field '{name}'")
         if value.get("coll") is None:
             raise MongoError(5786801, "$merge's into needs the name of a collection")
-        database, collection = value.get("db", database), value["coll"]
+        database, collection = value.get("db") or database, value["coll"]
     elif not isinstance(value, str):
         raise MongoError(51178, f"$merge takes a text or an object as into, not {type_name(value)}")
     if not isinstance(database, str) or not isinstance(collection, str):
@@ -128,7 +137,7 @@ def _into(value: Any, setting: Setting) -> str:
 
 def _on(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        return (value,)
+        value = [value]
     if not isinstance(value, list | tuple):
         raise MongoError(51186, f"$merge takes a text or an array of texts as on, not {type_name(value)}")
     if not value:
@@ -136,6 +145,7 @@ def _on(value: Any) -> tuple[str, ...]:
     for name in value:
         if not isinstance(name, str):
             raise MongoError(51134, f"$merge takes texts as on, not {type_name(name)}")
+        field_path(name, what="a field of $merge's on")
     if len(set(value)) != len(value):
         raise MongoError(31465, "$merge takes each field of on once")
     return tuple(value)
@@ -167,4 +177,9 @@ def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         raise MongoError(51199, "$merge takes let only beside a pipeline as whenMatched")
     if "new" in let and let["new"] != "$$ROOT":
         raise MongoError(51273, "$merge's let cannot define 'new' as anything but '$$ROOT'")
-    return {variable_name(name): setting.expression(value) for name, value in let.items()}
+    return {variable_name(name): _with_variables(value, setting) for name, value in let.items()}
+
+
+def _with_variables(spec: Any, setting: Setting) -> Evaluate:
+    evaluate = setting.expression(spec)
+    return lambda document, variables: evaluate(document, setting.variables | variables)

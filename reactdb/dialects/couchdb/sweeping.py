@@ -1,0 +1,82 @@
+"""Sweeping: chunks of ancestors that no path reaches any more are found, and removed.
+
+A chunk is written once and shared by the leaves that have its revisions. It is not needed any more when the paths of all leaves
+end before it, because they keep `revs_limit` revisions; when the leaf that had it was purged; and when another one has its place.
+
+Rule of this file: what is found is looked at again in the transaction that removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.revisions import HOOK, joined
+from reactdb.dialects.couchdb.states import HeadSource, SnapshotHeads, Tables, load, tables_of
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.newest import newest_by_key
+from reactdb.store.snapshot import Snapshot
+from reactdb.store.sweeps import Sweep, register_sweep
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import collation
+
+PAGE: Final = 500
+
+
+def find(snapshot: Snapshot, table: TableInfo, start: bytes) -> tuple[list[bytes], bytes | None]:
+    """(keys of a page of chunks that are not needed, where the next page begins), as `hooks.Sweep` has it."""
+    tables = tables_of(snapshot.catalogue, table.id)
+    if tables is None or tables.ancestors is None:
+        return [], None
+    rows = newest_by_key(snapshot, tables.ancestors, start, limit=PAGE)
+    chunks = [change.key_bytes for change in rows]
+    return _unneeded(SnapshotHeads(snapshot), snapshot.catalogue, tables, chunks), (
+        None if len(rows) < PAGE else chunks[-1] + b"\x00"
+    )
+
+
+def remove(table: TableInfo, found: Sequence[bytes], transaction: WriteTransaction) -> None:
+    """Remove those of these chunks that are not needed now."""
+    tables = tables_of(transaction.catalogue, table.id)
+    if tables is None or tables.ancestors is None:
+        return
+    for chunk in _unneeded(transaction, transaction.catalogue, tables, found):
+        transaction.put(tables.ancestors, chunk, None)
+
+
+def _unneeded(
+    heads: HeadSource, catalogue: Catalogue, tables: Tables, chunks: Iterable[bytes]
+) -> list[bytes]:
+    most = settings.read(heads, catalogue, tables.main.id).revs_limit
+    found = []
+    known: tuple[Any, set[bytes]] | None = None
+    for chunk in chunks:
+        key = collation.key_value(chunk)[0]
+        if known is None or known[0] != key:
+            # Those of one document follow each other.
+            known = key, _reached(heads, tables, key, most)
+        if chunk not in known[1]:
+            found.append(chunk)
+    return found
+
+
+def _reached(heads: HeadSource, tables: Tables, key: Any, most: int) -> set[bytes]:
+    """The keys of the chunks that the paths of a document's leaves go through."""
+    found: set[bytes] = set()
+    state = load(heads, tables, collation.key_bytes(key))
+    assert tables.ancestors is not None
+    ancestors = tables.ancestors
+
+    def chunk_at(place: bytes) -> bytes | None:
+        found.add(place)
+        head = heads.head(ancestors, place)
+        return None if head is None else head[1]
+
+    if state is not None:
+        for lineage in [state.lineage, *(leaf.lineage for leaf in state.others)]:
+            joined(lineage, key, chunk_at, most)
+    return found
+
+
+register_sweep(HOOK, Sweep(find, remove))

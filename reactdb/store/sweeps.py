@@ -1,0 +1,52 @@
+"""Sweeps: what makes smaller what a write hook has kept beside its table, before history is removed.
+
+    register_sweep(hook, sweep)   where the module that has it is imported; that of our own dialects is when it is first asked for
+    sweep_of(hook)                the one of a hook
+
+Compaction removes what was superseded, and never the newest version of a row, also of a hidden table. Which of those rows nobody
+needs is the dialect's to say.
+
+Rule of this file: a sweep finds in a snapshot and removes in transactions. The session calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+from reactdb.store.transaction import WriteTransaction
+
+__all__ = ["Sweep", "register_sweep", "sweep_of"]
+
+
+class Sweep(NamedTuple):
+    """See the head of this file.
+
+    Attributes:
+        find: Of a table, a page of what it may need no more, and where the next page begins: None behind the last. The first one
+            begins at `b""`.
+        remove: Called with some of what was found, in a transaction: looks again, and removes what is not needed.
+    """
+
+    find: Callable[[Snapshot, TableInfo, bytes], tuple[list[bytes], bytes | None]]
+    remove: Callable[[TableInfo, Sequence[bytes], WriteTransaction], None]
+
+
+_SWEEPS: Final[dict[str, Sweep]] = {}
+# Where our own dialects register theirs.
+_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.sweeping"}
+
+
+def register_sweep(hook: str, sweep: Sweep) -> None:
+    """Make the sweep of a hook known to this process."""
+    _SWEEPS[hook] = sweep
+
+
+def sweep_of(hook: str) -> Sweep | None:
+    """None where the hook has none, or this process does not know it: then all stays."""
+    if hook in _OF_DIALECTS and hook not in _SWEEPS:
+        import_module(_OF_DIALECTS[hook])
+    return _SWEEPS.get(hook)
