@@ -34,7 +34,7 @@ from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
 from reactdb.dialects.mongodb.tokens import Token, mark
-from reactdb.dialects.mongodb.waking import Listening, StreamWakers
+from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
@@ -163,7 +163,7 @@ class LogStream:
         # The token that is looked for, on the way to the first event.
         self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
-        self._listening: Listening | None = None
+        self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
         owner.spaces.session.check_open()

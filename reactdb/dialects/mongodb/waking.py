@@ -37,7 +37,7 @@ class TableRequest(Request):
         return lambda delta: getattr(delta, "table_id", None)
 
 
-class Listening:
+class TableWait:
     """That somebody waits for some tables. By its identity, so that one function can be called for several."""
 
     __slots__ = ("_owner", "places", "wake")
@@ -61,18 +61,18 @@ class StreamWakers:
         self._session = session
         self._lock = threading.Lock()
         # By the number of a table; None for all of them, and CATALOGUE for those of tables themselves.
-        self._waiting: dict[int | None, dict[Listening, None]] = {}
-        self._forgotten: deque[Listening] = deque()
+        self._waiting: dict[int | None, dict[TableWait, None]] = {}
+        self._forgotten: deque[TableWait] = deque()
         self._readers: list[FeedReader] = []
         self._has_rows = False
 
-    def listen(self, tables: Iterable[int] | None, wake: Wake) -> Listening:
+    def listen(self, tables: Iterable[int] | None, wake: Wake) -> TableWait:
         """Have `wake` called after each commit that changes one of these tables, or the catalogue, and when the file is closed.
 
         Args:
             tables: Their numbers; None for all.
         """
-        listening = Listening(self, wake, (None,) if tables is None else (*tables, CATALOGUE))
+        listening = TableWait(self, wake, (None,) if tables is None else (*tables, CATALOGUE))
         with self._lock:
             self._sweep()
             for place in listening.places:
@@ -80,7 +80,7 @@ class StreamWakers:
         self._watch()
         return listening
 
-    def end(self, listening: Listening) -> None:
+    def end(self, listening: TableWait) -> None:
         """Nobody listens there any more."""
         self.forget(listening)
         self._close_unused()
@@ -94,7 +94,7 @@ class StreamWakers:
         for reader in readers:
             reader.close()
 
-    def forget(self, listening: Listening) -> None:
+    def forget(self, listening: TableWait) -> None:
         """The same, a little later: by the garbage collector, who may interrupt anybody."""
         self._forgotten.append(listening)
 
