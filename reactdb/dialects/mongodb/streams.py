@@ -158,6 +158,8 @@ class LogStream:
         self._lock = threading.RLock()
         self._changes: deque[Change] = deque()
         self._page_read = LogPage((), (), 0, None)
+        # The version of the catalogue as of the position, where it is known.
+        self._version: int | None = None
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None
         # The token that is looked for, on the way to the first event.
@@ -169,6 +171,8 @@ class LogStream:
         owner.spaces.session.check_open()
         with self._engine.fresh_snapshot() as snapshot:
             self._position, self._point = self._start(snapshot)
+            if self._position == snapshot.seq:
+                self._version = snapshot.catalogue.version
             # Of the newest event that was given, or the point at which the stream stands.
             self._token: Token = self._point
             self._given: Document = (options.after or self._point).document()
@@ -323,11 +327,14 @@ class LogStream:
         self._page_read = page
         self._changes.extend(page.changes)
         self._position = page.end
+        self._version = snapshot.catalogue.version if page.end == head else None
 
     def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
         catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
-        numbers = [CATALOGUE]
-        for hidden in (DATABASES, COLLECTIONS):
+        is_same = self._version == catalogue.version
+        # A database is dropped with its tables, so that DATABASES has changed with the catalogue.
+        numbers = [] if is_same else [CATALOGUE]
+        for hidden in () if is_same and not self.options.is_expanded else (DATABASES, COLLECTIONS):
             table = snapshot.table(hidden)
             if table is not None and (hidden is DATABASES or self.options.is_expanded):
                 numbers.append(table.id)

@@ -66,6 +66,11 @@ class StreamWakers:
         self._readers: list[FeedReader] = []
         self._has_rows = False
 
+    @property
+    def is_reading(self) -> bool:
+        """Commits are looked at, because somebody waits."""
+        return bool(self._readers)
+
     def listen(self, tables: Iterable[int] | None, wake: Wake) -> TableWait:
         """Have `wake` called after each commit that changes one of these tables, or the catalogue, and when the file is closed.
 

@@ -678,9 +678,12 @@ def test_who_waits_is_called_when_the_stream_or_the_file_is_closed(tmp_path):
     assert ["first", "second"] == called
 
 
-def test_nobody_who_waits_costs_a_writer_nothing(db, orders, open_stream):
-    stream = open_stream()
+def test_nobody_who_waits_costs_a_writer_nothing(spaces, orders):
+    streams = ChangeStreams(spaces)
+    stream = streams.open(StreamScope(ORDERS), [{"$changeStream": {}}])
+    assert not streams.wakers.is_reading
     stream.on_ready(lambda: None)
+    assert streams.wakers.is_reading
     stream.on_ready(None)
 
-    assert db.session.engine.publisher.listener is None or not db.session.engine.publisher.listener.is_active
+    assert not streams.wakers.is_reading

@@ -235,19 +235,19 @@ def test_native_writes_are_told(db, client):
     assert {"score": 2} == update["updateDescription"]["updatedFields"]
 
 
-def test_a_stream_that_was_forgotten_is_not_woken_any_more(db, orders):
+def test_a_stream_that_was_forgotten_is_not_woken_any_more(client, orders):
     stream = orders.watch(max_await_time_ms=1)
     stream.try_next()
-    assert db.session.engine.publisher.listener.is_active
+    assert client.streams.wakers.is_reading
 
     del stream
     gc.collect()
     orders.insert_one({"_id": 1})
 
-    assert not db.session.engine.publisher.listener.is_active
+    assert not client.streams.wakers.is_reading
 
 
-def test_an_observer_can_end_it_while_it_is_told(db, orders):
+def test_an_observer_can_end_it_while_it_is_told(client, orders):
     seen = []
     orders.changes().pipe(operators.take(1)).subscribe(
         seen.append, on_completed=lambda: seen.append("completed")
@@ -255,7 +255,7 @@ def test_an_observer_can_end_it_while_it_is_told(db, orders):
     orders.insert_many([{"_id": 1}, {"_id": 2}])
 
     assert [1, "completed"] == [seen[0]["documentKey"]["_id"], *seen[1:]]
-    assert not db.session.engine.publisher.listener.is_active
+    assert not client.streams.wakers.is_reading
 
 
 def test_an_observable_goes_on_though_its_subscription_was_forgotten(orders):
@@ -322,13 +322,13 @@ def test_an_observable_has_the_same_events_and_completes(client, orders):
     subscription.dispose()
 
 
-def test_an_observable_ends_when_it_is_disposed_of(db, orders):
+def test_an_observable_ends_when_it_is_disposed_of(client, orders):
     seen = []
     orders.changes([{"$match": {"operationType": "insert"}}]).subscribe(seen.append).dispose()
     orders.insert_one({"_id": 1})
 
     assert [] == seen
-    assert not db.session.engine.publisher.listener.is_active
+    assert not client.streams.wakers.is_reading
 
 
 def test_an_observer_that_writes_is_told_of_that_afterwards(orders):
