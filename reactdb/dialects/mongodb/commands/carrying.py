@@ -41,12 +41,14 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     """Whether the command takes less than a millisecond and waits for nobody, as far as can be told.
 
     Args:
-        others_run: Threads carry out commands now. One that writes may hold the turn; in memory, readers wait for it too.
+        others_run: Threads carry out commands now. One that writes may hold the turn; in memory, readers wait for it too; and one
+            of a transaction keeps the others of its session waiting.
     """
     found = find_command(body)
     if found is None:
         return True
-    if others_run and (found.is_write or deployment.is_memory) and not found.is_open:
+    may_wait = found.is_write or deployment.is_memory or "txnNumber" in body
+    if others_run and may_wait and not found.is_open:
         return False
     if found.is_write and not deployment.writes_quickly:
         return False
