@@ -14,7 +14,7 @@ from typing import Any
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
-from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, sort_key
+from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, is_text, sort_key, type_name
 
 __all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
 
@@ -142,12 +142,15 @@ class FieldTree:
 # --- Reading a shape ---
 
 
-def field_path(path: str, *, what: str = "a field") -> tuple[str, ...]:
+def field_path(path: Any, *, what: str = "a field") -> tuple[str, ...]:
     """The parts of a path, checked.
 
     Raises:
-        MongoError: It is empty (40352), ends with a dot (40353), has an empty name (15998) or one that begins with `$` (16410).
+        MongoError: It is no text (14) or empty (40352), ends with a dot (40353), has an empty name (15998) or one that begins
+            with `$` (16410).
     """
+    if not is_text(path):
+        raise MongoError(14, f"{what} is a text, not {type_name(path)}")
     if not path:
         raise MongoError(40352, f"{what} needs a name")
     if path.endswith("."):

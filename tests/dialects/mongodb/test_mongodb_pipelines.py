@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bson")
 
-from bson import Int64
+from bson import Code, Int64
 
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
 from reactdb.dialects.mongodb.errors import MongoError
@@ -348,6 +348,8 @@ def test_what_comes_out_replaces_a_collection_or_is_merged_into_one():
         ([{"$limit": 1}, {"$changeStream": {}}], 40602),
         ([{"$bucket": {"groupBy": "$n", "boundaries": [0, 3]}}], 7158303),
         ([{"$count": ""}], 40157),
+        ([{"$count": Code("f", {})}], 40156),
+        ([{"$fill": {"partitionByFields": [1], "sortBy": {"_id": 1}, "output": {"a": {"value": 1}}}}], 14),
         ([{"$unset": []}], 31119),
     ],
     ids=repr,

@@ -15,7 +15,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.compiling import constant_of
 from reactdb.dialects.mongodb.numeric import integer, is_number, whole
-from reactdb.dialects.mongodb.ordering import MISSING, bracket, sort_key, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, bracket, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.stages.rounding import SERIES, Rounding
 from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, stage
 
@@ -127,7 +127,7 @@ def _sort_by_count(spec: Any, setting: Setting) -> Stage:
 
 @stage("$count")
 def _count(spec: Any, _setting: Setting) -> Stage:
-    if not isinstance(spec, str):
+    if not is_text(spec):
         raise MongoError(40156, f"the count field must be a non-empty string, not {type_name(spec)}")
     if not spec:
         raise MongoError(40157, "the count field must be a non-empty string")
