@@ -1710,6 +1710,20 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couch_changes.py::test_a_live_feed_is_woken_once_until_it_is_read",),
     ),
     Mutant(
+        "a revision that comes of a leaf lies beside it",
+        "dialects/couchdb/states.py",
+        "            return path.ids[path.start - lineage.start] != lineage.ids[0]",
+        "            return True",
+        ("tests/laws/test_laws_couchdb.py",),
+    ),
+    Mutant(
+        "an ancestor of a leaf lies beside it",
+        "dialects/couchdb/states.py",
+        "place < len(lineage.ids) and lineage.ids[place] != path.ids[0]",
+        "place < len(lineage.ids)",
+        ("tests/laws/test_laws_couchdb.py",),
+    ),
+    Mutant(
         "deletions are passed over where the target has the document",
         "replication/replicator.py",
         'if id not in deleted or said.get("possible_ancestors")',

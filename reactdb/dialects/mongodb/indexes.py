@@ -197,6 +197,7 @@ _SHOWN_OPTIONS: Final = (
     "partialFilterExpression",
     "expireAfterSeconds",
     "hidden",
+    "background",
     "collation",
 )
 _KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))

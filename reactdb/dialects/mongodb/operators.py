@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 from bson.timestamp import Timestamp
@@ -137,13 +138,16 @@ def _inc(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(work)
 
 
+_ZEROS: Final[dict[type, Any]] = {int: 0, Int64: Int64(0), float: 0.0, Decimal128: Decimal128("0")}
+
+
 def _mul(path: str, operand: Any, context: Context) -> Modifier:
     if not is_number(operand):
         raise MongoError(14, f"Cannot multiply with non-numeric argument: {{{path}: {operand!r:.60}}}")
 
     def work(value: Any, moment: Moment) -> Any:
         if value is MISSING:
-            return multiplied(type(operand)(0), operand)
+            return multiplied(_ZEROS[type(operand)], operand)
         _check_number("$mul", path, value)
         return _changed(value, _in_range("$mul", multiplied(value, operand), value, operand))
 
@@ -371,6 +375,10 @@ def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(work)
 
 
+# These say something of a document, and no more of a value.
+_OF_DOCUMENTS: Final = frozenset({"$and", "$or", "$nor"})
+
+
 def _pull(path: str, operand: Any, context: Context) -> Modifier:
     return _pulling(path, _pull_test(operand, context), "$pull")
 
@@ -378,7 +386,7 @@ def _pull(path: str, operand: Any, context: Context) -> Modifier:
 def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
     if type(operand) is Regex:
         return matches_pattern(operand)
-    if is_operators(operand):
+    if is_operators(operand) and next(iter(operand)) not in _OF_DOCUMENTS:
         # An element that is an array is looked into, as a field would be.
         holds = Filter({"element": operand}, variables=context.variables, collation=context.text).matches
         return lambda value: holds({"element": value})

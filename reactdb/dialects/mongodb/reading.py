@@ -59,8 +59,9 @@ class FilterSelection:
         self.spec = spec
         self._variables = variables
         self._collation = collation
-        is_exact = isinstance(spec, Mapping)
-        self.key = exact_key(spec, has_collation=collation is not None) if is_exact else None
+        if not isinstance(spec, Mapping):
+            raise MongoError(14, "a filter has to be a document")
+        self.key = exact_key(spec, has_collation=collation is not None)
         self._filter: Filter | None = None
         if self.key is None:
             self._filter = Filter(spec, variables=variables, collation=collation)

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
+from weakref import ReferenceType, finalize, ref
 
 import bson
 
@@ -33,7 +34,7 @@ from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
 from reactdb.dialects.mongodb.tokens import Token, mark
-from reactdb.dialects.mongodb.waking import StreamWakers
+from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
@@ -86,6 +87,8 @@ class ChangeStreams:
         self.spaces = spaces
         self.wakers = StreamWakers(spaces.session)
         self.pages = LogPages()
+        # Streams of observables, whose subscribers need not keep anything.
+        self.observed: set[object] = set()
         self._mark: tuple[int, Token] | None = None
         self._faults: deque[Exception] = deque()
 
@@ -160,7 +163,8 @@ class LogStream:
         # The token that is looked for, on the way to the first event.
         self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
-        self._end_listening: Callable[[], None] | None = None
+        self._listening: TableWait | None = None
+        self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
         owner.spaces.session.check_open()
         with self._engine.fresh_snapshot() as snapshot:
@@ -253,7 +257,7 @@ class LogStream:
                     self._take_in(self._changes.popleft(), snapshot)
                 elif pages == MOST_PAGES and self._position < head:
                     # Who waits is to come back at once.
-                    self._tell()
+                    self.tell()
                     return False
                 elif not self._read(snapshot, head):
                     self._has_read_all(snapshot)
@@ -420,34 +424,53 @@ class LogStream:
             if self.scope.namespace is None
             else self.scope.tables(self._owner.spaces.names, self._reading.tables)
         )
-        if self._end_listening is not None and own == self._listens_to:
+        if self._listening is not None and own == self._listens_to:
             return
-        before, self._listens_to = self._end_listening, own
+        before, self._listens_to = self._listening, own
         # Before the other one ends, so that nobody misses anything.
-        self._end_listening = self._owner.wakers.listen(own, lambda: self._tell())
+        listening = self._owner.wakers.listen(own, _teller(ref(self)))
+        self._listening = listening
+        # A stream that was forgotten is not kept by its being woken.
+        forgotten, self._forgetting = self._forgetting, finalize(self, listening.forget)
+        self._forgetting.atexit = False
+        if forgotten is not None:
+            forgotten.detach()
         if before is not None:
-            before()
+            before.end()
             # Something may have happened to a table that was not listened to yet.
-            self._tell()
+            self.tell()
         if self.is_closed:
             self._stop_listening()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Call who waits."""
         call = self._on_ready
         if call is not None:
             call()
 
     def _stop_listening(self) -> None:
-        end, self._end_listening = self._end_listening, None
-        if end is not None:
-            end()
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.end()
+        forgotten, self._forgetting = self._forgetting, None
+        if forgotten is not None:
+            forgotten.detach()
 
     def close(self) -> None:
         """End it. A second call does nothing. Who waits is called."""
         self.is_closed = True
         self._stop_listening()
-        self._tell()
+        self.tell()
         self._on_ready = None
+
+
+def _teller(stream: ReferenceType[LogStream]) -> Callable[[], None]:
+    def tell() -> None:
+        found = stream()
+        if found is not None:
+            found.tell()
+
+    return tell
 
 
 _seq = attrgetter("seq")

@@ -9,6 +9,7 @@ Rule of this file: a callback runs where the commit is delivered. It says that t
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,6 +37,23 @@ class TableRequest(Request):
         return lambda delta: getattr(delta, "table_id", None)
 
 
+class TableWait:
+    """That somebody waits for some tables. By its identity, so that one function can be called for several."""
+
+    __slots__ = ("_owner", "places", "wake")
+
+    def __init__(self, owner: StreamWakers, wake: Wake, places: tuple[int | None, ...]) -> None:
+        self._owner = owner
+        self.wake = wake
+        self.places = places
+
+    def end(self) -> None:
+        self._owner.end(self)
+
+    def forget(self) -> None:
+        self._owner.forget(self)
+
+
 class StreamWakers:
     """Those who wait for changes of a file. Any thread."""
 
@@ -43,39 +61,51 @@ class StreamWakers:
         self._session = session
         self._lock = threading.Lock()
         # By the number of a table; None for all of them, and CATALOGUE for those of tables themselves.
-        self._waiting: dict[int | None, dict[Wake, None]] = {}
+        self._waiting: dict[int | None, dict[TableWait, None]] = {}
+        self._forgotten: deque[TableWait] = deque()
         self._readers: list[FeedReader] = []
         self._has_rows = False
 
-    def listen(self, tables: Iterable[int] | None, wake: Wake) -> Callable[[], None]:
+    def listen(self, tables: Iterable[int] | None, wake: Wake) -> TableWait:
         """Have `wake` called after each commit that changes one of these tables, or the catalogue, and when the file is closed.
 
         Args:
             tables: Their numbers; None for all.
-
-        Returns:
-            What ends it.
         """
-        places: list[int | None] = [None] if tables is None else [*tables, CATALOGUE]
+        listening = TableWait(self, wake, (None,) if tables is None else (*tables, CATALOGUE))
         with self._lock:
-            for place in places:
-                self._waiting.setdefault(place, {})[wake] = None
+            self._sweep()
+            for place in listening.places:
+                self._waiting.setdefault(place, {})[listening] = None
         self._watch()
+        return listening
 
-        def end() -> None:
-            with self._lock:
-                for place in places:
-                    waiting = self._waiting.get(place, {})
-                    waiting.pop(wake, None)
-                    if not waiting:
-                        self._waiting.pop(place, None)
-                readers: list[FeedReader] = []
-                if not self._waiting:
-                    readers, self._readers, self._has_rows = self._readers, [], False
-            for reader in readers:
-                reader.close()
+    def end(self, listening: TableWait) -> None:
+        """Nobody listens there any more."""
+        self.forget(listening)
+        self._close_unused()
 
-        return end
+    def _close_unused(self) -> None:
+        with self._lock:
+            self._sweep()
+            readers: list[FeedReader] = []
+            if not self._waiting:
+                readers, self._readers, self._has_rows = self._readers, [], False
+        for reader in readers:
+            reader.close()
+
+    def forget(self, listening: TableWait) -> None:
+        """The same, a little later: by the garbage collector, who may interrupt anybody."""
+        self._forgotten.append(listening)
+
+    def _sweep(self) -> None:
+        while self._forgotten:
+            listening = self._forgotten.popleft()
+            for place in listening.places:
+                waiting = self._waiting.get(place, {})
+                waiting.pop(listening, None)
+                if not waiting:
+                    self._waiting.pop(place, None)
 
     def _watch(self) -> None:
         """Have what somebody waits for read, unless it is already."""
@@ -114,7 +144,9 @@ class StreamWakers:
         if is_of_rows:
             changed.add(CATALOGUE)
         self._call(changed)
-        if CATALOGUE in changed and not self._has_rows and self._waiting:
+        if not self._waiting:
+            self._close_unused()
+        elif CATALOGUE in changed and not self._has_rows:
             self._watch()
 
     def _place(self, event: Any) -> int | None:
@@ -123,14 +155,15 @@ class StreamWakers:
 
     def _call(self, changed: set[int | None]) -> None:
         with self._lock:
+            self._sweep()
             if None in changed:
-                found = {wake: None for waiting in self._waiting.values() for wake in waiting}
+                found = {one: None for waiting in self._waiting.values() for one in waiting}
             else:
                 found = dict(self._waiting.get(None, {})) if changed else {}
                 for place in changed:
                     found |= self._waiting.get(place, {})
-        for wake in found:
+        for listening in found:
             try:
-                wake()
+                listening.wake()
             except Exception:
                 logger.exception("what a change stream is woken by has failed")

@@ -76,6 +76,16 @@ class _Simple(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+_CORE: Final = ("map", "seq", "str", "int", "float", "bool", "null")
+# Of a tag that names anything else, such as a date or bytes, JSON has no value.
+_Simple.yaml_constructors = {
+    name: construct
+    for name, construct in yaml.SafeLoader.yaml_constructors.items()
+    # None: what is called for any other, and refuses it.
+    if name is None or name.removeprefix("tag:yaml.org,2002:") in _CORE
+}
+
+
 class _Plain(yaml.SafeDumper):
     """Writes everything as often as it is there."""
 

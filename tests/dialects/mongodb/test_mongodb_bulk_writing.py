@@ -86,3 +86,13 @@ def test_what_is_no_operation_is_refused(spaces: Namespaces, operation: dict[str
     with pytest.raises(MongoError) as refused:
         bulk_write(spaces, [operation], SPACES)
     assert refused.value.code == code
+
+
+def test_a_filter_that_is_no_document_is_refused_and_deletes_nothing(spaces: Namespaces) -> None:
+    work = CollectionWork(spaces, namespace_of("shop.orders"))
+    work.insert([{"_id": 1}])
+    for filter in (None, [], "a", 5):
+        answer = work.delete([{"q": filter, "limit": 0}])
+        assert (answer["n"], answer["writeErrors"][0]["code"]) == (0, 14)
+        assert work.update([{"q": filter, "u": {"$set": {"a": 1}}}])["writeErrors"][0]["code"] == 14
+    assert found(spaces, "shop.orders") == [{"_id": 1}]

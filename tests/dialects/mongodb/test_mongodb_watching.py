@@ -1,10 +1,12 @@
 """`watch()` in the process, with PyMongo's manners, and its events as an observable."""
 
+import gc
 import threading
 
 import pytest
 from bson import Timestamp
 from pymongo.errors import ConnectionFailure, InvalidOperation, OperationFailure
+from reactivex import operators
 
 import reactdb
 from reactdb.dialects.mongodb import MongoError
@@ -231,6 +233,38 @@ def test_native_writes_are_told(db, client):
 
     assert {"_id": 1, "score": 1} == insert["fullDocument"] == update["fullDocumentBeforeChange"]
     assert {"score": 2} == update["updateDescription"]["updatedFields"]
+
+
+def test_a_stream_that_was_forgotten_is_not_woken_any_more(db, orders):
+    stream = orders.watch(max_await_time_ms=1)
+    stream.try_next()
+    assert db.session.engine.publisher.listener.is_active
+
+    del stream
+    gc.collect()
+    orders.insert_one({"_id": 1})
+
+    assert not db.session.engine.publisher.listener.is_active
+
+
+def test_an_observer_can_end_it_while_it_is_told(db, orders):
+    seen = []
+    orders.changes().pipe(operators.take(1)).subscribe(
+        seen.append, on_completed=lambda: seen.append("completed")
+    )
+    orders.insert_many([{"_id": 1}, {"_id": 2}])
+
+    assert [1, "completed"] == [seen[0]["documentKey"]["_id"], *seen[1:]]
+    assert not db.session.engine.publisher.listener.is_active
+
+
+def test_an_observable_goes_on_though_its_subscription_was_forgotten(orders):
+    seen = []
+    orders.changes().subscribe(seen.append)
+    gc.collect()
+    orders.insert_one({"_id": 1})
+
+    assert 1 == len(seen)
 
 
 def test_an_event_belongs_to_whoever_got_it(orders):

@@ -122,6 +122,11 @@ class TestForms:
             ("a: [", "text/yaml"),
             ("a: &x [1]\nb: *x\n", "text/yaml"),
             ("!!python/object:os.system {}", "text/yaml"),
+            ("a: !!binary aGk=", "text/yaml"),
+            ("a: !!timestamp 2012-01-02", "text/yaml"),
+            ("a: !!set {x}", "text/yaml"),
+            ("[" * 20_000, "text/yaml"),
+            ("[" * 20_000, "application/json"),
         ],
     )
     def test_what_is_no_resource_is_refused(self, client, content, kind):

@@ -24,12 +24,15 @@ from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
 from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.transactions import TRANSIENT
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
 T = TypeVar("T")
 RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
 """The codes after which a driver may send a write again, says the drivers' specification."""
+TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251))
+"""The codes that in a transaction mean to try the whole of it again."""
 UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
 
@@ -112,14 +115,23 @@ def failing(
         raise HangUp
     labels = ordered.get("errorLabels", ())
     if "errorCode" in ordered:
+        code = int(ordered["errorCode"])
+        if (
+            "errorLabels" not in ordered
+            and code in TRANSIENT_CODES
+            and request.body.get("autocommit") is False
+        ):
+            labels = (TRANSIENT,)
         raise MongoError(
-            int(ordered["errorCode"]),
+            code,
             f"Failing command via 'failCommand' failpoint: {request.name}",
             labels=labels,
         )
     if "writeConcernError" in ordered:
         request.write_concern_error = ordered["writeConcernError"]
-        is_retryable = "txnNumber" in request.body and request.write_concern_error.get("code") in RETRYABLE
+        is_alone = request.body.get("autocommit") is not False or request.name.endswith("Transaction")
+        is_retryable = "txnNumber" in request.body and is_alone
+        is_retryable &= request.write_concern_error.get("code") in RETRYABLE
         request.labels.extend(labels or (["RetryableWriteError"] if is_retryable else ()))
     return called(request, found)
 

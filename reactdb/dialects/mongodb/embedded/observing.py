@@ -39,7 +39,7 @@ def changes(
 
     def subscribe(observer: ObserverBase[Document], scheduler: SchedulerBase | None = None) -> DisposableBase:
         telling = _Telling(opened(streams, namespace, pipeline, **options), observer, scheduler)
-        telling.wake()
+        telling.begin(streams.observed)
         return Disposable(telling.close)
 
     return reactivex.create(subscribe)
@@ -58,7 +58,14 @@ class _Telling:
         self._is_telling = False
         self._is_woken = False
         self._is_over = False
-        stream.on_ready(self.wake)
+        self._held: set[object] = set()
+
+    def begin(self, held: set[object]) -> None:
+        """`held`: keeps it until it has ended, because a subscriber need not."""
+        self._held = held
+        held.add(self)
+        self._stream.on_ready(self.wake)
+        self.wake()
 
     def wake(self) -> None:
         """There may be something. It is told by whoever is telling, or here, or by the scheduler."""
@@ -99,10 +106,11 @@ class _Telling:
                 return False
             self._observer.on_next(own_event(event))
         if found.is_closed and not self._is_over:
-            self._is_over = True
+            self.close()
             return True
         return False
 
     def close(self) -> None:
         self._is_over = True
+        self._held.discard(self)
         self._stream.close()
