@@ -13,6 +13,7 @@ from reactdb.dialects.mongodb import MongoError
 from reactdb.dialects.mongodb.embedded import EmbeddedClient
 from reactdb.errors import DatabaseBusy, DatabaseClosed
 from tests.support.processes import another_process
+from tests.support.threads import wait_until
 
 
 @pytest.fixture
@@ -244,7 +245,7 @@ def test_a_stream_that_was_forgotten_is_not_woken_any_more(client, orders):
     gc.collect()
     orders.insert_one({"_id": 1})
 
-    assert not client.streams.wakers.is_reading
+    wait_until(lambda: not client.streams.wakers.is_reading)
 
 
 def test_an_observer_can_end_it_while_it_is_told(client, orders):
@@ -253,6 +254,8 @@ def test_an_observer_can_end_it_while_it_is_told(client, orders):
         seen.append, on_completed=lambda: seen.append("completed")
     )
     orders.insert_many([{"_id": 1}, {"_id": 2}])
+    # The thread that follows the file may have found the commit first, and tells it then.
+    wait_until(lambda: len(seen) == 2 and not client.streams.wakers.is_reading)
 
     assert [1, "completed"] == [seen[0]["documentKey"]["_id"], *seen[1:]]
     assert not client.streams.wakers.is_reading
@@ -264,7 +267,7 @@ def test_an_observable_goes_on_though_its_subscription_was_forgotten(orders):
     gc.collect()
     orders.insert_one({"_id": 1})
 
-    assert 1 == len(seen)
+    wait_until(lambda: len(seen) == 1)
 
 
 def test_an_event_belongs_to_whoever_got_it(orders):
@@ -313,10 +316,11 @@ def test_an_observable_has_the_same_events_and_completes(client, orders):
     stream, seen = orders.watch(), []
     subscription = orders.changes().subscribe(seen.append, on_completed=lambda: seen.append("completed"))
     orders.insert_one({"_id": 1})
-    assert 1 == len(seen)
+    wait_until(lambda: len(seen) == 1)
     client["shop"]["other"].insert_one({"_id": 1})
     orders.delete_one({"_id": 1})
     orders.drop()
+    wait_until(lambda: seen[-1] == "completed")
 
     assert [*drained(stream), "completed"] == seen
     subscription.dispose()
@@ -327,8 +331,8 @@ def test_an_observable_ends_when_it_is_disposed_of(client, orders):
     orders.changes([{"$match": {"operationType": "insert"}}]).subscribe(seen.append).dispose()
     orders.insert_one({"_id": 1})
 
+    wait_until(lambda: not client.streams.wakers.is_reading)
     assert [] == seen
-    assert not client.streams.wakers.is_reading
 
 
 def test_an_observer_that_writes_is_told_of_that_afterwards(orders):
@@ -343,6 +347,7 @@ def test_an_observer_that_writes_is_told_of_that_afterwards(orders):
 
     subscription = orders.changes().subscribe(observe)
     orders.insert_one({"_id": 0})
+    wait_until(lambda: len(seen) == 4)
     subscription.dispose()
 
     assert [0, 1, 2, 3] == seen
@@ -353,6 +358,7 @@ def test_an_observable_that_cannot_go_on_ends_with_the_error(client, orders):
     orders.changes().subscribe(on_error=errors.append)
     client.streams.fail(MongoError(280, "fatal"))
     orders.insert_one({"_id": 1})
+    wait_until(lambda: errors)
 
     assert [280] == [error.code for error in errors]
 
