@@ -16,6 +16,7 @@ Rule of this file: it never waits, and has no thread.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
@@ -32,6 +33,7 @@ from reactdb.dialects.couchdb.trees import Path
 from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
+from reactdb.store.snapshot import low_water
 from reactdb.values import collation
 
 # Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
@@ -164,6 +166,11 @@ class ChangesFeed:
 
         # What is up to here was told.
         self._passed_seq = self._last_seq
+        # For `removals`. Up to here documents were told as they were at this seq. Past it pages were read: (up to which seq, in
+        # which state of the database), until nothing is left.
+        self._settled = self._position
+        self._pages: list[tuple[int, int]] = []
+        self._state_seq = 0
         self._end_if_over()
 
     def _seq(self, reading: OpenReading, text: str | None, default: int) -> int:
@@ -232,6 +239,7 @@ class ChangesFeed:
                     end, end_text = candidate.seq, candidate.seq_text
                     break
             self._move(end, end_text, is_told=len(found) > count)
+            self._note_page(end, is_last=is_last)
             if not found:
                 self._passed_seq = self._last_seq
             if is_last:
@@ -249,6 +257,17 @@ class ChangesFeed:
             if is_told:
                 self._last_seq = end_text
 
+    def _note_page(self, end: int, *, is_last: bool) -> None:
+        if not self._request.removals or self._request.descending:
+            return
+        if is_last:
+            self._settled = end
+            self._pages.clear()
+        elif self._pages and self._pages[-1][1] == self._state_seq:
+            self._pages[-1] = end, self._state_seq
+        else:
+            self._pages.append((end, self._state_seq))
+
     def _end_if_over(self) -> None:
         is_bounded = self._request.until is not None and not self._request.descending
         if is_bounded and self._position >= self._until:
@@ -260,6 +279,7 @@ class ChangesFeed:
         with self._database.reading() as reading:
             limit = min(self._page_rows, wanted) if request.filter is None else self._page_rows
             newest = reading.newest if request.until is None else self._until
+            self._state_seq = reading.newest
             # Also where everything in the page was told already, by a later change of the document.
             states: list[State] = []
             end = 0 if request.descending else newest
@@ -347,20 +367,28 @@ class ChangesFeed:
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
     def _before(self, reading: OpenReading, state: State) -> Any:
-        """What who reads from here has seen last of a document: see `_Candidate`."""
-        if self._position == 0 or self._request.descending:
+        """What who reads has seen last of a document: see `_Candidate`."""
+        if self._request.descending:
             return None
-        tables, oldest = reading.tables, None
+        tables, oldest, later = reading.tables, None, state.seq
         for change in reading.snapshot.history(tables.main, state.key_bytes):
             oldest = change
-            if change.seq <= self._position:
+            if change.seq <= self._settled or self._was_newest(change.seq, later):
                 if change.new_bytes is None:
                     return None
                 fields = fields_of(change.new_bytes, tables.main.primary_key)
                 leaf = KeptLeaf(revised(tables, change.new_bytes, change.meta), False, fields)
                 return self._database.shown(leaf, state)
-        # The log may not reach back that far.
-        return None if oldest is not None and oldest.kind == "insert" else _UNKNOWN
+            later = change.seq
+        # Nothing was there before; unless the log does not reach back that far.
+        is_kept = self._settled == 0 or self._settled >= low_water(reading.snapshot.connection)
+        return None if is_kept or (oldest is not None and oldest.kind == "insert") else _UNKNOWN
+
+    def _was_newest(self, seq: int, later: int) -> bool:
+        """Whether a change was told by a page: whether it was the newest of its document, and not yet `later`, when that was
+        read."""
+        place = bisect_left(self._pages, (seq, 0))
+        return place < len(self._pages) and self._pages[place][1] < later
 
     def _is_removal(self, candidate: _Candidate) -> bool:
         before, filter = candidate.before, self._request.filter
