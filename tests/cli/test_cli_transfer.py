@@ -44,7 +44,7 @@ EVERY_TYPE = {
     "date": date(2013, 1, 1),
     "span": timedelta(microseconds=-1),
     "registered": [Mark(b"\x00\xff\x00\x01"), Release(1, 10), Exact("01")],
-    "unknown": UnknownValue(33, b"\x00bytes"),
+    "unknown": UnknownValue(50, b"\x00bytes"),
 }
 
 

@@ -142,12 +142,12 @@ class TestValues:
                 json.loads(json.dumps_plain({"$reactdb_type$": text[0], "value": text[1]}))
 
 
-UNKNOWN = UnknownValue(33, b"\0bytes")
+UNKNOWN = UnknownValue(50, b"\0bytes")
 
 
 class TestUnknown:
     def test_it_is_read_kept_and_written_with_the_same_bytes(self) -> None:
-        data = msgpack.packb({"a": [msgpack.ExtType(33, b"\0bytes")]})
+        data = msgpack.packb({"a": [msgpack.ExtType(50, b"\0bytes")]})
 
         assert {"a": [UNKNOWN]} == codec.decode(data)
         assert data == codec.encode(codec.decode(data))
@@ -157,17 +157,17 @@ class TestUnknown:
     def test_its_json_is_its_bytes_and_becomes_the_value_where_its_type_is_known(self) -> None:
         text = json.dumps({"a": UNKNOWN})
 
-        assert '{"a":{"$reactdb_type$":"extension","code":33,"data":"AGJ5dGVz"}}' == text
+        assert '{"a":{"$reactdb_type$":"extension","code":50,"data":"AGJ5dGVz"}}' == text
         assert {"a": UNKNOWN} == json.loads(text)
         assert Mark(b"abcd") == json.loads(json.dumps(UnknownValue(96, b"abcd")))
-        assert '"extension 33: 006279746573"' == json.dumps_plain(UNKNOWN)
-        for code in (7, 31, 128, True, "33"):
+        assert '"extension 50: 006279746573"' == json.dumps_plain(UNKNOWN)
+        for code in (7, 31, 128, True, "50"):
             with pytest.raises(InvalidDocument, match="not a extension"):
                 json.loads(f'{{"$reactdb_type$":"extension","code":{json.dumps(code)},"data":""}}')
 
     def test_it_has_no_place_in_the_order_and_the_error_says_what_to_import(self) -> None:
         dialects = (
-            "extension type 33 is not registered in this process: "
+            "extension type 50 is not registered in this process: "
             "import reactdb.dialects.mongodb, or what else registers it, first"
         )
         with pytest.raises(IncompatibleFormat) as refused:
@@ -191,10 +191,10 @@ class TestUnknown:
         assert "this version of reactdb does not have extension type 65" == str(refused.value)
 
     def test_its_key_bytes_are_read(self) -> None:
-        key = collation.key_bytes(Mark(b"a\0cd")).replace(b"\xc0", b"\x81", 1)
-        assert UnknownValue(33, b"a\0cd") == collation.key_value(key)
-        key = collation.key_bytes(Release(1, 10)).replace(b"\xc1", b"\x81", 1)
-        assert UnknownValue(33, b"1.10") == collation.key_value(key)
+        key = collation.key_bytes(Mark(b"a\0cd")).replace(b"\xc0", b"\x92", 1)
+        assert UnknownValue(50, b"a\0cd") == collation.key_value(key)
+        key = collation.key_bytes(Release(1, 10)).replace(b"\xc1", b"\x92", 1)
+        assert UnknownValue(50, b"1.10") == collation.key_value(key)
 
     def test_one_that_was_read_before_its_type_was_registered_is_the_value_then(self) -> None:
         assert collation.key_bytes(Mark(b"abcd")) == collation.key_bytes(UnknownValue(96, b"abcd"))
