@@ -11,6 +11,7 @@ from benchmarks import over_the_wire
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+@pytest.mark.slow
 def test_every_figure_is_measured_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for name, size in (("KEYS", 20), ("BULK", 200), ("BATCH", 100), ("NOTIFICATIONS", 20)):

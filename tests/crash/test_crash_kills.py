@@ -74,6 +74,7 @@ class TestKills:
     def test_there_are_enough_of_them(self):
         assert sum(SCENARIOS.values()) >= 60
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mutant", QUICKLY_NOTICED)
     def test_a_broken_store_is_noticed(self, nursery, mutant):
         assert noticed(mutant, 1, 100, nursery).losses

@@ -62,6 +62,7 @@ class TestImages:
         assert code == 0, printed
         assert int(re.search(r"^power cuts: (\d+) images, 0 wrong", printed, re.MULTILINE)[1]) >= IMAGES
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("mutant", "scenario", "seed", "complaint"),
         [

@@ -515,6 +515,7 @@ def whole_day(tmp_path_factory, new_year):
         return replay.run(db, new_year, observe=observe), sum(shown.values())
 
 
+@pytest.mark.slow
 def test_a_day_is_replayed_and_every_board_is_right(whole_day):
     result, _ = whole_day
 

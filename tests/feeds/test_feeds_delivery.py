@@ -261,6 +261,7 @@ def test_subscribing_among_writers_loses_and_doubles_nothing(db, games):
 # Elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [CurrentThreadScheduler, ImmediateScheduler, EventLoopScheduler, ThreadPoolScheduler]
 )

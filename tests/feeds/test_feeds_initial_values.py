@@ -239,6 +239,7 @@ def test_what_comes_before_a_document_that_a_mapping_fails_for_is_told(db):
     assert not is_read(db)
 
 
+@pytest.mark.slow
 @pytest.mark.examples
 def test_many_threads_may_settle_close_and_read_at_once(db):
     """Checkpoints, readers and those who give up, all over each other: nothing is lost, and nobody reads for ever."""

@@ -63,6 +63,7 @@ def test_a_feed_that_is_told_by_its_callback_holds_nothing_back(place):
         feed.dispose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["since", "squash", "limit", "filter", "sum", "all tables"])
 def test_whatever_reads_on_from_the_log_can_do_so(place, kind):
     with reactdb.connect(**place, retention=50) as db:

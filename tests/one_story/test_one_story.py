@@ -48,6 +48,7 @@ def test_every_way_out_tells_what_came_by_every_way_in(path, seed):
         assert model.documents == {document["_id"]: document["n"] for document in db.table(TABLE)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_from_any_position_the_rest_is_told_also_after_a_restart(path, seed):
     chance, model = random.Random(seed), Model()

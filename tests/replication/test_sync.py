@@ -449,6 +449,7 @@ def test_feeds_know_what_was_fetched(here: Database, there: Database, url: str) 
     assert ["b"] == [event["new_val"]["_id"] for event in own]
 
 
+@pytest.mark.slow
 def test_what_runs_is_listed(here: Database, there: Database, url: str) -> None:
     created(there).put({"_id": "a"})
     told = Told()

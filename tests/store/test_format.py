@@ -168,6 +168,7 @@ class Failing(sqlite3.Connection):  # type: ignore[misc]
         return super().execute(*arguments)
 
 
+@pytest.mark.slow
 @every_older_file
 def test_a_migration_that_fails_anywhere_leaves_the_old_format_whole(name: str, tmp_path: Path):
     path = unpack(name, tmp_path)

@@ -146,6 +146,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class TestLocksWithoutEffect:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["rw", "ro"])
     @pytest.mark.parametrize("which", [{}, {"NOLOCK_ALL": "1"}])
     def test_a_file_whose_locks_have_no_effect_is_refused(self, path, shim, mode, which):
@@ -479,6 +480,7 @@ with reactdb.connect(sys.argv[1]) as db:
 
 
 class TestNewFiles:
+    @pytest.mark.slow
     @pytest.mark.skipif(os.name == "nt", reason="no umask there")
     @pytest.mark.parametrize(
         ("umask", "mode"), [("022", 0o644), ("077", 0o600), ("027", 0o640), ("002", 0o664), ("000", 0o666)]

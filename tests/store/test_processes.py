@@ -465,6 +465,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_a_pool_of_processes_writes_what_this_one_is_told(tmp_path, path, method):
     import multiprocessing
@@ -532,6 +533,7 @@ while path:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_one_file_at_the_same_time_all_succeed(tmp_path):
     from contextlib import ExitStack
 
@@ -583,6 +585,7 @@ def took(call: Callable[[], Any]) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_lock_that_another_process_holds_is_busy_in_time(held, is_stopped):
     db, process = held

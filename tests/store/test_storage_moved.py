@@ -160,6 +160,7 @@ def test_writers_that_share_a_commit_are_all_refused(db, deed):
     assert 6 == len(refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_reader", [True, False])
 def test_who_only_follows_is_told_too(db, deed, is_reader):
     """Nothing will ever come from the file that it has open."""

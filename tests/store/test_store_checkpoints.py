@@ -93,6 +93,7 @@ def test_the_log_is_emptied_where_nobody_is_in_the_way(path, monkeypatch):
         assert 5000 == db.table("games").count().run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 40])
 def test_the_log_stays_small_where_many_write_and_read(path, size, monkeypatch):
     """Readers come and go all the time; there is always a moment in which the log can begin anew."""

@@ -326,6 +326,7 @@ if sys.argv[4] == "close":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "end"),
     [

@@ -161,6 +161,7 @@ with reactdb.connect(":memory:") as db:
         "    signal.setitimer(signal.ITIMER_REAL, 0)",
     )
 
+    @pytest.mark.slow
     def test_a_long_statement_is_interrupted_within_a_second_and_leaves_nothing(self, path):
         told = ends(
             path,
@@ -200,6 +201,7 @@ with reactdb.connect(":memory:") as db:
         assert "True\n" == told
         assert [2] == read(path)
 
+    @pytest.mark.slow
     def test_a_wait_that_is_over_in_time_succeeds(self, path):
         """It is made of pieces; together they last as long as `busy_timeout` says."""
         with reactdb.connect(path, busy_timeout=30) as db:

@@ -37,6 +37,7 @@ def test_what_takes_long_to_import_is_imported_when_it_is_used():
     assert [] == printed_by(f"print(*(name for name in {heavy} if name in sys.modules))")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -271,6 +271,7 @@ class TestFunctions:
             filter.passes(X)
         assert filter.passes(NONE)
 
+    @pytest.mark.slow
     def test_many_documents_large_and_small(self):
         filter: Any = filter_of(STORE, {"filter": "d/typex"})
         documents = [

@@ -68,6 +68,7 @@ def played(path: Path) -> list[Any]:
     return [*unlisted, *((path.name, line, "does not differ any more") for line in sorted(missing))]
 
 
+@pytest.mark.slow
 def test_selected_probes_go_as_recorded_through_the_server() -> None:
     assert {} == wrong(SELECTED)
 

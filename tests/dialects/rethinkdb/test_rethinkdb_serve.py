@@ -50,6 +50,7 @@ def test_a_driver_uses_a_served_file(tmp_path: Path) -> None:
         assert [{"id": 1}] == db.table("games").run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "arguments"),
     [

@@ -295,6 +295,7 @@ def test_a_stream_that_never_gives_an_element_ends_when_its_client_goes(db: Any,
         wait_until(lambda: not server.workers.jobs and server.connection_count == 0, timeout_s=60)
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_waits_for_no_query(db: Any, games: Any) -> None:
     with served(db, query_s=0) as server:
         client = Raw((server.host, server.port))
@@ -334,6 +335,7 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
             wait_until(lambda: not server.workers.jobs and not len(server.workers.crowd), timeout_s=60)
 
 
+@pytest.mark.slow
 def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games: Any) -> None:
     """An insert of another client waits for its turn, in a thread: the loop does not wait with it. (In memory, a read of a table
     waits for the write, as it does natively.)"""

@@ -130,6 +130,7 @@ def contents(path: Path) -> dict[str, Any]:
         }
 
 
+@pytest.mark.slow
 def test_a_dump_restored_into_another_file_gives_the_same(filled: Path, tmp_path: Path) -> None:
     archive, copy = str(tmp_path / "dump.tar.gz"), tmp_path / "copy.db"
     with served_by_the_command(filled) as address:

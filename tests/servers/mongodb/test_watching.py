@@ -144,6 +144,7 @@ class TestResuming:
             orders.insert_one({"_id": 2})
             assert 2 == stream.next()["documentKey"]["_id"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("is_open", [True, False])
     def test_after_the_server_was_stopped_and_started_again(self, path: Path, is_open: bool) -> None:
         with reactdb.connect(path) as db, serve_in_thread(db) as server:
