@@ -471,8 +471,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         # before that mark, which says up to where history of the table was lost.
         connection.execute(
             "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables UNION ALL SELECT 0) AND block <"
-            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id"
-            " AND (n.block < ?1 OR n.newest <= ?2))",
+            " (SELECT n.block FROM marks n WHERE n.table_id = marks.table_id AND n.block <= ?1"
+            " AND (n.block < ?1 OR n.newest <= ?2) ORDER BY n.block DESC LIMIT 1)",
             (goal >> BLOCK_BITS, goal),
         )
         set_fact(connection, "low_water", goal)

@@ -1438,16 +1438,16 @@ MUTANTS = [
     Mutant(
         "compaction takes the newest mark of a table",
         "store/retention.py",
-        ' AND block <"\n            " (SELECT max(n.block) FROM marks n WHERE n.table_id = marks.table_id"\n'
-        '            " AND (n.block < ?1 OR n.newest <= ?2))",',
+        ' AND block <"\n            " (SELECT n.block FROM marks n WHERE n.table_id = marks.table_id AND n.block <= ?1"\n'
+        '            " AND (n.block < ?1 OR n.newest <= ?2) ORDER BY n.block DESC LIMIT 1)",',
         ' AND ?2 IS NOT NULL",',
         ("tests/store/test_newest_seq.py",),
     ),
     Mutant(
         "compaction keeps the mark of a table's end alone",
         "store/retention.py",
-        " AND (n.block < ?1 OR n.newest <= ?2))",
-        " AND ?2 IS NOT NULL)",
+        ' AND n.block <= ?1"\n            " AND (n.block < ?1 OR n.newest <= ?2) ORDER',
+        '"\n            " AND ?1 + ?2 > 0 ORDER',
         ("tests/dialects/aidbox/test_aidbox_changes.py::TestHistoryThatIsGone",),
     ),
     Mutant(
