@@ -12,6 +12,7 @@ from tests.crash.keepers import Keepers
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it kills processes by signals")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_table_is_its_selection_as_of_its_position_whoever_is_killed(seed: int):
     outcome = Keepers.once(seed, 12)

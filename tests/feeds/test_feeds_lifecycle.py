@@ -897,6 +897,7 @@ with reactdb.connect(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["database", "feed"])
 def test_a_token_resumes_in_another_process(path, whose):
     """Exactly where it was taken: nothing twice and nothing left out."""

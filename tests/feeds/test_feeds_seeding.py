@@ -91,6 +91,7 @@ def test_nobody_waits_while_a_view_is_seeded(filed: Any) -> None:
     assert [{"new_val": 11}] == told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("number", [1, hub.LAST_CHANGES, hub.LAST_CHANGES + 1, 700])
 def test_what_is_written_while_a_view_is_seeded_is_in_it_once(

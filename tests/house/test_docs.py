@@ -194,6 +194,7 @@ DOING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", DOING, ids=page_name)
 def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

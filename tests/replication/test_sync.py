@@ -306,6 +306,7 @@ class TestSubsets:
 
         assert ["b"] == [*state(here)]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options",
         [

@@ -722,6 +722,7 @@ print(struck)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 class TestFork:
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", ["leave", "raise", "write", "exit"])
     def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(self, path, how):
         """The child must neither commit it nor take it back, whichever way it leaves the block."""

@@ -463,6 +463,7 @@ class TestMoved:
         with reactdb.connect(filled) as other:
             assert [{"id": 1}] == other.table("mine").run()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("others", [1, 100])
     def test_closing_a_database_that_has_lost_its_log_writes_nothing_over_what_others_wrote(
         self, filled, others

@@ -516,6 +516,7 @@ class TestGarbage:
 
 
 class TestExit:
+    @pytest.mark.slow
     @pytest.mark.parametrize("daemon", [True, False])
     def test_a_thread_that_is_inside_a_transaction(self, path, daemon):
         """One that the program does not wait for is cut off, and its transaction is not there; another one finishes."""

@@ -463,6 +463,7 @@ def test_a_message_above_the_limit_is_refused_before_it_is_read(games_db: Any) -
         assert is_closed_within(client, 10)
 
 
+@pytest.mark.slow
 def test_what_a_client_sends_ahead_does_not_pile_up(games_db: Any) -> None:
     """While one request waits, the next ones stay in the client once there are more of them than one message may have."""
     document = b'[1,[56,[[15,["games"]],{"text":"%b"}]]]' % (b"x" * 100_000)

@@ -31,6 +31,7 @@ def function(source: str) -> DocumentFunction:
     return DocumentFunction("f", source, DESIGN, {})
 
 
+@pytest.mark.slow
 def test_a_script_that_fills_its_memory_ends_no_process_of_ours() -> None:
     mine = function("function(doc) { return doc.n > 1; }")
     for _ in range(12):

@@ -164,6 +164,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.slow
 @given(st.lists(STATEMENTS, min_size=1, max_size=5), st.integers(1, 4))
 @settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("name", list(ORDERS))

@@ -69,6 +69,7 @@ def memory() -> Iterator[Any]:
         yield db
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("query", GREEDY.values(), ids=GREEDY)
 def test_a_query_that_fills_too_much_memory_is_stopped(memory: Any, query: Callable[[], Any]) -> None:

@@ -78,6 +78,7 @@ def test_what_would_be_unsafe_or_unclear_is_refused(
     assert words in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sentence", "arguments"),
     [
@@ -149,6 +150,7 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
 FILLING = r.range(10_000).map(lambda x: r.range(90_000).coerce_to("array")).coerce_to("array")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "query", "sentence"),
     [

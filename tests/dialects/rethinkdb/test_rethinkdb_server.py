@@ -144,6 +144,7 @@ def test_a_squashed_change_that_came_before_it_was_asked_for_is_told_when_its_wa
         assert [{"new_val": {"id": 1}, "old_val": None}] == client.response()[1]["r"]
 
 
+@pytest.mark.slow
 def test_two_squashed_feeds_of_one_connection_keep_their_own_moments(
     db: Any, server: tuple[str, int]
 ) -> None:

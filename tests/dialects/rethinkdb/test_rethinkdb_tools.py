@@ -145,6 +145,7 @@ def test_a_dump_restored_into_another_file_gives_the_same(filled: Path, tmp_path
     assert expected == found
 
 
+@pytest.mark.slow
 def test_an_export_of_one_database_is_imported_into_another_file(filled: Path, tmp_path: Path) -> None:
     directory, copy = str(tmp_path / "export"), tmp_path / "copy.db"
     with served(filled) as address:

@@ -362,6 +362,7 @@ class TestWaiting:
         ].json()
         self.until_waiting(server, 0)
 
+    @pytest.mark.slow
     def test_one_that_is_late_is_304(self, client):
         assert 304 == client.get("/Patient/$changes?version=1&wait=1").status_code
 

@@ -191,6 +191,7 @@ class TestReadingAndWriting:
                 ask()
             assert code == caught.value.code
 
+    @pytest.mark.slow
     def test_a_batch_is_never_larger_than_a_reply_may_be(self, orders: Any) -> None:
         orders.insert_many([{"_id": i, "text": "x" * 6_000_000} for i in range(6)])
         assert list(range(6)) == [one["_id"] for one in orders.find()]
@@ -347,6 +348,7 @@ class TestSessions:
             assert 225 == wire.ask({**body, "txnNumber": Int64(1)})["code"]
         assert {"_id": 1, "n": 2} == client["shop"]["orders"].find_one()
 
+    @pytest.mark.slow
     def test_a_lost_answer_is_asked_for_again_by_the_driver(self, client: Client, orders: Any) -> None:
         client.admin.command(
             "configureFailPoint",
