@@ -343,9 +343,15 @@ class Writer:
                 raise self.engine.translated(error, operation) from error
         with self.engine.publisher.committing:
             wal_bytes = self._commit_and_publish(connection, transactions, operation)
-        self.checkpoints.after_commit(wal_bytes)
-        if self.last_seq >= self.compaction.look_at:
-            self.compaction.after_commit(self.last_seq + 1 - transactions[0].first)
+        try:
+            self.checkpoints.after_commit(wal_bytes)
+            if self.last_seq >= self.compaction.look_at:
+                self.compaction.after_commit(self.last_seq + 1 - transactions[0].first)
+        except MemoryError:
+            # It is committed, and must not look as if it were not. What was not done comes with another commit.
+            logger.warning(
+                "there was no memory for the upkeep of %s after a commit", self.path, exc_info=True
+            )
 
     def _commit_and_publish(
         self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str

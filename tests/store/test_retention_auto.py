@@ -304,6 +304,21 @@ class TestSteps:
         assert many[0] <= 1.2 * few[0]
         assert many[1] <= 1.2 * few[1]
 
+    def test_a_commit_stays_one_where_there_is_no_memory_to_look_what_is_not_kept(self, path, monkeypatch):
+        """SQLite has none for a statement after COMMIT: whoever wrote is not told that the write failed, because it did not."""
+
+        def out_of_memory(*_: object) -> bool:
+            raise MemoryError
+
+        with reactdb.connect(path, durability="soft") as db:
+            games = db.table_create("games")
+            monkeypatch.setattr(retention, "has_dropped", out_of_memory)
+            monkeypatch.setattr(db.session.engine.writer.compaction, "look_at", 0)
+            games.insert({"id": 1})
+            games.insert({"id": 2})
+
+            assert [1, 2] == [document["id"] for document in games]
+
     def test_a_checkpoint_that_is_due_is_left_to_the_next_commit(self, path, little, monkeypatch):
         """Else a commit would wait for both."""
         with reactdb.connect(path, durability="soft") as db:
