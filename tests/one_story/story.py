@@ -25,7 +25,11 @@ class Told(NamedTuple):
 
 
 class Model:
-    """What there is after the steps so far, and what was told."""
+    """What there is after the steps so far, and what was told.
+
+    Attributes:
+        commits: How many changes each commit has made that made any.
+    """
 
     def __init__(self) -> None:
         self.documents: dict[str, int] = {}
@@ -45,7 +49,7 @@ class Model:
                 self.documents[key] = n
                 self.told.append(Told("insert" if old is None else "update", key, n))
         if len(self.told) > before:
-            self.commits.append(len(self.told))
+            self.commits.append(len(self.told) - before)
 
     def clear(self) -> None:
         """The table was dropped, and made again."""

@@ -28,7 +28,7 @@ def play(chance: random.Random, ways: list[Way], model: Model, count: int, after
         able = [way for way in ways if way.has_commits or len(step) == 1]
         way = chance.choice(able)
         way.write(step)
-        model.apply(step)
+        model.apply(way.in_order(step))
         if after is not None:
             after()
 
@@ -45,6 +45,8 @@ def test_every_way_out_tells_what_came_by_every_way_in(path, seed):
         for way in ways:
             if way.has_positions:
                 same(way, model.told, way.since(way.beginning()))
+            if (commits := way.commits()) is not None:
+                assert (way.name, model.commits) == (way.name, commits)
         assert model.documents == {document["_id"]: document["n"] for document in db.table(TABLE)}
 
 
@@ -115,7 +117,7 @@ def test_spark_writes_and_reads_the_same_story(path, spark):
             # Spark writes every other step: each of its writes is a job.
             way = other if chance.random() < 0.5 else chance.choice(able)
             way.write(step)
-            model.apply(step)
+            model.apply(way.in_order(step))
 
         for way in ways:
             if way.has_positions:

@@ -1,4 +1,4 @@
-"""The ways into a file and out of it, one class for each: the next dialect is one more line in `WAYS`.
+"""The ways into a file and out of it, one class for each: the next dialect is one more line in `NEEDS`.
 
 A way in writes a step; one that has no transactions writes steps of one document only. A way out tells what has happened since a
 position of its own, or while it listens.
@@ -10,17 +10,15 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
-
-import httpx
-import pymongo
-from bson.timestamp import Timestamp
+from importlib.util import find_spec
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import reactdb
-from reactdb.servers.http import serve_in_thread as serve_http
-from reactdb.servers.mongodb import serve_in_thread as serve_mongodb
-from reactdb.servers.rethinkdb import serve_in_thread as serve_rethinkdb
 from tests.one_story.story import TABLE, Step, Told, collapsed
+
+if TYPE_CHECKING:
+    import httpx
 
 PATIENCE_S = 60.0
 
@@ -49,8 +47,16 @@ class Way:
     def begin(self) -> None:
         """Called when the table was made."""
 
+    def in_order(self, step: Step) -> Step:
+        """The step in the order in which it is carried out."""
+        return step
+
     def write(self, step: Step) -> None:
         raise NotImplementedError
+
+    def commits(self) -> list[int] | None:
+        """How many changes each commit has, from the beginning; None where commits are not told."""
+        return None
 
     def position(self) -> Any:
         """Where the log ends now."""
@@ -99,6 +105,10 @@ class Native(Way):
         with self.db.table(TABLE).changes(since=position).reader() as reader:
             return list(self._of(reader))
 
+    def commits(self) -> list[int] | None:
+        with self.db.table(TABLE).changes(since=0, batches=True).reader() as reader:
+            return [len(batch) for batches in iter(reader.poll, []) for batch in batches]
+
     @staticmethod
     def _of(reader: Any) -> Iterator[Told]:
         while events := reader.poll():
@@ -133,7 +143,9 @@ class RethinkDB(Way):
     def connect(self, stack: ExitStack) -> None:
         from rethinkdb import r
 
-        server = stack.enter_context(serve_rethinkdb(self.db))
+        from reactdb.servers.rethinkdb import serve_in_thread
+
+        server = stack.enter_context(serve_in_thread(self.db))
         self.r = r
         self._open = lambda: stack.enter_context(
             r.connect(host="127.0.0.1", port=server.port, timeout=PATIENCE_S)
@@ -168,10 +180,14 @@ class OverHTTP(Way):
     """What the dialects over HTTP have in common."""
 
     def connect(self, stack: ExitStack) -> None:
-        self.server = stack.enter_context(serve_http(self.db, dialects=[self.name]))
+        from reactdb.servers.http import serve_in_thread
+
+        self.server = stack.enter_context(serve_in_thread(self.db, dialects=[self.name]))
         self.client = stack.enter_context(self._client())
 
     def _client(self) -> httpx.Client:
+        import httpx
+
         return httpx.Client(base_url=f"http://127.0.0.1:{self.server.port}", timeout=PATIENCE_S)
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
@@ -258,11 +274,19 @@ class Aidbox(OverHTTP):
                 entries.append({"resource": {"n": n}, "request": request})
             elif self.get(f"/{TABLE}/{key}").status_code == 200:
                 entries.append({"request": {"method": "DELETE", "url": f"/{TABLE}/{key}"}})
-        # In the order of the step, which a transaction of several kinds would change.
-        for entry in entries if len({entry["request"]["method"] for entry in entries}) > 1 else []:
-            self._bundle([entry])
-        if len({entry["request"]["method"] for entry in entries}) == 1:
+        if entries:
             self._bundle(entries)
+
+    def in_order(self, step: Step) -> Step:
+        # FHIR's transactions delete first.
+        return sorted(step, key=lambda one: one[1] is not None)
+
+    def commits(self) -> list[int] | None:
+        found, version = [], 0
+        while (answer := self.get(f"/{TABLE}/$changes", version=version, _count=1)).status_code == 200:
+            found.append(len(answer.json()["changes"]))
+            version = answer.json()["version"]
+        return found
 
     def _bundle(self, entries: list[Any]) -> None:
         answer = self.client.post("/", json={"type": "transaction", "entry": entries})
@@ -309,7 +333,13 @@ class MongoDB(Way):
     name = "mongodb"
 
     def connect(self, stack: ExitStack) -> None:
-        server = stack.enter_context(serve_mongodb(self.db))
+        import pymongo
+        from bson.timestamp import Timestamp
+
+        from reactdb.servers.mongodb import serve_in_thread
+
+        self.timestamp = Timestamp
+        server = stack.enter_context(serve_in_thread(self.db))
         self.client = stack.enter_context(pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=60_000))
         # Tables with plain names are the collections of this database.
         self.collection = self.client["reactdb"][TABLE]
@@ -328,7 +358,12 @@ class MongoDB(Way):
             return {"resume_after": stream.resume_token}
 
     def beginning(self) -> Any:
-        return {"start_at_operation_time": Timestamp(1, 1)}
+        return {"start_at_operation_time": self.timestamp(1, 1)}
+
+    def commits(self) -> list[int] | None:
+        with self.collection.watch(max_await_time_ms=1, **self.beginning()) as stream:
+            times = [event["clusterTime"] for event in iter(stream.try_next, None)]
+        return [len(list(events)) for _, events in groupby(times)]
 
     def since(self, position: Any) -> list[Told]:
         found: list[Told] = []
@@ -367,7 +402,15 @@ class MongoDB(Way):
             yield wait
 
 
-WAYS: list[type[Way]] = [Native, RethinkDB, CouchDB, Aidbox, MongoDB]
+# A way, and what has to be installed for it.
+NEEDS: list[tuple[type[Way], tuple[str, ...]]] = [
+    (Native, ()),
+    (RethinkDB, ("rethinkdb",)),
+    (CouchDB, ("starlette", "uvicorn", "yaml", "httpx")),
+    (Aidbox, ("starlette", "uvicorn", "yaml", "httpx")),
+    (MongoDB, ("pymongo",)),
+]
+WAYS: list[type[Way]] = [way for way, modules in NEEDS if all(map(find_spec, modules))]
 
 
 def same(way: Way, wanted: list[Told], found: list[Told]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reactdb.database import Database
 from reactdb.dialects.aidbox import bundles
 from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
 from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage, changes_of, resource_version
@@ -23,21 +24,26 @@ from reactdb.dialects.aidbox.fhir import instant
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
 from reactdb.dialects.aidbox.searching import SearchPage, bundle_of, search
 from reactdb.dialects.aidbox.spelling import keys_of
-from reactdb.errors import ReadOnlyDatabase
+from reactdb.errors import InvalidOption, ReadOnlyDatabase, shown
 from reactdb.query import Get, Query
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
-    from reactdb.database import Database
     from reactdb.feeds.reader import FeedReader
 
 T = TypeVar("T")
 
 
 def aidbox(db: Database) -> Aidbox:
-    """A database as Aidbox has it: its tables are resource types. `aidbox(db)["Patient"].changes(version=1)`."""
+    """A database as Aidbox has it: its tables are resource types. `aidbox(db)["Patient"].changes(version=1)`.
+
+    Raises:
+        InvalidOption: It is no open Database.
+    """
+    if not isinstance(db, Database):
+        raise InvalidOption(f"aidbox takes an open Database, as `connect` gives one, not {shown(db)}")
     return Aidbox(db)
 
 

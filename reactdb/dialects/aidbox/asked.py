@@ -27,10 +27,9 @@ CHANGES: Final = frozenset(
         "_totalMethod",
         "_cut-commits",
         "wait",
-        "_format",
     }
 )
-SEARCH: Final = frozenset({"_count", "_page", "_total", "_totalMethod", "_id", "_format"})
+SEARCH: Final = frozenset({"_count", "_page", "_total", "_totalMethod", "_id"})
 
 Parameters = list[tuple[str, str]]
 

@@ -11,7 +11,7 @@ Rule of this file: what is in a bundle, and the order of it. What one entry does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -178,7 +178,5 @@ def refusal_of(error: AidboxError) -> dict[str, Any]:
     return {"response": {"status": str(error.status), "outcome": error.outcome}}
 
 
-def bundle_of(
-    kind: str, entries: list[dict[str, Any]], base: Callable[[str], str] | None = None
-) -> dict[str, Any]:
+def bundle_of(kind: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {"resourceType": "Bundle", "type": f"{kind}-response", "entry": entries}

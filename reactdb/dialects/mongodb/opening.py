@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from reactdb.errors import MissingExtra
+from reactdb.database import Database
+from reactdb.errors import InvalidOption, MissingExtra, shown
 
 if TYPE_CHECKING:
-    from reactdb.database import Database
     from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
 __all__ = ["mongodb"]
@@ -30,10 +30,13 @@ def mongodb(db: Database, default: str = "reactdb") -> EmbeddedClient:
 
     Raises:
         MissingExtra: PyMongo is not installed.
+        InvalidOption: It is no open Database.
         pymongo.errors.OperationFailure: No database can be called `default`.
     """
     if find_spec("pymongo") is None:
         raise MissingExtra("reactdb.mongodb", "pymongo", "mongodb")
+    if not isinstance(db, Database):
+        raise InvalidOption(f"mongodb takes an open Database, as `connect` gives one, not {shown(db)}")
     from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
     return EmbeddedClient(db, default)

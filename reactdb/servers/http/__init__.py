@@ -11,6 +11,7 @@ streaming, formats    `_changes` while time passes, and its bytes
 multipart     bodies of several parts
 resourcing    Aidbox's: which function answers what
 polling, eventing, rendering    long polls, server-sent events, JSON and YAML
+waking        what waits for changes without a thread
 sessions, origins, limits    who may ask, from where, how much
 page          a page to look at it with
 

@@ -31,7 +31,7 @@ from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer, ok
+from reactdb.servers.http.answering import Answer
 from reactdb.servers.http.asking import Asking, parameters_of, parts_of
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
@@ -264,7 +264,7 @@ class HTTPApplication:
             return self._speaker.call(found, asking)
         except Stopped:
             sentence = "The request could not be processed in a reasonable amount of time."
-            return ok({"error": "timeout", "reason": sentence}, 500)
+            return self._speaker.error_of(CouchError(500, "timeout", sentence))
         finally:
             budget.end()
             current.reset(outer)
@@ -383,8 +383,7 @@ class AidboxApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        limits = options.get("limits") or HTTPLimits()
-        super().__init__(AidboxSpeaker(Aidbox(db), Entrance(credentials), limits), **options)
+        super().__init__(AidboxSpeaker(Aidbox(db), Entrance(credentials)), **options)
 
 
 async def gone(receive: Receive) -> None:

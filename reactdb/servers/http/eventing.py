@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from typing import Any, Final
 
 from reactdb.dialects.aidbox.changes import VersionedPage
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.servers.http.answering import encoded
 from reactdb.servers.http.speaking import Closable, Run
+from reactdb.servers.http.waking import Waiter
 
 __all__ = ["EventStream", "OpenedEvents"]
 
@@ -53,28 +53,15 @@ class OpenedEvents:
         """The stream closes what it watches."""
 
 
-class EventStream:
+class EventStream(Waiter):
     """See the head of this file. `chunks` is iterated once; `end` lets it end early."""
 
     content_type: Final = "text/event-stream"
 
     def __init__(self, opened: OpenedEvents, run: Run) -> None:
+        super().__init__()
         self._opened = opened
         self._run = run
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        self._is_ending = False
-
-    def end(self) -> None:
-        """Called on the loop."""
-        self._is_ending = True
-        self._changed.set()
-
-    def _wake(self) -> None:
-        """Called by the thread that has committed."""
-        with suppress(RuntimeError):
-            # The loop may be gone already.
-            self._loop.call_soon_threadsafe(self._changed.set)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         opened = self._opened

@@ -10,30 +10,18 @@ from contextlib import suppress
 
 from reactdb.servers.http.answering import Answer
 from reactdb.servers.http.speaking import Deferred, Run
+from reactdb.servers.http.waking import Waiter
 
 __all__ = ["LongPoll"]
 
 
-class LongPoll:
+class LongPoll(Waiter):
     """See the head of this file. `answer` is awaited once; `end` lets it end as if its time were over."""
 
     def __init__(self, deferred: Deferred, run: Run) -> None:
+        super().__init__()
         self._deferred = deferred
         self._run = run
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        self._is_ending = False
-
-    def end(self) -> None:
-        """Called on the loop."""
-        self._is_ending = True
-        self._changed.set()
-
-    def _wake(self) -> None:
-        """Called by the thread that has committed."""
-        with suppress(RuntimeError):
-            # The loop may be gone already.
-            self._loop.call_soon_threadsafe(self._changed.set)
 
     async def answer(self) -> Answer:
         """What there is as soon as something is."""

@@ -30,7 +30,6 @@ from reactdb.feeds.reader import FeedReader
 from reactdb.servers.http.answering import Answer, logger
 from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.eventing import OpenedEvents
-from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.rendering import read_body, render
 from reactdb.servers.http.sessions import Entrance
 from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route
@@ -39,14 +38,14 @@ __all__ = ["AidboxSpeaker"]
 
 MOST_WAIT_S: Final = 300
 CHANGES: Final = "$changes"
+EVENTS: Final = "text/event-stream"
 
 
 class AidboxSpeaker:
     """Aidbox's language, as an application needs it."""
 
-    def __init__(self, box: Aidbox, entrance: Entrance, limits: HTTPLimits) -> None:
+    def __init__(self, box: Aidbox, entrance: Entrance) -> None:
         self._box = box
-        self._limits = limits
         self.entrance = entrance
 
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
@@ -137,7 +136,7 @@ def _changes(box: Aidbox, asking: Asking) -> Answer | Opened | Deferred:
     asked = changes_asked(asking.query)
     seconds = number(asking.query, "wait", 0, MOST_WAIT_S)
     of_type = box[type]
-    if "text/event-stream" in asking.headers.get("accept", "").lower():
+    if EVENTS in asking.headers.get("accept", "").lower():
         return _events(box, asking, asked, id)
 
     def again() -> Answer | None:
@@ -159,7 +158,7 @@ def _changes(box: Aidbox, asking: Asking) -> Answer | Opened | Deferred:
     return Deferred(once_more, late, watching.begin, seconds)
 
 
-def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) -> Opened:
+def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) -> Answer | Opened:
     of_type = box[asking.parts[0]]
     said = asking.headers.get("last-event-id")
     since = version_of(said) if said is not None else None
@@ -167,6 +166,8 @@ def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) ->
         since = of_type.version(id) if asked.since is None else asked.since
     # That what is gone is told by a status, which is sent before the first event.
     of_type.changes_asked(replace(asked, since=since, count=1, page=1), id)
+    if asking.method == "HEAD":
+        return Answer(200, b"", EVENTS)
     watching = Watching(box, asking.parts[0], id)
 
     def page(after: int) -> VersionedPage | None:

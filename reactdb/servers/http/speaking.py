@@ -13,7 +13,7 @@ Rule of this file: shapes, no bytes.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -95,7 +95,6 @@ class Deferred:
     late: Answer
     watch: Callable[[Callable[[], None]], Closable]
     seconds: float
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Speaker(Protocol):

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
+from reactdb.servers.http.waking import Waiter
 
 __all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
 
@@ -101,35 +101,21 @@ def whole(rows: ToldRows, waiting: Waiting) -> bytes:
     return b"".join(pieces)
 
 
-class FeedStream:
+class FeedStream(Waiter):
     """See the head of this file. `chunks` is iterated once; `end` lets it end early, with its last line."""
 
     def __init__(self, rows: ToldRows, waiting: Waiting, run: Run) -> None:
+        super().__init__()
         self._rows = rows
         self._waiting = waiting
         self._run = run
         self._format = FORMATS[waiting.feed]()
         self._sent = 0
         self._batch = FIRST_DOCUMENTS if waiting.has_documents else MOST_ROWS
-        self._loop = asyncio.get_running_loop()
-        # Set when the database has changed, or when the feed has to end.
-        self._changed = asyncio.Event()
-        self._is_ending = False
         self._is_beat_due = False
         # The newest position that the client knows.
         self._told_seq: str | None = None
         self.content_type = self._format.content_type
-
-    def end(self) -> None:
-        """Called on the loop: a server that stops lets its feeds end as if their time were over."""
-        self._is_ending = True
-        self._changed.set()
-
-    def _wake(self) -> None:
-        """Called by the thread that has committed."""
-        with suppress(RuntimeError):
-            # The loop may be gone already.
-            self._loop.call_soon_threadsafe(self._changed.set)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         try:
