@@ -284,8 +284,10 @@ class Aidbox(OverHTTP):
     def commits(self) -> list[int] | None:
         found, version = [], 0
         while (answer := self.get(f"/{TABLE}/$changes", version=version, _count=1)).status_code == 200:
-            found.append(len(answer.json()["changes"]))
-            version = answer.json()["version"]
+            body = answer.json()
+            assert version < body["version"]
+            found.append(len(body["changes"]))
+            version = body["version"]
         return found
 
     def _bundle(self, entries: list[Any]) -> None:

@@ -106,6 +106,12 @@ class TestVersions:
             assert 404 == refused.value.status
 
 
+class TestOpening:
+    def test_it_takes_an_open_database(self):
+        with pytest.raises(reactdb.InvalidOption, match="aidbox takes an open Database"):
+            reactdb.aidbox("clinic.db")
+
+
 class TestWhatIsTold:
     def test_a_deleted_resource_is_told_with_its_last_state(self, patients):
         patients.create({"id": "a", "name": "Ann"})
@@ -300,6 +306,11 @@ class TestPages:
         assert 5 == patients.changes(1, count=2, total="accurate")["total"]
         assert 1 == patients.changes(1, where={".n": 4}, total="estimate")["total"]
         assert "total" not in patients.changes(1, count=2, total="none")
+        # Counting all does not move where the page ends.
+        assert (
+            patients.changes(1, count=2)["version"]
+            == patients.changes(1, count=2, total="accurate")["version"]
+        )
 
     def test_a_page_behind_the_last_is_empty(self, db, patients):
         self.write(db, [2])

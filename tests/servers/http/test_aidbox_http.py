@@ -16,6 +16,9 @@ from starlette.routing import Mount
 
 import reactdb
 from reactdb.servers.http import HTTPServer, aidbox, serve_in_thread
+from reactdb.servers.http.answering import Answer
+from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.speaking import Deferred
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 
@@ -388,6 +391,53 @@ class TestWaiting:
         client.post("/Patient", json={"id": "b"})
         client.post("/Patient", json={"id": "c"})
         assert [(4, ["b", "c"])] == self.events(server, {"Last-Event-ID": "2"}, "/Patient/$changes", 1)
+
+    def test_events_begin_now_where_no_version_is_said(self, server, client):
+        client.post("/Patient", json={"id": "before"})
+        told: list[Any] = []
+        thread = threading.Thread(target=lambda: told.extend(self.events(server, {}, "/Patient/$changes", 1)))
+        thread.start()
+        self.until_waiting(server)
+        client.post("/Patient", json={"id": "after"})
+        thread.join(PATIENCE_S)
+
+        assert [(3, ["after"])] == told
+
+    def test_a_head_of_events_has_no_body(self, client):
+        answer = client.head("/Patient/$changes", headers={"Accept": "text/event-stream"})
+
+        assert (200, b"") == (answer.status_code, answer.content)
+
+    def test_one_that_waits_looks_only_when_something_has_changed(self):
+        looks, wakes = [], []
+
+        class Watched:
+            def close(self) -> None:
+                wakes.clear()
+
+        def watch(wake: Any) -> Watched:
+            wakes.append(wake)
+            return Watched()
+
+        async def run(function: Any, *arguments: Any) -> Any:
+            return function(*arguments)
+
+        def again() -> Answer | None:
+            looks.append(len(looks))
+            return Answer(200) if len(looks) == 3 else None
+
+        async def ask() -> Answer:
+            poll = LongPoll(Deferred(again, Answer(304), watch, 60.0), run)
+            asking = asyncio.ensure_future(poll.answer())
+            for count in (1, 2):
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert count == len(looks)
+                wakes[0]()
+            return await asking
+
+        assert 200 == asyncio.run(ask()).status
+        assert ([0, 1, 2], []) == (looks, wakes)
 
     def test_events_are_told_as_they_come(self, server, client):
         told: list[Any] = []
