@@ -397,6 +397,24 @@ class TestHistoryThatIsGone:
             with pytest.raises(AidboxError):
                 box["Device"].changes(version)
 
+    def test_a_file_that_does_not_say_what_was_lost_is_taken_to_have_lost_all(self, tmp_path):
+        """One that an older version has compacted."""
+        with reactdb.connect(tmp_path / "a.db") as db:
+            box = reactdb.aidbox(db)
+            box["Patient"].create({"id": "a"})
+            version = box["Patient"].version()
+            for n in range(300):
+                box["Device"].put("d", {"n": n})
+            db.compact(keep=0)
+            connection = db.session.engine.writer.connection
+            connection.execute("UPDATE marks SET newest = NULL")
+            connection.commit()
+            box["Patient"].put("a", {"n": 1})
+
+            with pytest.raises(AidboxError) as refused:
+                box["Patient"].changes(version)
+            assert db.seq - 1 == refused.value.details["oldest"]
+
     @settings(max_examples=examples(60), deadline=None)
     @given(data=st.data())
     def test_an_answer_is_whole_or_refused_whatever_was_removed(self, data):
