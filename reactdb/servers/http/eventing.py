@@ -19,7 +19,7 @@ from reactdb.dialects.aidbox.changes import VersionedPage
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.servers.http.answering import encoded
 from reactdb.servers.http.speaking import Closable, Run
-from reactdb.servers.http.waking import Waiter
+from reactdb.servers.http.waking import LoopWaiter
 
 __all__ = ["EventStream", "OpenedEvents"]
 
@@ -53,7 +53,7 @@ class OpenedEvents:
         """The stream closes what it watches."""
 
 
-class EventStream(Waiter):
+class EventStream(LoopWaiter):
     """See the head of this file. `chunks` is iterated once; `end` lets it end early."""
 
     content_type: Final = "text/event-stream"

@@ -10,12 +10,12 @@ from contextlib import suppress
 
 from reactdb.servers.http.answering import Answer
 from reactdb.servers.http.speaking import Deferred, Run
-from reactdb.servers.http.waking import Waiter
+from reactdb.servers.http.waking import LoopWaiter
 
 __all__ = ["LongPoll"]
 
 
-class LongPoll(Waiter):
+class LongPoll(LoopWaiter):
     """See the head of this file. `answer` is awaited once; `end` lets it end as if its time were over."""
 
     def __init__(self, deferred: Deferred, run: Run) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
-from reactdb.servers.http.waking import Waiter
+from reactdb.servers.http.waking import LoopWaiter
 
 __all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
 
@@ -101,7 +101,7 @@ def whole(rows: ToldRows, waiting: Waiting) -> bytes:
     return b"".join(pieces)
 
 
-class FeedStream(Waiter):
+class FeedStream(LoopWaiter):
     """See the head of this file. `chunks` is iterated once; `end` lets it end early, with its last line."""
 
     def __init__(self, rows: ToldRows, waiting: Waiting, run: Run) -> None:

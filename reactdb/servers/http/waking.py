@@ -1,4 +1,4 @@
-"""Waiter: what waits on the loop for changes, without a thread: woken by the thread that commits, or told to end.
+"""LoopWaiter: what waits on the loop for changes, without a thread: woken by the thread that commits, or told to end.
 
 Rule of this file: an event and a flag. Who waits for how long is `streaming`'s, `polling`'s and `eventing`'s.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-__all__ = ["Waiter"]
+__all__ = ["LoopWaiter"]
 
 
-class Waiter:
+class LoopWaiter:
     """See the head of this file. Made on the loop that it waits on."""
 
     def __init__(self) -> None:
