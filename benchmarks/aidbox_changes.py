@@ -1,7 +1,7 @@
 """`python -m benchmarks.aidbox_changes`: what polls of `$changes` cost, and how soon a change is told.
 
     polls that find nothing     in process, over 1,000 and 1,000,000 changes of the log; over HTTP
-    changes                     a second that one poller reads, in pages of 500, over HTTP
+    changes                     a second that one client reads over HTTP: polls in pages of 500, and server-sent events
     commit to client            to a long poll, and to a client of server-sent events: p50 and p99
 
 Polls in process are processor time. What goes over HTTP is the time on the clock, with client and server on this machine.
@@ -80,6 +80,22 @@ def changes_over_http(port: int, count: int) -> None:
     print(f"  {found:,} changes, pages of 500                      {found / spent:8,.0f} changes/s")
 
 
+def changes_streamed(port: int, count: int) -> None:
+    found = 0
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        begin = time.perf_counter()
+        headers = {"Accept": "text/event-stream"}
+        with client.stream("GET", "/Patient/$changes?version=1&_count=500", headers=headers) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    found += len(json.loads(line[6:])["changes"])
+                if found >= count:
+                    break
+        spent = time.perf_counter() - begin
+    assert found == count
+    print(f"  the same, as server-sent events                  {found / spent:8,.0f} changes/s")
+
+
 class Follower:
     """A client that notes when it was told of each change."""
 
@@ -156,6 +172,7 @@ def main() -> None:
         ):
             print("changes")
             changes_over_http(server.port, 50_000 // scale)
+            changes_streamed(server.port, 50_000 // scale)
             print("commit to client")
             for name in ("long poll", "server-sent events"):
                 latency(db, server.port, name, max(20, 1_000 // scale))

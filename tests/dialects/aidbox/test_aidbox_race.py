@@ -169,7 +169,7 @@ class TestWhatHasToHold:
 
 
 WRITER = """
-import random, sys, reactdb
+import random, sys, threading, reactdb
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 chance = random.Random(name)
 with reactdb.connect(path) as db:
@@ -178,6 +178,7 @@ with reactdb.connect(path) as db:
         try:
             with db.transaction():
                 table.insert({"id": f"{name}-{n}"})
+                threading.Event().wait(chance.random() / 500)
                 if chance.random() < 0.3:
                     table.insert({"id": f"{name}-{n}-rolled-back"})
                     raise ZeroDivisionError
@@ -233,6 +234,8 @@ class TestManyWriters:
                 try:
                     with db.transaction():
                         db.table("Patient").insert({"id": f"{name}-{n}"})
+                        # Before it is committed, others have time to begin.
+                        threading.Event().wait(chance.random() / 500)
                         if chance.random() < 0.3:
                             db.table("Patient").insert({"id": f"{name}-{n}-rolled-back"})
                             raise ZeroDivisionError
