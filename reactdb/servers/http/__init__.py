@@ -8,7 +8,6 @@ routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
 asking, answering     a request and an answer, as those functions see them
 streaming, formats    `_changes` while time passes, and its bytes
-multipart     bodies of several parts
 resourcing    Aidbox's: which function answers what
 polling, eventing, rendering    long polls, server-sent events, JSON and YAML
 sessions, origins, limits    who may ask, from where, how much

@@ -281,7 +281,6 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
         include_docs=with_documents,
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
-        att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
         filter=chosen,
         seq_interval=None if interval is None else int(interval),
         until=_position(asking, "until"),

@@ -12,7 +12,7 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import SelectorFilter
+from reactdb.dialects.couchdb.filters import DocumentFilter, SelectorFilter
 from reactdb.dialects.couchdb.mango import Selector
 
 
@@ -79,7 +79,7 @@ def test_documents_come_along(filled: CouchDatabase) -> None:
 
 
 def test_a_filter_sees_revisions_and_the_position_goes_past_what_it_rejects(filled: CouchDatabase) -> None:
-    class Passes:
+    class Passes(DocumentFilter):
         def passes(self, document: dict[str, Any]) -> bool:
             return document.get("r") == "2-aaa" or document.get("n") == 2
 
