@@ -21,6 +21,7 @@ from reactdb import cli
 from reactdb.database import Database
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.replication import remote
 from reactdb.replication.replicator import SyncProgress
 from reactdb.servers.tls import tls_context
@@ -634,6 +635,55 @@ class TestFailures:
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert 50 == done.pull.docs_read
+        assert state(here) == state(there)
+
+    def test_a_source_that_lost_the_position_of_its_checkpoint_is_compared_from_the_start(
+        self, here, there, url, monkeypatch
+    ):
+        created(there).put({"_id": "a"})
+        reactdb.sync(here, "notes", url, push=False)
+        notes(there).put({"_id": "b"})
+        asked: list[Any] = []
+        whole = remote.RemotePeer.changes
+
+        def lost(peer, selection, since, limit):
+            asked.append(since)
+            if since != "0":
+                raise malformed()
+            return whole(peer, selection, since, limit)
+
+        monkeypatch.setattr(remote.RemotePeer, "changes", lost)
+        done = reactdb.sync(here, "notes", url, push=False)
+
+        assert (1, "0") == (done.pull.docs_written, asked[1])
+        assert 2 == len(asked)
+
+    @pytest.mark.parametrize("has_bulk_get", [True, False])
+    def test_what_is_gone_by_the_time_it_is_fetched_is_left_out(self, there, url, has_bulk_get):
+        rev = created(there).put({"_id": "a"})["rev"]
+        peer = remote.RemotePeer(url)
+        peer._has_bulk_get = has_bulk_get
+        missing = {"a": {"missing": [rev, f"9-{'0' * 32}"]}}
+        try:
+            assert [rev] == [leaf.document["_rev"] for leaf in peer.leaves(missing, peer)]
+        finally:
+            peer.close()
+
+    def test_documents_are_sent_together_up_to_a_size(self, here, there, url, monkeypatch):
+        created(here).bulk_docs([{"_id": f"{number:02}", "text": "x" * 300} for number in range(20)])
+        monkeypatch.setattr(remote, "BATCH_CHARACTERS", 2_000)
+        sent: list[int] = []
+        whole = remote.RemotePeer._bulk_docs
+        monkeypatch.setattr(
+            remote.RemotePeer,
+            "_bulk_docs",
+            lambda peer, texts: sent.append(sum(map(len, texts))) or whole(peer, texts),
+        )
+
+        reactdb.sync(here, "notes", url)
+
+        assert max(sent) <= 2_000
+        assert 4 <= len(sent) <= 6
         assert state(here) == state(there)
 
     @pytest.mark.slow

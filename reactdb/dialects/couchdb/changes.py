@@ -341,9 +341,6 @@ class ChangesFeed:
             doc = database.shown(state.winner, state)
             if request.conflicts:
                 add_losers(doc, state)
-            # With bytes, the whole is made first.
-            if not request.attachments:
-                doc = self._projected(doc)
         before = None if self._told is None else self._told.document(reading, state)
         log = logged(reading, state) if request.include_log else None
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
@@ -388,8 +385,7 @@ class ChangesFeed:
         elif candidate.doc is not None:
             if request.attachments:
                 self._database.attach(candidate.doc, state.winner)
-                candidate.doc = self._projected(candidate.doc)
-            row["doc"] = candidate.doc
+            row["doc"] = self._projected(candidate.doc)
         return row
 
     def _projected(self, document: dict[str, Any]) -> Any:
