@@ -23,7 +23,8 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.replication import remote
-from reactdb.replication.replicator import SyncProgress
+from reactdb.replication.peers import Bell, Subset
+from reactdb.replication.replicator import SyncProgress, is_temporary
 from reactdb.servers.tls import tls_context
 from reactdb.servers.users import Credentials
 from tests.support.certificates import make_certificate
@@ -469,6 +470,7 @@ def test_what_runs_is_listed(here: Database, there: Database, url: str) -> None:
         pull["target"],
     )
     assert (1, 1, 0) == (pull["docs_read"], pull["docs_written"], push["docs_written"])
+    assert pull["checkpointed_source_seq"] == pull["through_seq"] != "0"
     assert pull["started_on"] <= pull["updated_on"]
 
 
@@ -502,6 +504,43 @@ def test_what_a_side_never_had_needs_no_deletion(here: Database, there: Database
     reactdb.sync(here, "notes", url, **options)
     # From then on, all are told.
     assert {"b", "c", "d"} == state(here).keys()
+
+
+def test_deletions_that_come_after_the_first_synchronisation_go_over(
+    here: Database, there: Database, url: str
+) -> None:
+    source, told = created(there), Told()
+    source.bulk_docs([{"_id": "a"}, {"_id": "old", "_deleted": True}])
+    options: dict[str, Any] = {"push": False, "skip_old_deletions": True, "live": True, "on_progress": told}
+    with reactdb.sync(here, "notes", url, **options):
+        told.wait_for(is_waiting("pull"))
+        source.put({"_id": "late", "_deleted": True})
+        told.wait_for(lambda progress: progress.docs_written == 2)
+    assert {"a", "late"} == state(here).keys()
+
+
+def test_a_connection_over_which_nothing_comes_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "SILENCE_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            line, _ = listening.accept()
+            with line:
+                line.recv(65_536)
+                # A first heartbeat, and then none, until the other side hangs up.
+                line.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n")
+                line.recv(1)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        peer = remote.RemotePeer(f"http://127.0.0.1:{listening.getsockname()[1]}/notes")
+        with pytest.raises(httpx.ReadTimeout) as caught:
+            peer.wait(Subset(), "0", 10, Bell())
+        peer.close()
+        thread.join(PATIENCE_S)
+
+    # It is tried again.
+    assert is_temporary(caught.value)
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
