@@ -28,7 +28,12 @@ START: Final = "0"
 
 
 class ReplicationLog:
-    """Those of one direction between two peers."""
+    """Those of one direction between two peers.
+
+    Attributes:
+        id: Of both documents.
+        seq: Up to where the replication got, as the checkpoints say that were read or written last.
+    """
 
     def __init__(self, source: Peer, target: Peer, selection: Subset) -> None:
         self._source, self._target = source, target
@@ -37,10 +42,12 @@ class ReplicationLog:
         name = md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
         self.id = f"_local/{name}"
         self._session = uuid4().hex
+        self.seq: Any = START
 
     def read(self) -> Any:
         """The seq of the source after which to go on."""
-        return common_seq(self._target.get_local(self.id), self._source.get_local(self.id))
+        self.seq = common_seq(self._target.get_local(self.id), self._source.get_local(self.id))
+        return self.seq
 
     def write(self, seq: Any) -> None:
         """What is up to this seq is on both sides."""
@@ -51,6 +58,7 @@ class ReplicationLog:
             # A source may be for reading only; the next time, all is compared.
             if not 400 <= error.status < 500:
                 raise
+        self.seq = seq
 
     def _put(self, peer: Peer, seq: Any) -> None:
         before = peer.get_local(self.id) or {}

@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import Following, RelatedBody
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
+from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
 from reactdb.errors import InvalidOption, SyncFailed
 from reactdb.errors import shown as shown_value
 from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
@@ -273,7 +274,7 @@ def _parts_of(url: str) -> SplitResult:
 
 
 def _id_in_url(id: str) -> str:
-    for prefix in ("_design/", "_local/"):
+    for prefix in (DESIGN, LOCAL):
         if id.startswith(prefix):
             return prefix + quote(id.removeprefix(prefix), safe="")
     return quote(id, safe="")

@@ -149,7 +149,7 @@ class Replicator:
             "doc_write_failures": told.doc_write_failures,
             "missing_revisions_found": told.docs_read,
             "changes_pending": told.pending,
-            "checkpointed_source_seq": told.last_seq,
+            "checkpointed_source_seq": self._checkpoints.seq,
             "source_seq": told.last_seq,
             "through_seq": told.last_seq,
         }
@@ -178,7 +178,7 @@ class Replicator:
         self._since = self._checkpoints.read()
         self._is_first = self._since == START
         self._set(state="active", last_seq=self._since)
-        written, due = self._since, time.monotonic() + CHECKPOINT_S
+        due = time.monotonic() + CHECKPOINT_S
         is_caught_up = False
         while not self._bell.is_stopped:
             page = self._next(wait=live and is_caught_up)
@@ -192,10 +192,10 @@ class Replicator:
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
             self._is_first = self._is_first and not is_caught_up
-            if self._since != written and (is_caught_up or time.monotonic() >= due):
+            if self._since != self._checkpoints.seq and (is_caught_up or time.monotonic() >= due):
                 # Each costs a commit on both sides. What is past the last one is compared again, and not sent again.
                 self._checkpoints.write(self._since)
-                written, due = self._since, time.monotonic() + CHECKPOINT_S
+                due = time.monotonic() + CHECKPOINT_S
             self._set(
                 state="waiting" if is_caught_up and live else "active",
                 last_seq=page.last_seq,

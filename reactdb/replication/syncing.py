@@ -190,7 +190,7 @@ def sync(
     Raises:
         SyncFailed: It cannot be carried out; with `live`, `wait()` says so.
         TableNotFound: There is nothing to send.
-        InvalidOption.
+        InvalidOption: One of the options cannot be.
     """
     selection = _selection(selector, doc_ids, filter, query_params, removals)
     _check(push or pull, batch_size, resolve)

@@ -392,6 +392,7 @@ def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) ->
     if found:
         connection.execute("DELETE FROM pieces WHERE id >= ? AND id <= ?", (first, found[-1][0]))
     if len(found) == most:
+        _release_pages(connection)
         return most
     connection.execute("DELETE FROM blobs WHERE id = ?", (blob,))
     return len(found) + 1

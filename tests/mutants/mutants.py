@@ -1757,14 +1757,14 @@ MUTANTS = [
     ),
     Mutant(
         "a document that has left a filter is told of only where it is in the newest entry",
-        "dialects/couchdb/changes.py",
+        "dialects/couchdb/removals.py",
         "            if change.seq <= self._settled or",
         "            if change.seq < self._settled or",
         ("tests/dialects/couchdb/test_couch_changes_options.py",),
     ),
     Mutant(
         "a removal is told of what no page has told",
-        "dialects/couchdb/changes.py",
+        "dialects/couchdb/removals.py",
         "place < len(self._pages) and self._pages[place][1] < later",
         "place < len(self._pages)",
         ("tests/dialects/couchdb/test_couch_changes_options.py",),

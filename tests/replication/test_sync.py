@@ -21,8 +21,10 @@ from reactdb import cli
 from reactdb.database import Database
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
+from reactdb.dialects.couchdb.sequences import malformed
 from reactdb.replication import remote
-from reactdb.replication.replicator import SyncProgress
+from reactdb.replication.peers import Bell, Subset
+from reactdb.replication.replicator import SyncProgress, is_temporary
 from reactdb.servers.tls import tls_context
 from reactdb.servers.users import Credentials
 from tests.support.certificates import make_certificate
@@ -468,6 +470,7 @@ def test_what_runs_is_listed(here: Database, there: Database, url: str) -> None:
         pull["target"],
     )
     assert (1, 1, 0) == (pull["docs_read"], pull["docs_written"], push["docs_written"])
+    assert pull["checkpointed_source_seq"] == pull["through_seq"] != "0"
     assert pull["started_on"] <= pull["updated_on"]
 
 
@@ -501,6 +504,43 @@ def test_what_a_side_never_had_needs_no_deletion(here: Database, there: Database
     reactdb.sync(here, "notes", url, **options)
     # From then on, all are told.
     assert {"b", "c", "d"} == state(here).keys()
+
+
+def test_deletions_that_come_after_the_first_synchronisation_go_over(
+    here: Database, there: Database, url: str
+) -> None:
+    source, told = created(there), Told()
+    source.bulk_docs([{"_id": "a"}, {"_id": "old", "_deleted": True}])
+    options: dict[str, Any] = {"push": False, "skip_old_deletions": True, "live": True, "on_progress": told}
+    with reactdb.sync(here, "notes", url, **options):
+        told.wait_for(is_waiting("pull"))
+        source.put({"_id": "late", "_deleted": True})
+        told.wait_for(lambda progress: progress.docs_written == 2)
+    assert {"a", "late"} == state(here).keys()
+
+
+def test_a_connection_over_which_nothing_comes_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "SILENCE_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            line, _ = listening.accept()
+            with line:
+                line.recv(65_536)
+                # A first heartbeat, and then none, until the other side hangs up.
+                line.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n")
+                line.recv(1)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        peer = remote.RemotePeer(f"http://127.0.0.1:{listening.getsockname()[1]}/notes")
+        with pytest.raises(httpx.ReadTimeout) as caught:
+            peer.wait(Subset(), "0", 10, Bell())
+        peer.close()
+        thread.join(PATIENCE_S)
+
+    # It is tried again.
+    assert is_temporary(caught.value)
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, is_broken: Callable[[int], bool]) -> list[int]:
@@ -634,6 +674,55 @@ class TestFailures:
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
 
         assert 50 == done.pull.docs_read
+        assert state(here) == state(there)
+
+    def test_a_source_that_lost_the_position_of_its_checkpoint_is_compared_from_the_start(
+        self, here, there, url, monkeypatch
+    ):
+        created(there).put({"_id": "a"})
+        reactdb.sync(here, "notes", url, push=False)
+        notes(there).put({"_id": "b"})
+        asked: list[Any] = []
+        whole = remote.RemotePeer.changes
+
+        def lost(peer, selection, since, limit):
+            asked.append(since)
+            if since != "0":
+                raise malformed()
+            return whole(peer, selection, since, limit)
+
+        monkeypatch.setattr(remote.RemotePeer, "changes", lost)
+        done = reactdb.sync(here, "notes", url, push=False)
+
+        assert (1, "0") == (done.pull.docs_written, asked[1])
+        assert 2 == len(asked)
+
+    @pytest.mark.parametrize("has_bulk_get", [True, False])
+    def test_what_is_gone_by_the_time_it_is_fetched_is_left_out(self, there, url, has_bulk_get):
+        rev = created(there).put({"_id": "a"})["rev"]
+        peer = remote.RemotePeer(url)
+        peer._has_bulk_get = has_bulk_get
+        missing = {"a": {"missing": [rev, f"9-{'0' * 32}"]}}
+        try:
+            assert [rev] == [leaf.document["_rev"] for leaf in peer.leaves(missing, peer)]
+        finally:
+            peer.close()
+
+    def test_documents_are_sent_together_up_to_a_size(self, here, there, url, monkeypatch):
+        created(here).bulk_docs([{"_id": f"{number:02}", "text": "x" * 300} for number in range(20)])
+        monkeypatch.setattr(remote, "BATCH_CHARACTERS", 2_000)
+        sent: list[int] = []
+        whole = remote.RemotePeer._bulk_docs
+        monkeypatch.setattr(
+            remote.RemotePeer,
+            "_bulk_docs",
+            lambda peer, texts: sent.append(sum(map(len, texts))) or whole(peer, texts),
+        )
+
+        reactdb.sync(here, "notes", url)
+
+        assert max(sent) <= 2_000
+        assert 4 <= len(sent) <= 6
         assert state(here) == state(there)
 
     @pytest.mark.slow

@@ -13,6 +13,7 @@
                              `_find`: what it reads, which indexes there are, which one serves, and what a request may say
     filters, designs, javascript
                              which changes are told, and what design documents have for it
+    removals                 which documents have left a filter
     script_process, script_runner
                              the process that runs JavaScript, and the program that it runs
     views, validating        the rows that map functions emit; the functions that refuse documents

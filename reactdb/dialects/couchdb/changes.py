@@ -16,24 +16,21 @@ Rule of this file: it never waits, and has no thread.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from reactdb.change import Change
-from reactdb.dialects.couchdb.attachments import stubs_of
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
-from reactdb.dialects.couchdb.revisions import KeptLeaf
+from reactdb.dialects.couchdb.removals import UNKNOWN, ToldBefore
 from reactdb.dialects.couchdb.sequences import time_text
 from reactdb.dialects.couchdb.spelling import id_of, key_or_none
-from reactdb.dialects.couchdb.states import State, fields_of, load_many, revised, states_of
-from reactdb.dialects.couchdb.trees import Path
+from reactdb.dialects.couchdb.states import State, load_many, states_of
 from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
-from reactdb.store.snapshot import low_water
 from reactdb.values import collation
 
 # Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
@@ -46,19 +43,6 @@ NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
 # What is raised where the database was deleted, or the file closed: a feed has ended then.
 GONE: Final = (CouchError, DatabaseClosed)
-
-
-class RevisionFilter(Protocol):
-    """What decides which revisions are told. Of what `filters` has, more is used where it is there:
-
-    passes_many(documents)      which of many pass, at once
-    ids                         no other documents pass: they are looked up
-    selector.equalities()       what all that pass have: a feed that waits is found by it
-    shown(document)             what rows have as `doc`
-    """
-
-    def passes(self, document: dict[str, Any]) -> bool:
-        """`document`: a revision as CouchDB shows it, with `_id`, `_rev`, and `_deleted` of a deleted one."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +59,7 @@ class ChangesRequest:
         attachments: In `doc`, the bytes of attachments.
         filter: Which revisions are told; None: all.
         doc_ids: Of these documents only; None: of all.
-        seq_interval: Only each so manieth row has its seq.
+        seq_interval: Only one row in so many has its seq.
         until: End with this position, where it is one of the past: documents that have changed after it are not told.
         deletions_after: Of documents that are deleted, only those are told that were deleted after this position.
         removals: With a filter: a document that does not pass, but did where the feed began or had got to, has a row with
@@ -90,9 +74,8 @@ class ChangesRequest:
     include_docs: bool = False
     conflicts: bool = False
     attachments: bool = False
-    att_encoding_info: bool = False
-    filter: RevisionFilter | None = None
-    doc_ids: Sequence[str] | None = None
+    filter: DocumentFilter | None = None
+    doc_ids: Collection[str] | None = None
     seq_interval: int | None = None
     until: str | None = None
     deletions_after: str | None = None
@@ -121,7 +104,7 @@ class _Candidate:
         # Revisions, each with what the filter sees of it.
         self.leaves = leaves
         self.doc = doc
-        # What who reads from here has seen last: a document, None where there was none, or `_UNKNOWN`.
+        # What the reader was told of it last, as `ToldBefore.document` has it.
         self.before = before
         self.log = log
 
@@ -130,7 +113,20 @@ class _Candidate:
         return [rev for rev, _ in self.leaves]
 
 
-_UNKNOWN: Final = object()
+class _Page(NamedTuple):
+    """The next documents.
+
+    Attributes:
+        end, end_text: The seq up to which these are all.
+        newest: The seq of the newest change when they were read.
+        bytes: About how large they are.
+    """
+
+    candidates: list[_Candidate]
+    end: int
+    end_text: str
+    newest: int
+    bytes: int
 
 
 class ChangesFeed:
@@ -143,14 +139,14 @@ class ChangesFeed:
         # Rows that were told.
         self._count = 0
         self._page_rows = FIRST_PAGE
-        # Of the documents of the newest page.
-        self._page_bytes = 0
         self._is_finished = request.limit == 0
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
         self._is_told = False
         self._keys: list[bytes] | None = None
-        ids = request.doc_ids if request.doc_ids is not None else getattr(request.filter, "ids", None)
+        ids = request.doc_ids
+        if ids is None and isinstance(request.filter, IdFilter):
+            ids = request.filter.ids
         if ids is not None:
             self._keys = list(dict.fromkeys(key for id in ids if (key := key_or_none(id)) is not None))
         self._end_listening: Callable[[], None] | None = None
@@ -166,11 +162,9 @@ class ChangesFeed:
 
         # What is up to here was told.
         self._passed_seq = self._last_seq
-        # For `removals`. Up to here documents were told as they were at this seq. Past it pages were read: (up to which seq, in
-        # which state of the database), until nothing is left.
-        self._settled = self._position
-        self._pages: list[tuple[int, int]] = []
-        self._state_seq = 0
+        self._told: ToldBefore | None = None
+        if request.removals and request.filter is not None and not request.descending:
+            self._told = ToldBefore(database, self._position)
         self._end_if_over()
 
     def _seq(self, reading: OpenReading, text: str | None, default: int) -> int:
@@ -219,17 +213,15 @@ class ChangesFeed:
         while len(found) < most and not self._is_finished and not (found and size >= PAGE_BYTES):
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
-                candidates, end, end_text = self._page(wanted)
+                page = self._page(wanted)
             except GONE:
                 self._is_finished = True
                 break
-            is_last, count = len(candidates) == 0, len(found)
-            size += self._page_bytes
-            verdicts = self._verdicts(candidates)
-            for candidate, passing in zip(candidates, verdicts, strict=True):
-                if not passing and not self._is_removal(candidate):
-                    continue
-                found.append(self._row(candidate, passing))
+            end, end_text, count = page.end, page.end_text, len(found)
+            is_last = not page.candidates
+            size += page.bytes
+            for candidate, revs in self._passing(page.candidates):
+                found.append(self._row(candidate, revs))
                 self._count += 1
                 if self._left is not None:
                     self._left -= 1
@@ -239,7 +231,8 @@ class ChangesFeed:
                     end, end_text = candidate.seq, candidate.seq_text
                     break
             self._move(end, end_text, is_told=len(found) > count)
-            self._note_page(end, is_last=is_last)
+            if self._told is not None:
+                self._told.note_page(end, page.newest, is_last=is_last)
             if not found:
                 self._passed_seq = self._last_seq
             if is_last:
@@ -257,35 +250,23 @@ class ChangesFeed:
             if is_told:
                 self._last_seq = end_text
 
-    def _note_page(self, end: int, *, is_last: bool) -> None:
-        if not self._request.removals or self._request.descending:
-            return
-        if is_last:
-            self._settled = end
-            self._pages.clear()
-        elif self._pages and self._pages[-1][1] == self._state_seq:
-            self._pages[-1] = end, self._state_seq
-        else:
-            self._pages.append((end, self._state_seq))
-
     def _end_if_over(self) -> None:
         is_bounded = self._request.until is not None and not self._request.descending
         if is_bounded and self._position >= self._until:
             self._is_finished = True
 
-    def _page(self, wanted: int) -> tuple[list[_Candidate], int, str]:
-        """The next documents, the seq up to which these are all, and its text."""
+    def _page(self, wanted: int) -> _Page:
         request = self._request
         with self._database.reading() as reading:
             limit = min(self._page_rows, wanted) if request.filter is None else self._page_rows
-            newest = reading.newest if request.until is None else self._until
-            self._state_seq = reading.newest
+            newest = reading.newest
+            until = newest if request.until is None else self._until
             # Also where everything in the page was told already, by a later change of the document.
             states: list[State] = []
-            end = 0 if request.descending else newest
+            end = 0 if request.descending else until
             while not states:
-                changes, is_last = self._changes(reading, newest, limit)
-                self._measure(changes)
+                changes, is_last = self._changes(reading, until, limit)
+                size = self._measure(changes)
                 states = self._states(reading, changes)
                 if is_last:
                     break
@@ -293,31 +274,32 @@ class ChangesFeed:
                 if not states:
                     self._move(end, reading.seq_text(end), is_told=False)
             if is_last and not request.descending:
-                end = newest
+                end = until
             elif states:
                 end = states[-1].seq
             texts = reading.seq_texts([state.seq for state in states])
             candidates = [
                 self._candidate(reading, state, text) for state, text in zip(states, texts, strict=True)
             ]
-            return candidates, end, reading.seq_text(end)
+            return _Page(candidates, end, reading.seq_text(end), newest, size)
 
-    def _measure(self, changes: Sequence[Change]) -> None:
-        """How many documents the next page has, after these."""
-        self._page_bytes = sum(len(change.new_bytes or b"") for change in changes)
-        if self._page_bytes > PAGE_BYTES:
-            self._page_rows = max(1, len(changes) * PAGE_BYTES // self._page_bytes)
+    def _measure(self, changes: Sequence[Change]) -> int:
+        """How many bytes these have, from which it follows how many documents the next page has."""
+        size = sum(len(change.new_bytes or b"") for change in changes)
+        if size > PAGE_BYTES:
+            self._page_rows = max(1, len(changes) * PAGE_BYTES // size)
         else:
             self._page_rows = min(PAGE, self._page_rows * 2)
+        return size
 
-    def _changes(self, reading: OpenReading, newest: int, limit: int) -> tuple[list[Change], bool]:
+    def _changes(self, reading: OpenReading, until: int, limit: int) -> tuple[list[Change], bool]:
         """The next entries, and whether these are the last."""
         if self._keys is not None:
             return [], True
         if self._request.descending:
             bounds, reverse = (0, self._above), True
         else:
-            bounds, reverse = (self._position, newest), False
+            bounds, reverse = (self._position, until), False
         found = newest_by_seq(reading.snapshot, reading.tables.told, *bounds, reverse=reverse, limit=limit)
         return found, len(found) < limit
 
@@ -359,50 +341,29 @@ class ChangesFeed:
             doc = database.shown(state.winner, state)
             if request.conflicts:
                 add_losers(doc, state)
-            # With bytes, the whole is made first.
-            if not request.attachments:
-                doc = self._projected(doc)
-        before = self._before(reading, state) if request.removals and request.filter is not None else None
+        before = None if self._told is None else self._told.document(reading, state)
         log = logged(reading, state) if request.include_log else None
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
-    def _before(self, reading: OpenReading, state: State) -> Any:
-        """What who reads has seen last of a document: see `_Candidate`."""
-        if self._request.descending:
-            return None
-        tables, oldest, later = reading.tables, None, state.seq
-        for change in reading.snapshot.history(tables.main, state.key_bytes):
-            oldest = change
-            if change.seq <= self._settled or self._was_newest(change.seq, later):
-                if change.new_bytes is None:
-                    return None
-                fields = fields_of(change.new_bytes, tables.main.primary_key)
-                leaf = KeptLeaf(revised(tables, change.new_bytes, change.meta), False, fields)
-                return self._database.shown(leaf, state)
-            later = change.seq
-        # Nothing was there before; unless the log does not reach back that far.
-        is_kept = self._settled == 0 or self._settled >= low_water(reading.snapshot.connection)
-        return None if is_kept or (oldest is not None and oldest.kind == "insert") else _UNKNOWN
-
-    def _was_newest(self, seq: int, later: int) -> bool:
-        """Whether a change was told by a page: whether it was the newest of its document, and not yet `later`, when that was
-        read."""
-        place = bisect_left(self._pages, (seq, 0))
-        return place < len(self._pages) and self._pages[place][1] < later
-
-    def _is_removal(self, candidate: _Candidate) -> bool:
-        before, filter = candidate.before, self._request.filter
-        return before is _UNKNOWN or (before is not None and filter is not None and filter.passes(before))
-
-    def _verdicts(self, candidates: Sequence[_Candidate]) -> list[list[str]]:
-        """Of each, the revisions that pass."""
+    def _passing(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[str]]]:
+        """Those that are told, each with its revisions that pass; with none where it is told as removed."""
         filter = self._request.filter
         if filter is None:
-            return [candidate.revs for candidate in candidates]
-        documents = [document for candidate in candidates for _, document in candidate.leaves]
-        many = getattr(filter, "passes_many", None)
-        answers = iter(many(documents) if many is not None else map(filter.passes, documents))
-        return [[rev for rev, _ in candidate.leaves if next(answers)] for candidate in candidates]
+            yield from ((candidate, candidate.revs) for candidate in candidates)
+            return
+        answers = iter(
+            filter.passes_many([document for candidate in candidates for _, document in candidate.leaves])
+        )
+        passing = [[rev for rev, _ in candidate.leaves if next(answers)] for candidate in candidates]
+        left = [
+            candidate.before
+            for candidate, revs in zip(candidates, passing, strict=True)
+            if not revs and candidate.before is not None and candidate.before is not UNKNOWN
+        ]
+        passed = iter(filter.passes_many(left))
+        for candidate, revs in zip(candidates, passing, strict=True):
+            if revs or (candidate.before is not None and (candidate.before is UNKNOWN or next(passed))):
+                yield candidate, revs
 
     def _row(self, candidate: _Candidate, revs: Sequence[str]) -> dict[str, Any]:
         request, state = self._request, candidate.state
@@ -423,24 +384,21 @@ class ChangesFeed:
             row["removed"] = True
         elif candidate.doc is not None:
             if request.attachments:
-                winner: KeptLeaf = state.winner
-                if stubs_of(winner.fields):
-                    self._database.attach(
-                        candidate.doc, winner, Path(state.rev.generation, (state.rev.hash,))
-                    )
-                candidate.doc = self._projected(candidate.doc)
-            row["doc"] = candidate.doc
+                self._database.attach(candidate.doc, state.winner)
+            row["doc"] = self._projected(candidate.doc)
         return row
 
     def _projected(self, document: dict[str, Any]) -> Any:
-        shown = getattr(self._request.filter, "shown", None)
-        return document if shown is None else shown(document)
+        filter = self._request.filter
+        return filter.shown(document) if isinstance(filter, SelectorFilter) else document
 
     def _interest(self) -> Interest:
         """What it waits for."""
-        selector = getattr(self._request.filter, "selector", None)
-        equalities = [] if selector is None or self._keys is not None else selector.equalities()
-        return Interest(equality=equalities[0]) if equalities else Interest(self._keys)
+        filter = self._request.filter
+        if self._keys is None and isinstance(filter, SelectorFilter):
+            equalities = filter.selector.equalities()
+            return Interest(equality=equalities[0] if equalities else None)
+        return Interest(self._keys)
 
     # -----------------------------------------------------------------------------------------------------------
     # Waiting

@@ -186,7 +186,6 @@ class CouchDatabase(DocumentReader):
         local_seq: bool = False,
         attachments: bool = False,
         atts_since: Sequence[str] | None = None,
-        att_encoding_info: bool = False,
         latest: bool = False,
     ) -> dict[str, Any]:
         """A document, or one revision of it.
@@ -393,7 +392,7 @@ class CouchDatabase(DocumentReader):
                 if document is not None and conflicts:
                     add_losers(document, state)
                 if document is not None and attachments:
-                    self.attach(document, state.winner, Path(state.rev.generation, (state.rev.hash,)))
+                    self.attach(document, state.winner)
                 row["doc"] = document
             rows.append(row)
         answer: dict[str, Any] = {"total_rows": total, "offset": offset, "rows": rows}

@@ -28,19 +28,10 @@ class DocumentFilter(Protocol):
 
     def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
         """The same for many at once, which is quicker where they are given to JavaScript."""
-
-
-class _OneByOne:
-    """A filter to which many documents are many times one."""
-
-    def passes(self, document: dict[str, Any]) -> bool:
-        raise NotImplementedError
-
-    def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
         return list(map(self.passes, documents))
 
 
-class IdFilter(_OneByOne):
+class IdFilter(DocumentFilter):
     """`_doc_ids`: these documents. `ids` lets a feed look them up, and be found by the hash of a key."""
 
     def __init__(self, ids: list[str]) -> None:
@@ -50,14 +41,14 @@ class IdFilter(_OneByOne):
         return document["_id"] in self.ids
 
 
-class DesignFilter(_OneByOne):
+class DesignFilter(DocumentFilter):
     """`_design`: design documents."""
 
     def passes(self, document: dict[str, Any]) -> bool:
         return bool(document["_id"].startswith("_design"))
 
 
-class SelectorFilter(_OneByOne):
+class SelectorFilter(DocumentFilter):
     """`_selector`: what a selector selects. `selector.equalities()` lets a feed be found by the hash of a value."""
 
     def __init__(self, selector: Selector, fields: list[str] | None = None) -> None:

@@ -22,6 +22,8 @@ from reactdb.dialects.couchdb.script_process import (
     ScriptFailed,
     ScriptsEnded,
     ScriptsGone,
+    forget,
+    new_number,
     script_process,
 )
 
@@ -155,8 +157,11 @@ class _Function:
         self._texts = (source, _json(design), _json(request))
         self._has_rows = has_rows
         self._lock = Lock()
-        # The function in the process that runs it: its number, and that process's life.
-        self._place: tuple[int, Life] | None = None
+        # By this number the process that runs it knows it. Made again, it takes the place of what was there.
+        self._number = new_number()
+        finalize(self, forget, self._number).atexit = False
+        # That process's life in which it was made; None: it has to be made again.
+        self._life: Life | None = None
         with self._lock:
             self._begin()
 
@@ -171,15 +176,13 @@ class _Function:
 
     def _called(self, documents: str) -> Any:
         while True:
-            if self._place is None:
+            if self._life is None:
                 self._begin()
-            assert self._place is not None
-            number, life = self._place
             try:
-                return self._ask("call", number, documents, life=life)[0]
+                return self._ask("call", self._number, documents, life=self._life)[0]
             except ScriptsGone:
                 # Another function has ended the process.
-                self._place = None
+                self._life = None
 
     def _begin(self) -> None:
         """A new context, with the function in it."""
@@ -189,16 +192,12 @@ class _Function:
                 "not_implemented",
                 'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
             )
-        process = script_process()
-        number = process.number()
-        finalize(self, process.drop, number).atexit = False
         given = [*self._texts, self._has_rows]
         try:
-            _, life = self._ask("make", number, _PRELUDE, MEMORY_BYTES, CALL_S, given)
+            _, self._life = self._ask("make", self._number, _PRELUDE, MEMORY_BYTES, CALL_S, given)
         except CouchError as error:
-            self._place = None
+            self._life = None
             raise CouchError(500, "compilation_error", f"{error.reason} ({self._texts[0]})") from None
-        self._place = number, life
 
     def _ask(self, *message: Any, life: Life | None = None) -> tuple[Any, Life]:
         now = life or (0, 0)
@@ -208,7 +207,7 @@ class _Function:
         except ScriptFailed as error:
             answer = [False, "error", str(error)]
         except ScriptsEnded as end:
-            self._place = None
+            self._life = None
             raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None
         if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
             return answer[1], now
@@ -217,7 +216,7 @@ class _Function:
         )
         shown = said if kind == "error" else f"{kind}: {said}"
         if shown in _ENDS:
-            self._place = None
+            self._life = None
         raise self._refusal(_ENDS.get(shown, shown))
 
     def _refusal(self, said: str) -> CouchError:

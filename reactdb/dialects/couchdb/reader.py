@@ -156,12 +156,17 @@ class DocumentReader:
         return found
 
     def attach(
-        self, document: dict[str, Any], leaf: KeptLeaf, path: Path, atts_since: Sequence[str] | None = None
+        self,
+        document: dict[str, Any],
+        leaf: KeptLeaf,
+        path: Path | None = None,
+        atts_since: Sequence[str] | None = None,
     ) -> None:
-        """Let the stubs of a shown document have their bytes."""
+        """Let the stubs of a shown document have their bytes; those only that were attached after the revisions of `path` that
+        are in `atts_since`."""
         stubs = attached.stubs_of(leaf.fields)
         if stubs:
-            later_than = path.newest_of(map(parse_rev, atts_since or ()))
+            later_than = None if path is None else path.newest_of(map(parse_rev, atts_since or ()))
             document[ATTACHMENTS] = attached.with_data(self.blobs, stubs, later_than=later_than)
 
 

@@ -15,13 +15,23 @@ import subprocess
 import sys
 import time
 from collections import deque
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 import msgpack
 
-__all__ = ["Life", "ScriptFailed", "ScriptProcess", "ScriptsEnded", "ScriptsGone", "script_process"]
+__all__ = [
+    "Life",
+    "ScriptFailed",
+    "ScriptProcess",
+    "ScriptsEnded",
+    "ScriptsGone",
+    "forget",
+    "new_number",
+    "script_process",
+]
 
 Life = tuple[int, int]
 """One start of the process: the number of the process that started it, and how many it had started."""
@@ -59,19 +69,12 @@ class ScriptProcess:
     def __init__(self) -> None:
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._numbers = 0
         self._dropped: deque[int] = deque()
         self._life: Life = (os.getpid(), 0)
         atexit.register(self.close)
 
-    def number(self) -> int:
-        """One that no function has had."""
-        with self._lock:
-            self._numbers += 1
-            return self._numbers
-
     def drop(self, number: int) -> None:
-        """Forget a function, with the next request. Called by the collection of garbage, too: it takes no lock."""
+        """Forget a function, with the next request. It takes no lock."""
         self._dropped.append(number)
 
     def ask(self, within_s: float, *message: Any, life: Life | None = None) -> tuple[str, Life]:
@@ -187,8 +190,21 @@ def _is_readable(source: int, within_s: float) -> bool:
 
 
 _processes: dict[int, ScriptProcess] = {}
+_numbers: Final = count(1)
 
 
 def script_process() -> ScriptProcess:
     """That of this process: after a fork each side has its own."""
     return _processes.get(os.getpid()) or _processes.setdefault(os.getpid(), ScriptProcess())
+
+
+def new_number() -> int:
+    """One that no function has had, also none from before a fork."""
+    return next(_numbers)
+
+
+def forget(number: int) -> None:
+    """Drop a function that nobody has any more. Called by the collection of garbage: it takes no lock."""
+    process = _processes.get(os.getpid())
+    if process is not None:
+        process.drop(number)

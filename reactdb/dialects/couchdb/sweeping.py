@@ -25,7 +25,7 @@ PAGE: Final = 500
 
 
 def find(snapshot: Snapshot, table: TableInfo, start: bytes) -> tuple[list[bytes], bytes | None]:
-    """(keys of a page of chunks that are not needed, where the next page begins), as `hooks.Sweep` has it."""
+    """(keys of a page of chunks that are not needed, where the next page begins), as `sweeps.Sweep` has it."""
     tables = tables_of(snapshot.catalogue, table.id)
     if tables is None or tables.ancestors is None:
         return [], None

@@ -7,8 +7,7 @@ speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
 asking, answering     a request and an answer, as those functions see them
-streaming, formats    `_changes` while time passes, and its bytes
-multipart     bodies of several parts
+streaming, wrapping, formats    `_changes` while time passes, what is pending, and its bytes
 resourcing    Aidbox's: which function answers what
 polling, eventing, rendering    long polls, server-sent events, JSON and YAML
 waking        what waits for changes without a thread

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
 
 from reactdb.dialects.couchdb.changes import ChangesRequest
@@ -21,6 +20,7 @@ from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
 from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting, whole
+from reactdb.servers.http.wrapping import Begun, Counted, Counts, Paged
 
 __all__ = ["Counts", "OpenedFeed", "changes"]
 
@@ -58,8 +58,9 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
     chosen = _filter(database, asking, body)
     request = _request(asking, chosen)
     headers = {"cache-control": "must-revalidate"}
+    newest = database.update_seq
     if waiting.feed == "normal":
-        etag = state_etag(database.update_seq, database.name)
+        etag = state_etag(newest, database.name)
         if asking.knows(etag):
             return not_modified(etag)
         headers["etag"] = etag
@@ -71,7 +72,7 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
     elif chosen is None and not (request.descending or request.until or request.deletions_after):
-        rows = Paged(rows, database, request.since, counts)
+        rows = Paged(rows, database, request.since, newest, counts)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
         # A function that fails is told with a status, which is sent before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
@@ -79,118 +80,6 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
         with closing(rows):
             return Answer(200, whole(rows, waiting), JSON, headers)
     return OpenedFeed(rows, waiting, headers)
-
-
-class Wrapped:
-    """Rows that are those of a feed, but for what a subclass says."""
-
-    def __init__(self, rows: ToldRows) -> None:
-        self.inner = rows
-        self.on_ready = rows.on_ready
-        self.close = rows.close
-
-    @property
-    def last_seq(self) -> str:
-        return self.inner.last_seq
-
-    @property
-    def passed_seq(self) -> str:
-        return self.inner.passed_seq
-
-    @property
-    def pending(self) -> int:
-        return self.inner.pending
-
-    @property
-    def is_finished(self) -> bool:
-        return self.inner.is_finished
-
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        return self.inner.rows(most)
-
-
-class Begun(Wrapped):
-    """Rows of which the first ones were read already."""
-
-    def __init__(self, rows: ToldRows, most: int) -> None:
-        super().__init__(rows)
-        self._first = rows.rows(most)
-
-    @property
-    def is_finished(self) -> bool:
-        return self.inner.is_finished and not self._first
-
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        first, self._first = self._first, []
-        return first or self.inner.rows(most)
-
-
-class Counts:
-    """How many documents have changed since a position, as far as it was found out: the last some thousand of these numbers.
-
-    Thread safety: any thread.
-    """
-
-    def __init__(self, most: int = 4_096) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._found: dict[tuple[int, str, str], int] = {}
-
-    def get(self, database: CouchDatabase, newest: str, since: str) -> int | None:
-        with self._lock:
-            return self._found.get((database.table_id, newest, since))
-
-    def keep(self, database: CouchDatabase, newest: str, since: str, count: int) -> None:
-        with self._lock:
-            self._found[database.table_id, newest, since] = count
-            if len(self._found) > self._most:
-                del self._found[next(iter(self._found))]
-
-
-class Paged(Wrapped):
-    """Rows of all documents. Who reads page after page has what is pending counted once, and from then on subtracted: otherwise
-    each page would count all that come after it."""
-
-    def __init__(self, rows: ToldRows, database: CouchDatabase, since: str, counts: Counts) -> None:
-        super().__init__(rows)
-        self._counts = counts
-        self._database = database
-        self._since = since
-        self._told = 0
-
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        found = self.inner.rows(most)
-        self._told += len(found)
-        return found
-
-    @property
-    def pending(self) -> int:
-        newest = self._database.update_seq
-        before = self._counts.get(self._database, newest, self._since)
-        # In a feed that went on for a while, a document may have been told several times.
-        count = None if before is None or before < self._told else before - self._told
-        if count is None:
-            count = self.inner.pending
-        if newest == self._database.update_seq:
-            self._counts.keep(self._database, newest, self.last_seq, count)
-        return count
-
-
-class Counted(Wrapped):
-    """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
-
-    def __init__(self, rows: ToldRows) -> None:
-        super().__init__(rows)
-        self._left = rows.pending
-
-    @property
-    def pending(self) -> int:
-        return max(self._left, self.inner.pending)
-
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        found = self.inner.rows(most)
-        self._left -= len(found)
-        return found
 
 
 def _body(asking: Asking) -> dict[str, Any]:
@@ -281,7 +170,6 @@ def _request(asking: Asking, chosen: DocumentFilter | None) -> ChangesRequest:
         include_docs=with_documents,
         conflicts=with_documents and asking.boolean("conflicts"),
         attachments=with_documents and asking.boolean("attachments"),
-        att_encoding_info=with_documents and asking.boolean("att_encoding_info"),
         filter=chosen,
         seq_interval=None if interval is None else int(interval),
         until=_position(asking, "until"),

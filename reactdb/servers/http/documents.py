@@ -37,7 +37,6 @@ def read(database: CouchDatabase, id: str, asking: Asking) -> Answer:
         local_seq=asking.boolean("local_seq"),
         attachments=asking.boolean("attachments") and not has_parts,
         atts_since=None if has_parts else since,
-        att_encoding_info=asking.boolean("att_encoding_info"),
         latest=asking.boolean("latest"),
     )
     etag = None

@@ -20,9 +20,10 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
 from reactdb.servers.http.answering import Answer, error_of, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.asking import Asking
-from reactdb.servers.http.changing import Counts, OpenedFeed, changes
+from reactdb.servers.http.changing import OpenedFeed, changes
 from reactdb.servers.http.sessions import Entrance
 from reactdb.servers.http.speaking import Bodies, Route
+from reactdb.servers.http.wrapping import Counts
 
 __all__ = ["CouchSpeaker", "Service", "route"]
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reactdb
 from reactdb.database import Database
 from reactdb.dialects.couchdb import changes
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.filters import SelectorFilter
+from reactdb.dialects.couchdb.filters import DocumentFilter, SelectorFilter
 from reactdb.dialects.couchdb.mango import Selector
 
 
@@ -79,7 +81,7 @@ def test_documents_come_along(filled: CouchDatabase) -> None:
 
 
 def test_a_filter_sees_revisions_and_the_position_goes_past_what_it_rejects(filled: CouchDatabase) -> None:
-    class Passes:
+    class Passes(DocumentFilter):
         def passes(self, document: dict[str, Any]) -> bool:
             return document.get("r") == "2-aaa" or document.get("n") == 2
 
@@ -249,3 +251,36 @@ def test_large_documents_are_read_a_few_at_a_time(
         assert len(found) <= 10
         told += [row["id"] for row in found]
     assert [f"{number:03}" for number in range(100)] == told
+
+
+def test_rows_of_several_openings_of_the_file_have_the_seqs_that_they_have_alone(tmp_path: Path) -> None:
+    """Each opening begins an epoch, which is in the seqs of what it writes."""
+    for number in range(3):
+        with reactdb.connect(tmp_path / "a.db") as db:
+            couch = Couch(db)
+            (couch.open("notes") if number else couch.create("notes")).put({"_id": str(number)})
+    with reactdb.connect(tmp_path / "a.db") as db:
+        notes = Couch(db).open("notes")
+        together = [row["seq"] for row in notes.changes(ChangesRequest()).rows()]
+        alone, since = [], "0"
+        while rows := notes.changes(ChangesRequest(since, limit=1)).rows():
+            since = rows[0]["seq"]
+            alone.append(since)
+
+    assert alone == together
+    assert 1 < len({seq.split(".")[1] for seq in together})
+
+
+@pytest.mark.parametrize("attachments", [False, True])
+def test_of_a_document_only_the_fields_that_were_asked_for_are_told(
+    notes: CouchDatabase, attachments: bool
+) -> None:
+    rev = notes.put({"_id": "a", "n": 1, "m": 2})["rev"]
+    notes.put_attachment("a", "file", b"bytes", "text/plain", rev)
+    for fields in (["n"], ["n", "_attachments"]):
+        filter = SelectorFilter(Selector({"n": 1}), fields)
+        request = ChangesRequest(filter=filter, include_docs=True, attachments=attachments)
+        (row,) = notes.changes(request).rows()
+
+        assert set(fields) == row["doc"].keys()
+    assert attachments is ("data" in row["doc"]["_attachments"]["file"])

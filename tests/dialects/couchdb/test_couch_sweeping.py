@@ -6,6 +6,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
+from reactdb.dialects.couchdb import sweeping
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.revisions import CHUNK
@@ -113,6 +114,21 @@ def test_documents_on_many_pages_of_chunks_are_all_looked_at(
     notes.compact()
 
     assert (trees(notes, *ids), chunks(notes)) == (short, 5)
+
+
+def test_what_is_needed_again_by_the_time_it_is_removed_stays(notes: CouchDatabase):
+    edited(notes, "a", 70)
+    before, count = trees(notes, "a"), chunks(notes)
+    notes.revs_limit = 20
+    with notes.session.read() as snapshot:
+        table = notes.tables(snapshot.catalogue).main
+        found, _ = sweeping.find(snapshot, table, b"")
+    notes.revs_limit = 1_000
+
+    notes.session.transact(lambda transaction: sweeping.remove(table, found, transaction))
+
+    assert found
+    assert (trees(notes, "a"), chunks(notes)) == (before, count)
 
 
 def test_all_history_stays_where_it_was_asked_for_but_not_these(path: str):

@@ -54,6 +54,13 @@ def index(database: CouchDatabase, *fields: Any, **options: Any) -> dict[str, An
 
 
 class TestWithoutAnIndex:
+    @pytest.mark.parametrize("page", [1, 2, 6])
+    def test_documents_are_read_page_by_page_in_both_directions(self, people, page, monkeypatch):
+        monkeypatch.setattr("reactdb.dialects.couchdb.listing.PAGE", page)
+        upwards = ["Bob", "ann", "cid", "dan", "eve", "fay"]
+        assert upwards == found(people, {"_id": {"$gt": None}})
+        assert upwards[::-1] == found(people, {"_id": {"$gt": None}}, sort=[{"_id": "desc"}])
+
     def test_documents_come_in_the_order_of_their_ids(self, people):
         assert ["Bob", "ann", "cid", "dan", "eve", "fay"] == found(people, {"town": {"$gt": None}})
 

@@ -16,7 +16,7 @@ pytest.importorskip("quickjs")
 from reactdb.dialects.couchdb import javascript
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
-from reactdb.dialects.couchdb.script_process import ScriptsGone, script_process
+from reactdb.dialects.couchdb.script_process import ScriptProcess, ScriptsGone, script_process
 
 DESIGN = {"_id": "_design/d"}
 # QuickJS 1.19.4 reads a null pointer in some of these.
@@ -86,16 +86,39 @@ def test_functions_of_threads_survive_the_end_of_the_process() -> None:
 def test_what_nobody_needs_any_more_is_forgotten() -> None:
     mine = function("function(doc) { return true; }")
     assert mine.passes({})
-    place: Any = mine._place
+    number, life = mine._number, mine._life
     del mine
     gc.collect()
 
     # What is dropped goes with the next request.
     assert function("function(doc) { return true; }").passes({})
-    with pytest.raises(Exception, match=str(place[0])):
-        script_process().ask(60.0, "call", place[0], "[]", life=place[1])
+    with pytest.raises(Exception, match=str(number)):
+        script_process().ask(60.0, "call", number, "[]", life=life)
     with pytest.raises(ScriptsGone):
-        script_process().ask(60.0, "call", place[0], "[]", life=(os.getpid(), 0))
+        script_process().ask(60.0, "call", number, "[]", life=(os.getpid(), 0))
+
+
+def test_a_function_that_was_ended_leaves_no_context_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is made again takes the place of the one before, whose memory would else be held as long as it is used."""
+    made: list[Any] = []
+    ask = ScriptProcess.ask
+
+    def noting(self: ScriptProcess, within_s: float, *message: Any, **options: Any) -> Any:
+        if message[0] == "make":
+            made.append(message[1])
+        return ask(self, within_s, *message, **options)
+
+    monkeypatch.setattr(ScriptProcess, "ask", noting)
+    monkeypatch.setattr(javascript, "CALL_S", 0.2)
+    slow = function("function(doc) { while (!doc.n) {} return true; }")
+    for _ in range(2):
+        with pytest.raises(CouchError, match=r"^f failed: it takes too long$"):
+            slow.passes({})
+
+        assert slow.passes({"n": 1})
+
+    assert 3 == len(made)
+    assert 1 == len(set(made))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
