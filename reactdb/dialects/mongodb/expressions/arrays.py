@@ -258,7 +258,7 @@ def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _index(name: str, value: Any) -> int:
-    place = whole(value) if is_number(value) else None
+    place = whole(value)
     if place is None or place > INT32_MAX:
         raise MongoError(9711600, f"{name} takes whole numbers as bounds, not {type_name(value)}")
     if place < 0:
@@ -433,7 +433,7 @@ def _filter(spec: Any, scope: Scope) -> Evaluate:
 def _limit(value: Any, otherwise: int) -> int:
     if is_nullish(value):
         return otherwise
-    limit = whole(value) if is_number(value) else None
+    limit = whole(value)
     if limit is None or not INT32_MIN <= limit <= INT32_MAX:
         raise MongoError(327391, f"$filter takes a whole number of 32 bits as limit, not {type_name(value)}")
     if limit <= 0:

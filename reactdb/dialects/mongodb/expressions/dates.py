@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     named_parts,
     syntax,
 )
-from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import EPOCH, from_milliseconds, has_time, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
@@ -226,7 +226,7 @@ def _default(name: str) -> int:
 def _part_number(name: str, value: Any) -> int | None:
     if is_nullish(value):
         return None
-    number = whole(value) if is_number(value) else None
+    number = whole(value)
     if number is None:
         raise MongoError(40515, f"'{name}' must evaluate to an integer, found {type_name(value)}")
     if name not in {"second", "millisecond", "year", "isoWeekYear"} and not -32_768 <= number <= 32_767:
@@ -516,7 +516,7 @@ def _adds(name: str, sign: int) -> None:
                     5166403, f"{name} requires startDate to be convertible to a date, not {type_name(start)}"
                 )
             unit = _unit(name, unit)
-            count = whole(amount) if is_number(amount) else None
+            count = whole(amount)
             if count is None:
                 raise MongoError(5166405, f"{name} takes a whole number as amount")
             if sign < 0 and count == INT64_MIN:
@@ -628,7 +628,7 @@ def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
         unit = _unit("$dateTrunc", unit)
         if unit == "week" and is_nullish(week):
             return None
-        count = whole(size) if is_number(size) else None
+        count = whole(size)
         if count is None:
             raise MongoError(5439017, "$dateTrunc takes a whole number as binSize")
         if count <= 0:
