@@ -308,6 +308,8 @@ def create(
     """
     kept = list(read_kept(transaction, table).indexes)
     before = len(kept)
+    # Change streams tell of each row of `keep_indexes`: of indexes of an empty collection one by one, as MongoDB's do.
+    is_empty = not transaction.snapshot().rows(table, limit=1)
     for one in given:
         spec = checked(one, namespace)
         if list(spec["key"].items()) == [(ID, 1)]:
@@ -317,7 +319,9 @@ def create(
         kept.append(spec)
         table = transaction.catalogue.by_id[table.id]
         _add(transaction, table, namespace, spec)
-    if len(kept) > before:
+        if is_empty:
+            keep_indexes(transaction, table, kept)
+    if len(kept) > before and not is_empty:
         keep_indexes(transaction, table, kept)
     return before + 1, len(kept) + 1
 

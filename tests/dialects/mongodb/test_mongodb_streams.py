@@ -5,6 +5,7 @@ from bson import Timestamp
 
 import reactdb
 from reactdb.dialects.mongodb import MongoError
+from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope
@@ -188,6 +189,26 @@ def test_expanded_events_tell_of_collections_and_options(db, spaces, open_stream
     ]
     assert {"validator": {"x": 2}} == modify["operationDescription"]
     assert {"collectionOptions": {"uuid": made.uuid, "validator": {"x": 1}}} == modify["stateBeforeChange"]
+
+
+@pytest.mark.parametrize(("documents", "expected"), [(0, [["a_1"], ["b_1"]]), (1, [["a_1", "b_1"]])])
+def test_indexes_of_an_empty_collection_are_told_of_one_by_one(
+    db, spaces, orders, open_stream, documents, expected
+):
+    orders.insert([{"_id": number} for number in range(documents)])
+    stream = open_stream(showExpandedEvents=True)
+    indexes = [{"key": {"a": 1}, "name": "a_1"}, {"key": {"b": 1}, "name": "b_1"}]
+    CollectionWork(spaces, ORDERS).create_indexes(indexes)
+
+    events = stream.batch().events
+
+    assert {"createIndexes"} == {event["operationType"] for event in events}
+    told = [[one["name"] for one in event["operationDescription"]["indexes"]] for event in events]
+    assert expected == told
+    assert len(told) == len({event["_id"]["_data"] for event in events})
+    assert ["_id_", "a_1", "b_1"] == [one["name"] for one in CollectionWork(spaces, ORDERS).list_indexes()]
+    after = open_stream(showExpandedEvents=True, resumeAfter=events[0]["_id"]).batch().events
+    assert events[1:] == after
 
 
 def test_resuming_after_each_token_gives_the_rest(db, spaces, orders, open_stream):

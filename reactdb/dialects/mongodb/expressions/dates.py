@@ -18,7 +18,6 @@ from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
-    OPERATORS,
     Evaluate,
     NamedArguments,
     Scope,
@@ -663,6 +662,7 @@ def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) 
 
 
 def _timestamps(name: str, part: str) -> None:
+    @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         (value,) = arguments(name, spec, scope, 1, 1)
 
@@ -679,8 +679,6 @@ def _timestamps(name: str, part: str) -> None:
             return integer(number, 1)
 
         return evaluate
-
-    OPERATORS[name] = compiler
 
 
 _timestamps("$tsSecond", "time")
