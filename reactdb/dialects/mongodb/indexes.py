@@ -118,13 +118,9 @@ def check_unique(
 
 
 def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
-    pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
+    pattern = {name: value_to_bson(value) for name, value in index.spec["key"].items()}
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)
-
-
-def _direction(value: Any) -> Any:
-    return value_to_bson(value)
 
 
 def duplicate_key(
