@@ -11,7 +11,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
 
-__all__ = ["CREATE_FIELDS", "checked_options", "creation_options", "description"]
+__all__ = ["CREATE_FIELDS", "OPTIONS", "checked_options", "creation_options", "description"]
 
 OPTIONS: Final = (
     "capped size max validator validationLevel validationAction collation storageEngine indexOptionDefaults "

@@ -18,7 +18,13 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import check_database_name, namespace_of
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
-from reactdb.dialects.mongodb.options import CREATE_FIELDS, checked_options, creation_options, description
+from reactdb.dialects.mongodb.options import (
+    CREATE_FIELDS,
+    OPTIONS,
+    checked_options,
+    creation_options,
+    description,
+)
 
 
 def existing(request: CommandRequest) -> CollectionInfo:
@@ -73,11 +79,17 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
-@command("collMod", is_write=True)
+@command("collMod", fields=" ".join(OPTIONS) + " index", is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
-    existing(request)
-    request.deployment.spaces.modify(request.place(), checked_options(request.body, request.name))
-    return {}
+    found = existing(request)
+    if "viewOn" in found.options:
+        raise MongoError(166, f"Namespace {request.namespace} is a view, which cannot be modified here")
+    options = checked_options(request.body, request.name)
+    wanted = request.get("index", dict)
+    changed = {} if wanted is None else request.collection_work().modify_index(wanted)
+    if options or not changed:
+        request.deployment.spaces.modify(request.place(), options)
+    return changed
 
 
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
