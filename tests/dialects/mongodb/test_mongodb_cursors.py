@@ -1,4 +1,4 @@
-"""Cursors and sessions of a server: whose they are, and how long they are kept. The clock is the test's."""
+"""What a server keeps of cursors and sessions, and which commands it carries out at once. The clock is the test's."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,11 @@ import pytest
 
 pytest.importorskip("bson")
 
+from pymongo.errors import OperationFailure
+
+import reactdb
 from reactdb.dialects.mongodb import MongoError
+from reactdb.dialects.mongodb.commands import Deployment, is_quick
 from reactdb.dialects.mongodb.commands import cursors as cursors_module
 from reactdb.dialects.mongodb.commands import session_states as states_module
 from reactdb.dialects.mongodb.commands.cursors import IDLE_S, MOST_BATCH_BYTES, Cursors, Results
@@ -105,3 +109,43 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_none_that_runs(s
     states.find(b"other")
 
     assert ("aborted", "open") == (old.state, used.state)
+
+
+@pytest.mark.parametrize(
+    ("durability", "body", "alone", "beside_others"),
+    [
+        ("memory", {"hello": 1}, True, True),
+        ("memory", {"ping": 1}, True, True),
+        ("memory", {"insert": "orders", "documents": [{}]}, True, False),
+        ("memory", {"find": "orders", "filter": {"_id": 1}}, True, False),
+        ("memory", {"find": "orders", "filter": {"a": 1}}, False, False),
+        ("soft", {"insert": "orders", "documents": [{}]}, True, False),
+        ("soft", {"find": "orders", "filter": {"_id": 1}}, True, True),
+        ("soft", {"find": "orders", "filter": {"_id": 1}, "txnNumber": 1}, True, False),
+        ("soft", {"update": "orders", "updates": [{"q": {"_id": 1}}]}, True, False),
+        ("soft", {"update": "orders", "updates": [{"q": {"_id": {"$gt": 1}}}]}, False, False),
+        ("hard", {"insert": "orders", "documents": [{}]}, False, False),
+        ("hard", {"find": "orders", "filter": {"_id": 1}}, True, True),
+        ("hard", {"nothing": 1}, True, True),
+    ],
+)
+def test_only_what_waits_for_nobody_is_carried_out_at_once(tmp_path, durability, body, alone, beside_others):
+    path, kept = (":memory:", "soft") if durability == "memory" else (tmp_path / "shop.db", durability)
+    with reactdb.connect(path, durability=kept) as db:
+        deployment = Deployment(db)
+
+        found = is_quick(body, deployment, False), is_quick(body, deployment, True)
+
+        assert (alone, beside_others) == found
+
+
+def test_a_cursor_over_a_collection_that_was_dropped_ends(db):
+    orders = reactdb.mongodb(db)["shop"]["orders"]
+    orders.insert_many([{"_id": number} for number in range(300)])
+    cursor = orders.find()
+    next(cursor)
+    orders.drop()
+
+    with pytest.raises(OperationFailure) as caught:
+        list(cursor)
+    assert 175 == caught.value.code

@@ -318,6 +318,16 @@ class TestSessions:
         assert 2 == len(written)
         assert 1 == len({change.commit for change in written} if hasattr(written[0], "commit") else {0})
 
+    @pytest.mark.parametrize("command", ["createIndexes", "drop", "create", "count", "listCollections"])
+    def test_a_command_that_cannot_be_in_a_transaction_is_refused(
+        self, client: Client, orders: Any, command: str
+    ) -> None:
+        with client.start_session() as session, session.start_transaction():
+            orders.insert_one({"_id": 1}, session=session)
+            with pytest.raises(OperationFailure) as caught:
+                client["shop"].command(command, "orders", session=session)
+            assert 263 == caught.value.code
+
     def test_an_aborted_transaction_leaves_nothing(self, client: Client, orders: Any) -> None:
         orders.insert_one({"_id": 0})
         with client.start_session() as session:
