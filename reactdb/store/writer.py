@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from reactdb.errors import (
     CorruptDatabase,
@@ -62,6 +62,20 @@ class WritableFile(OpenFile, Protocol):
     epochs: Epochs
 
 
+class OwnCommit(NamedTuple):
+    """A commit of this process, by what a `Change` of it says.
+
+    Attributes:
+        seq: Of its last change.
+        commit: The seq of its first change.
+        time: Milliseconds since 1970.
+    """
+
+    seq: int
+    commit: int
+    time: int
+
+
 class Writer:
     """See the head of this file.
 
@@ -72,6 +86,7 @@ class Writer:
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
+        own_commit: The newest commit of this process that has changes; None before the first.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
         has_own_epoch: This process has begun an epoch.
@@ -97,6 +112,7 @@ class Writer:
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         self.last_seq = head_seq(connection)
         self.last_time = 0
+        self.own_commit: OwnCommit | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
         self.has_own_epoch = False
@@ -369,6 +385,9 @@ class Writer:
         last = transactions[-1]
         self.last_seq = last.first + last.count - 1
         self.last_time = first.time
+        newest = next((one for one in reversed(transactions) if one.count), None)
+        if newest is not None:
+            self.own_commit = OwnCommit(self.last_seq, newest.first, newest.time)
         self.note_commit()
         self.flushes.is_complete = self._is_synchronous is True
         for transaction in transactions:

@@ -253,7 +253,7 @@ class _Several:
 
 def _number_of_values(name: str, evaluate: Evaluate, key: Any) -> int:
     value = evaluate(key if isinstance(key, dict) else {}, {})
-    number = whole(value) if is_number(value) else None
+    number = whole(value)
     if number is None:
         raise MongoError(7548606, f"{name} takes a whole number as n, not {type_name(value)}")
     if number <= 0:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import is_number, whole
+from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.ordering import TextKey, type_name
 
 __all__ = ["checked_collation", "text_key"]
@@ -64,7 +64,7 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
             raise MongoError(40415, f"a collation has no field '{name}'")
         kind, choices = _SPECS[name]
         if kind is int:
-            value = whole(value) if is_number(value) else None
+            value = whole(value)
         if not isinstance(value, kind):
             raise MongoError(14, f"the collation's field '{name}' has another type")
         if choices and value not in choices:

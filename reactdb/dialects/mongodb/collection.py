@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed
+from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
@@ -523,6 +523,21 @@ class CollectionWork:
 
         self._check_outside("dropIndexes")
         return self.spaces.session.transact(work, operation="index_drop")
+
+    def modify_index(self, wanted: Mapping[str, Any]) -> Document:
+        """Change `expireAfterSeconds` or `hidden` of an index, which `name` or `keyPattern` names.
+
+        Returns:
+            What has changed: each option with `_old` and `_new`.
+        """
+
+        def work(transaction: WriteTransaction) -> Document:
+            table = transaction.catalogue.live.get(self._name)
+            if table is None:
+                raise MongoError(26, f"ns does not exist: {self.namespace}")
+            return modify(transaction, table, self.namespace, wanted)
+
+        return self.spaces.session.transact(work, operation="index_modify")
 
     def _check_outside(self, command: str) -> None:
         if self._transaction is not None:

@@ -23,9 +23,10 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import NUMBERS, whole
 from reactdb.dialects.mongodb.ordering import (
     MISSING,
-    NUMBERS,
+    TYPE_CODES,
     TextKey,
     is_nan,
     number_of,
@@ -43,7 +44,6 @@ __all__ = [
     "has_remainder",
     "has_type",
     "matches_pattern",
-    "whole",
 ]
 
 Test = Callable[[Any], bool]
@@ -201,30 +201,7 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
 # -----------------------------------------------------------------------------------------------------------
 # Types
 
-_ALIASES: Final = {
-    "double": 1,
-    "string": 2,
-    "object": 3,
-    "array": 4,
-    "binData": 5,
-    "undefined": 6,
-    "objectId": 7,
-    "bool": 8,
-    "date": 9,
-    "null": 10,
-    "regex": 11,
-    "dbPointer": 12,
-    "javascript": 13,
-    "symbol": 14,
-    "javascriptWithScope": 15,
-    "int": 16,
-    "timestamp": 17,
-    "long": 18,
-    "decimal": 19,
-    "minKey": -1,
-    "maxKey": 127,
-}
-_CODES: Final = frozenset(_ALIASES.values())
+_CODES: Final = frozenset(TYPE_CODES.values())
 _NUMBER_CODES: Final = frozenset({1, 16, 18, 19})
 
 
@@ -247,8 +224,8 @@ def _codes(one: Any) -> frozenset[int]:
     if type(one) is str:
         if one == "number":
             return _NUMBER_CODES
-        if one in _ALIASES:
-            return frozenset((_ALIASES[one],))
+        if one in TYPE_CODES:
+            return frozenset((TYPE_CODES[one],))
         raise MongoError(2, f"Unknown type name alias: {one}")
     code = whole(one)
     if code is None or code not in _CODES:
@@ -260,17 +237,6 @@ def _codes(one: Any) -> frozenset[int]:
 
 # -----------------------------------------------------------------------------------------------------------
 # Numbers
-
-
-def whole(value: Any) -> int | None:
-    """The integer that a number is, or None."""
-    if type(value) not in NUMBERS:
-        return None
-    number: Any = number_of(value)
-    try:
-        return int(number) if int(number) == number else None
-    except (OverflowError, ValueError):
-        return None
 
 
 def _truncated(value: Any) -> int | None:

@@ -2,7 +2,8 @@
 
     key, body = body_of(table, document)                        BSON document -> what a table holds
     document = document_of(table, body)                         and back
-    update(transaction, table, key, stored, document, ...)      one entry of the log
+    meta = meta_of(description)                                 what an update has touched -> an entry's metadata
+    description = description_of(meta, document)                and back
 
 A table whose primary key has another name than `_id` shows it as `_id`. Where such a document has a field `_id`, too, that is
 shown under the name of the primary key: the two names change places, in both directions.
@@ -11,7 +12,7 @@ What an operator of an update has touched cannot be worked out later. So it is t
 at them are in the new document anyway. A table that has a write hook, such as one that CouchDB's dialect serves, has the hook's
 metadata; there, and where the writer was another one, the difference of both documents stands for it.
 
-Rule of this file: every write of a document by this dialect goes through it, inside a write transaction.
+Rule of this file: documents and bytes. They are written in `writing`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,12 @@ from typing import Any, Final
 from bson.objectid import ObjectId
 from bson.regex import Regex
 
-from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.values import native_value, to_bson, to_native, value_to_bson
 from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
-from reactdb.writing import Stored
 
 Description = dict[str, Any]
 """`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
@@ -131,57 +129,6 @@ def _swapped(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The document with the names `_id` and `name` in each other's place."""
     names = {name: "_id", "_id": name}
     return {names.get(field, field): value for field, value in document.items()}
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Writing
-
-
-def insert(transaction: WriteTransaction, table: TableInfo, key: bytes, body: bytes) -> None:
-    """Add a document.
-
-    Raises:
-        KeyTaken: There is one with this `_id`, and nothing was written.
-    """
-    transaction.insert(table, key, body)
-
-
-def update(
-    transaction: WriteTransaction,
-    table: TableInfo,
-    key: bytes,
-    stored: Stored,
-    document: Mapping[str, Any],
-    description: Description | None = None,
-) -> bool:
-    """Put a document in the place of the one that is stored, which has the same `_id`.
-
-    Args:
-        stored: What `transaction.head` gave.
-        document: The new BSON document.
-        description: What an operator or a pipeline has touched; None for a replacement.
-
-    Returns:
-        Whether anything has changed, the order of fields included. Otherwise there is no entry.
-
-    Raises:
-        MongoError: 66, the `_id` is another one; as `body_of`.
-    """
-    new_key, body = body_of(table, document)
-    if new_key != key:
-        raise MongoError(
-            66, "After applying the update, the (immutable) field '_id' was found to have been altered"
-        )
-    if body == stored[1]:
-        return False
-    if description is None:
-        return transaction.write(table, key, REPLACE, stored, body)
-    return transaction.write(table, key, UPDATE, stored, body, meta=meta_of(description))
-
-
-def delete(transaction: WriteTransaction, table: TableInfo, key: bytes, stored: Stored) -> None:
-    """Remove the document that is stored."""
-    transaction.write(table, key, DELETE, stored, None)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from reactdb.change import (
 from reactdb.dialects.mongodb.diff import difference
 from reactdb.dialects.mongodb.entries import description_of, document_of, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, NATIVE, Kept, kept_of, uuid_of
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, NATIVE, Kept, kept_of, uuid_of
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
 from reactdb.dialects.mongodb.tokens import ENDING, Token, TokenOrigin
@@ -287,8 +287,13 @@ class StreamReading:
                 name: value for name, value in new.options.items() if old.options.get(name) != value
             }
             if changed:
-                before["indexOptions"] = next(two for two in old.indexes if two["name"] == changed[0]["name"])
-                now["index"] = changed[0]
+                (one,) = changed
+                other = next(two for two in old.indexes if two["name"] == one["name"])
+                options = [name for name in MODIFIABLE if one.get(name) != other.get(name)]
+                # An index is not hidden where nothing is said of it.
+                was, became = {"hidden": False, **other}, {"hidden": False, **one}
+                before["indexOptions"] = {name: was[name] for name in options if name in was}
+                now["index"] = {"name": one["name"], **{name: became[name] for name in options}}
             said.append(("modify", {"operationDescription": now, "stateBeforeChange": before}))
         return [
             self._event(change, origin, operation, table_id, {"ns": _ns(namespace), **last}, part=part)

@@ -22,7 +22,8 @@ from reactdb.dialects.mongodb import conditions
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression, is_true
-from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey
+from reactdb.dialects.mongodb.numeric import NUMBERS, whole
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey
 from reactdb.dialects.mongodb.paths import ends, is_index, split
 from reactdb.dialects.mongodb.schemas import compile_schema
 from reactdb.dialects.mongodb.values import is_document
@@ -356,7 +357,7 @@ class _Compiler:
         return _over(conditions.matches_pattern(pattern, options), expands=expands)
 
     def _size(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
-        size = conditions.whole(operand)
+        size = whole(operand)
         if size is None:
             raise MongoError(9, f"Failed to parse $size. Expected an integer in: $size: {operand!r:.60}")
         if size < 0:
@@ -439,7 +440,7 @@ class _Compiler:
         return None
 
     def _constantly(self, name: str, operand: Any, depth: int) -> Compiled:
-        if conditions.whole(operand) != 1:
+        if whole(operand) != 1:
             raise MongoError(9, f"{name} must be an integer value of 1")
         answer = name == "$alwaysTrue"
         return Compiled(lambda document: answer, [])

@@ -18,7 +18,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import OPERATION, IndexKey, found_keys, index_keys
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, keep_indexes, read_kept
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_kept
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -118,13 +118,9 @@ def check_unique(
 
 
 def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
-    pattern = {name: _direction(value) for name, value in index.spec["key"].items()}
+    pattern = {name: value_to_bson(value) for name, value in index.spec["key"].items()}
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)
-
-
-def _direction(value: Any) -> Any:
-    return value_to_bson(value)
 
 
 def duplicate_key(
@@ -308,6 +304,8 @@ def create(
     """
     kept = list(read_kept(transaction, table).indexes)
     before = len(kept)
+    # Change streams tell of each row of `keep_indexes`: of indexes of an empty collection one by one, as MongoDB's do.
+    is_empty = not transaction.snapshot().rows(table, limit=1)
     for one in given:
         spec = checked(one, namespace)
         if list(spec["key"].items()) == [(ID, 1)]:
@@ -317,7 +315,9 @@ def create(
         kept.append(spec)
         table = transaction.catalogue.by_id[table.id]
         _add(transaction, table, namespace, spec)
-    if len(kept) > before:
+        if is_empty:
+            keep_indexes(transaction, table, kept)
+    if len(kept) > before and not is_empty:
         keep_indexes(transaction, table, kept)
     return before + 1, len(kept) + 1
 
@@ -397,7 +397,7 @@ def drop(
     elif isinstance(wanted, Mapping):
         if list(wanted.items()) == [(ID, 1)]:
             raise MongoError(72, "cannot drop _id index")
-        gone = [spec["name"] for spec in kept if list(spec["key"].items()) == list(wanted.items())]
+        gone = [spec["name"] for spec in kept if _has_key(spec, wanted)]
         if not gone:
             raise MongoError(27, f"can't find index with key: {dict(wanted)}")
     else:
@@ -415,6 +415,52 @@ def drop(
             transaction.drop_index(transaction.catalogue.by_id[table.id], index.info.name)
     keep_indexes(transaction, table, [spec for spec in kept if spec["name"] not in gone])
     return before, gone
+
+
+def modify(
+    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, wanted: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Change options of one index, as `collMod` does.
+
+    Args:
+        wanted: `name` or `keyPattern`, and `expireAfterSeconds` or `hidden`.
+
+    Returns:
+        What has changed: each option with `_old` and `_new`.
+
+    Raises:
+        MongoError: 27, there is no such index; 72 and 40415, it is not said which one, or what is to change; as `checked`.
+    """
+    for name in wanted:
+        if name not in ("name", "keyPattern", *MODIFIABLE):
+            raise MongoError(40415, f"BSON field 'collMod.index.{name}' is an unknown field.")
+    if ("name" in wanted) == ("keyPattern" in wanted):
+        raise MongoError(72, "collMod.index has to name one index, by 'name' or by 'keyPattern'")
+    given = {name: wanted[name] for name in MODIFIABLE if name in wanted}
+    if not given:
+        raise MongoError(72, f"collMod.index has none of {', '.join(MODIFIABLE)}")
+    kept = read_kept(transaction, table).indexes
+    pattern = wanted.get("keyPattern")
+    old = next((one for one in kept if one["name"] == wanted.get("name") or _has_key(one, pattern)), None)
+    if old is None:
+        raise MongoError(27, f"cannot find index {wanted.get('name', pattern)} for ns {namespace}")
+    new = checked({**old, **given}, namespace)
+    changed = [name for name in MODIFIABLE if old.get(name) != new.get(name)]
+    if changed:
+        index = next(one for one in indexes_of(table) if one.name == old["name"])
+        transaction.drop_index(table, index.info.name)
+        _add(transaction, transaction.catalogue.by_id[table.id], namespace, new)
+        keep_indexes(transaction, table, [new if one is old else one for one in kept])
+    return {
+        f"{name}_{which}": said[name]
+        for name in changed
+        for which, said in (("old", {"hidden": False, **old}), ("new", {"hidden": False, **new}))
+        if name in said
+    }
+
+
+def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:
+    return isinstance(pattern, Mapping) and list(spec["key"].items()) == list(pattern.items())
 
 
 def listed(kept: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -43,6 +43,8 @@ COLLECTIONS: Final = HiddenTable(OWNER, "collections")
 DATABASES: Final = HiddenTable(OWNER, "databases")
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 """The specification of the index that every collection has."""
+MODIFIABLE: Final = ("expireAfterSeconds", "hidden")
+"""Options of an index that `collMod` changes."""
 IMAGES: Final = "changeStreamPreAndPostImages"
 VIEW_KEY: Final = "viewOn"
 """The primary key of a view's table, which has no documents. By that it is told from a collection without reading its options."""

@@ -3,7 +3,7 @@
 The result has the widest kind of its operands; an int32 that leaves its range becomes an int64, an int64 that leaves its range a
 double. A plain `int` beyond 32 bits is an int64, as BSON writes it. A double beside a Decimal128 counts with its first 15 digits.
 
-Rule of this file: operands are numbers. Who calls has looked, with `is_number`.
+Rule of this file: operands are numbers. Who calls has looked, with `is_number`; only `whole` looks by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "INT32_MIN",
     "INT64_MAX",
     "INT64_MIN",
+    "NUMBERS",
     "added",
     "as_decimal",
     "as_float",
@@ -42,13 +43,15 @@ INT64_MAX: Final = 2**63 - 1
 DECIMAL: Final = create_decimal128_context()
 """The arithmetic of Decimal128: 34 digits, halves to the even neighbour, and no exceptions."""
 
-_NUMBERS: Final = frozenset({int, Int64, float, Decimal128})
+NUMBERS: Final[frozenset[type]] = frozenset({int, Int64, float, Decimal128})
+"""The types whose values are numbers. (A bool is none.)"""
+
 _INT32, _INT64, _DOUBLE, _DECIMAL = range(4)
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is one of the four kinds. A bool is none."""
-    return type(value) in _NUMBERS
+    return type(value) in NUMBERS
 
 
 def rank(value: Any) -> int:
@@ -93,15 +96,16 @@ def as_float(value: Any) -> float:
 
 
 def whole(value: Any) -> int | None:
-    """The integer that a number is equal to, or None where it is none."""
-    if type(value) is float:
+    """The integer that a value is equal to, or None where it is none, or no number."""
+    kind = type(value)
+    if kind is float:
         return int(value) if value.is_integer() else None
-    if type(value) is Decimal128:
+    if kind is Decimal128:
         decimal = value.to_decimal()
         # Nobody asks for a whole number of more than 400 digits, and Python does not write one of 4,300.
         is_whole = decimal.is_finite() and decimal.adjusted() < 400 and decimal == decimal.to_integral_value()
         return int(decimal) if is_whole else None
-    return int(value)
+    return int(value) if kind in NUMBERS else None
 
 
 def added(left: Any, right: Any) -> Any:

@@ -20,10 +20,10 @@ from bson.int64 import Int64
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
-from reactdb.dialects.mongodb.conditions import equals, matches_pattern, whole
+from reactdb.dialects.mongodb.conditions import equals, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter, is_operators
-from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, added, is_number, multiplied
+from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, added, is_number, multiplied, whole
 from reactdb.dialects.mongodb.ordering import (
     MISSING,
     TextKey,

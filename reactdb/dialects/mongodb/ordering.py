@@ -35,7 +35,7 @@ from reactdb.errors import type_in_words
 
 __all__ = [
     "MISSING",
-    "NUMBERS",
+    "TYPE_CODES",
     "Missing",
     "TextKey",
     "bracket",
@@ -68,37 +68,61 @@ MISSING: Final = Missing()
 TextKey = Callable[[str], Any]
 """A collation: the key of a text, of which Python compares and hashes several."""
 
-NUMBERS: Final[frozenset[type]] = frozenset({int, Int64, float, Decimal128})
-"""The types whose values are numbers. (A bool is none.)"""
-
 # -----------------------------------------------------------------------------------------------------------
 # Types
 
-_TYPES: Final[dict[type, tuple[int, str, int]]] = {
-    Missing: (0, "missing", 0),
-    MinKey: (-1, "minKey", -1),
-    type(None): (10, "null", 5),
-    int: (16, "int", 10),
-    Int64: (18, "long", 10),
-    float: (1, "double", 10),
-    Decimal128: (19, "decimal", 10),
-    str: (2, "string", 15),
-    dict: (3, "object", 20),
-    list: (4, "array", 25),
-    tuple: (4, "array", 25),
-    bytes: (5, "binData", 30),
-    Binary: (5, "binData", 30),
-    UUID: (5, "binData", 30),
-    ObjectId: (7, "objectId", 35),
-    bool: (8, "bool", 40),
-    datetime: (9, "date", 45),
-    DatetimeMS: (9, "date", 45),
-    Timestamp: (17, "timestamp", 47),
-    Regex: (11, "regex", 50),
-    Code: (13, "javascript", 60),
-    MaxKey: (127, "maxKey", 127),
+TYPE_CODES: Final[dict[str, int]] = {
+    "double": 1,
+    "string": 2,
+    "object": 3,
+    "array": 4,
+    "binData": 5,
+    "undefined": 6,
+    "objectId": 7,
+    "bool": 8,
+    "date": 9,
+    "null": 10,
+    "regex": 11,
+    "dbPointer": 12,
+    "javascript": 13,
+    "symbol": 14,
+    "javascriptWithScope": 15,
+    "int": 16,
+    "timestamp": 17,
+    "long": 18,
+    "decimal": 19,
+    "minKey": -1,
+    "maxKey": 127,
 }
-# The number in BSON, the name, and the place of its bracket.
+"""The number in BSON of each type, by the name that `$type` has for it."""
+
+_BRACKETS: Final[dict[type, tuple[str, int]]] = {
+    Missing: ("missing", 0),
+    MinKey: ("minKey", -1),
+    type(None): ("null", 5),
+    int: ("int", 10),
+    Int64: ("long", 10),
+    float: ("double", 10),
+    Decimal128: ("decimal", 10),
+    str: ("string", 15),
+    dict: ("object", 20),
+    list: ("array", 25),
+    tuple: ("array", 25),
+    bytes: ("binData", 30),
+    Binary: ("binData", 30),
+    UUID: ("binData", 30),
+    ObjectId: ("objectId", 35),
+    bool: ("bool", 40),
+    datetime: ("date", 45),
+    DatetimeMS: ("date", 45),
+    Timestamp: ("timestamp", 47),
+    Regex: ("regex", 50),
+    Code: ("javascript", 60),
+    MaxKey: ("maxKey", 127),
+}
+# The name, and the place of its bracket in the order.
+
+_TYPES: Final = {kind: (TYPE_CODES.get(name, 0), name, place) for kind, (name, place) in _BRACKETS.items()}
 
 
 def _type(value: Any) -> tuple[int, str, int]:
@@ -111,7 +135,7 @@ def _type(value: Any) -> tuple[int, str, int]:
         if known is None:
             raise MongoError(2, f"BSON has no value {type_in_words(value)}")
     if kind is Code and value.scope is not None:
-        return 15, "javascriptWithScope", 65
+        return TYPE_CODES["javascriptWithScope"], "javascriptWithScope", 65
     if kind is int and not -0x80000000 <= value <= 0x7FFFFFFF:
         return _TYPES[Int64]
     return known

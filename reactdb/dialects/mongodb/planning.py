@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.values import native_value
 
 ID: Final = "_id"
 
-__all__ = ["SCAN", "ReadPlan", "exact_key", "plan"]
+__all__ = ["ReadPlan", "exact_key", "plan"]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
@@ -48,7 +48,6 @@ class ReadPlan(NamedTuple):
     test: Callable[[bytes], bool] | None = None
 
 
-SCAN: Final = ReadPlan()
 _ALL: Final = ReadPlan(is_exact=True)
 # Two of these are equal in BSON where they are one key, and nothing else is equal to them.
 _EXACT: Final = frozenset({str, int, bytes, bool, Int64, ObjectId})

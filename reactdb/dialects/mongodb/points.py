@@ -18,12 +18,13 @@ from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
 from reactdb.store.log import time_at
 from reactdb.store.snapshot import Snapshot
+from reactdb.store.writer import OwnCommit
 
 ClusterTime = tuple[int, int]
 """Seconds and increment."""
 
 
-def cluster_time(change: Change) -> ClusterTime:
+def cluster_time(change: Change | OwnCommit) -> ClusterTime:
     """That of a change's commit."""
     return change.time // 1_000, change.commit % INCREMENTS
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from reactdb.dialects.mongodb.conditions import whole
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import Scope
 from reactdb.dialects.mongodb.filters import Filter, is_operators
-from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey, type_name
+from reactdb.dialects.mongodb.numeric import NUMBERS, whole
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, type_name
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.shapes import Reshape, field_path, projection
 from reactdb.dialects.mongodb.values import is_document

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.conditions import comparison, has_remainder, has_type, matches_pattern, whole
+from reactdb.dialects.mongodb.conditions import comparison, has_remainder, has_type, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import NUMBERS, number_of, sort_key, type_name
+from reactdb.dialects.mongodb.numeric import NUMBERS, whole
+from reactdb.dialects.mongodb.ordering import number_of, sort_key, type_name
 
 __all__ = ["compile_schema"]
 

@@ -14,7 +14,8 @@ from typing import Any
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
-from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.numeric import NUMBERS
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 
 __all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import MISSING, NUMBERS, TextKey, sort_key
+from reactdb.dialects.mongodb.numeric import NUMBERS
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 
 __all__ = ["MAX_SORT_FIELDS", "Order"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
@@ -246,7 +246,7 @@ class KeptWrites:
         kind: int,
         old: tuple[int, bytes] | None,
         body: bytes | None,
-        asked: Any = None,
+        *,
         meta: bytes | None = None,
     ) -> bool:
         """

@@ -39,24 +39,10 @@ Document = dict[str, Any]
 ID: Final = "_id"
 
 
-_REFERENCE: Final = frozenset(("$ref", "$id", "$db"))
-
-
 def with_id(document: Document) -> Document:
-    """The document with its `_id` first; one is made where it has none. It is itself where nothing has to be changed.
-
-    Raises:
-        MongoError: 52, a field in its `_id` begins with `$`.
-    """
+    """The document with its `_id` first; one is made where it has none. It is itself where nothing has to be changed."""
     if ID not in document:
         return {ID: ObjectId(), **document}
-    id = document[ID]
-    if isinstance(id, dict):
-        for name in id:
-            if name.startswith("$") and name not in _REFERENCE:
-                raise MongoError(
-                    52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
-                )
     return document if next(iter(document)) == ID else {ID: document[ID], **document}
 
 

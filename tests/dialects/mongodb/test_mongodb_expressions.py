@@ -89,6 +89,20 @@ def value_of(expression, document=DOCUMENT, variables=None):
         ({"$map": {"input": "$b.d", "as": "n", "in": {"$multiply": ["$$n", "$a", 2]}}}, [2, 4, 6]),
         ({"$filter": {"input": "$b.d", "cond": {"$gt": ["$$this", 1]}, "limit": 1}}, [2]),
         ({"$reduce": {"input": "$b.d", "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}, 6),
+        ({"$reduce": {"input": "$b.d", "initialValue": 0, "in": {"$add": ["$$value", "$$IDX"]}}}, 3),
+        (
+            {
+                "$reduce": {
+                    "input": "$b.d",
+                    "initialValue": [],
+                    "as": "x",
+                    "valueAs": "sum",
+                    "arrayIndexAs": "i",
+                    "in": {"$concatArrays": ["$$sum", [{"$subtract": ["$$x", "$$i"]}]]},
+                }
+            },
+            [1, 1, 1],
+        ),
         ({"$range": [0, 10, 4]}, [0, 4, 8]),
         ({"$in": [2.0, "$b.d"]}, True),
         ({"$in": ["$none", [1, None]]}, False),

@@ -367,3 +367,14 @@ def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None
     assert orders.distinct("_id") == ["new", "none", "text"]
     assert sweep(client.spaces, orders._namespace, now) == 0
     assert orders.sweep() == 1
+
+
+def test_a_sweep_goes_on_until_nothing_is_left(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reactdb.dialects.mongodb import sweeping
+
+    monkeypatch.setattr(sweeping, "AT_ONCE", 2)
+    orders.create_index("at", expireAfterSeconds=60)
+    orders.insert_many([{"_id": number, "at": datetime(2020, 1, 1)} for number in range(5)])
+
+    assert orders.sweep() == 5
+    assert orders.count_documents({}) == 0

@@ -1,7 +1,9 @@
 """Databases and collections over tables."""
 
 import pytest
+from pymongo.errors import OperationFailure
 
+import reactdb
 from reactdb.dialects.mongodb import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces, keep_indexes
@@ -139,3 +141,24 @@ def test_all_is_there_after_reopening(tmp_path):
         found = Namespaces(db.session).find(ORDERS)
 
     assert (made.uuid, made.options) == (found.uuid, found.options)
+
+
+def test_a_view_is_listed_as_one_and_a_time_series_is_refused_in_the_process_too(db):
+    shop = reactdb.mongodb(db)["shop"]
+    shop.create_collection("orders")
+    shop.create_collection("large", viewOn="orders", pipeline=[{"$match": {"n": {"$gt": 2}}}])
+
+    types = {one["name"]: one["type"] for one in shop.list_collections()}
+
+    assert {"orders": "collection", "large": "view"} == types
+    assert ["large"] == shop.list_collection_names(filter={"type": "view"})
+    for code, options in (
+        (115, {"timeseries": {"timeField": "t"}}),
+        (72, {"pipeline": []}),
+        (14, {"viewOn": 5}),
+        (14, {"changeStreamPreAndPostImages": {"enabled": 1}}),
+    ):
+        with pytest.raises(OperationFailure) as caught:
+            shop.create_collection("other", **options)
+        assert code == caught.value.code
+    assert ["large", "orders"] == shop.list_collection_names()

@@ -5,6 +5,7 @@ from bson import Timestamp
 
 import reactdb
 from reactdb.dialects.mongodb import MongoError
+from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope
@@ -188,6 +189,90 @@ def test_expanded_events_tell_of_collections_and_options(db, spaces, open_stream
     ]
     assert {"validator": {"x": 2}} == modify["operationDescription"]
     assert {"collectionOptions": {"uuid": made.uuid, "validator": {"x": 1}}} == modify["stateBeforeChange"]
+
+
+@pytest.mark.parametrize(("documents", "expected"), [(0, [["a_1"], ["b_1"]]), (1, [["a_1", "b_1"]])])
+def test_indexes_of_an_empty_collection_are_told_of_one_by_one(
+    db, spaces, orders, open_stream, documents, expected
+):
+    orders.insert([{"_id": number} for number in range(documents)])
+    stream = open_stream(showExpandedEvents=True)
+    indexes = [{"key": {"a": 1}, "name": "a_1"}, {"key": {"b": 1}, "name": "b_1"}]
+    CollectionWork(spaces, ORDERS).create_indexes(indexes)
+
+    events = stream.batch().events
+
+    assert {"createIndexes"} == {event["operationType"] for event in events}
+    told = [[one["name"] for one in event["operationDescription"]["indexes"]] for event in events]
+    assert expected == told
+    assert len(told) == len({event["_id"]["_data"] for event in events})
+    assert ["_id_", "a_1", "b_1"] == [one["name"] for one in CollectionWork(spaces, ORDERS).list_indexes()]
+    after = open_stream(showExpandedEvents=True, resumeAfter=events[0]["_id"]).batch().events
+    assert events[1:] == after
+
+
+def test_what_is_changed_of_an_index_is_told_with_what_it_was(spaces, orders, open_stream):
+    work = CollectionWork(spaces, ORDERS)
+    work.create_indexes([{"key": {"a": 1}, "name": "a_1", "expireAfterSeconds": 10, "unique": True}])
+    uuid = spaces.find(ORDERS).uuid
+    stream = open_stream(showExpandedEvents=True)
+
+    assert {"expireAfterSeconds_old": 10, "expireAfterSeconds_new": 20} == work.modify_index(
+        {"keyPattern": {"a": 1}, "expireAfterSeconds": 20}
+    )
+    assert {"hidden_old": False, "hidden_new": True} == work.modify_index({"name": "a_1", "hidden": True})
+    assert {} == work.modify_index({"name": "a_1", "hidden": True})
+    assert {"hidden_old": True, "hidden_new": False} == work.modify_index({"name": "a_1", "hidden": False})
+
+    assert {
+        "v": 2,
+        "key": {"a": 1},
+        "name": "a_1",
+        "expireAfterSeconds": 20,
+        "unique": True,
+    } == work.list_indexes()[1]
+    events = stream.batch().events
+    assert [
+        ("modify", {"index": {"name": "a_1", "expireAfterSeconds": 20}}, {"expireAfterSeconds": 10}),
+        ("modify", {"index": {"name": "a_1", "hidden": True}}, {"hidden": False}),
+        ("modify", {"index": {"name": "a_1", "hidden": False}}, {"hidden": True}),
+    ] == [
+        (event["operationType"], event["operationDescription"], event["stateBeforeChange"]["indexOptions"])
+        for event in events
+    ]
+    assert {"uuid": uuid} == events[0]["stateBeforeChange"]["collectionOptions"]
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        (27, {"name": "b_1", "hidden": True}),
+        (27, {"keyPattern": {"b": 1}, "hidden": True}),
+        (27, {"name": "_id_", "hidden": True}),
+        (72, {"hidden": True}),
+        (72, {"name": "a_1", "keyPattern": {"a": 1}, "hidden": True}),
+        (72, {"name": "a_1"}),
+        (40415, {"name": "a_1", "unique": True}),
+        (67, {"name": "a_1", "expireAfterSeconds": -1}),
+    ],
+)
+def test_what_cannot_be_changed_of_an_index_has_its_code(spaces, orders, code, wanted):
+    work = CollectionWork(spaces, ORDERS)
+    work.create_indexes([{"key": {"a": 1}, "name": "a_1"}])
+
+    with pytest.raises(MongoError) as caught:
+        work.modify_index(wanted)
+    assert code == caught.value.code
+
+
+def test_a_unique_index_that_was_changed_is_still_unique(spaces, orders):
+    work = CollectionWork(spaces, ORDERS)
+    work.create_indexes([{"key": {"a": 1}, "name": "a_1", "unique": True}])
+    work.insert([{"_id": 1, "a": 1}])
+    work.modify_index({"name": "a_1", "hidden": True})
+
+    (error,) = work.insert([{"_id": 2, "a": 1}])["writeErrors"]
+    assert 11000 == error["code"]
 
 
 def test_resuming_after_each_token_gives_the_rest(db, spaces, orders, open_stream):

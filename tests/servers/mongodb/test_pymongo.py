@@ -34,7 +34,7 @@ from pymongo.write_concern import WriteConcern
 
 import reactdb
 from reactdb.servers.mongodb import Credentials, MongoDBServer, serve_in_thread
-from tests.servers.mongodb.wire import Wire
+from tests.servers.mongodb.wire import Wire, message
 
 Client = MongoClient[dict[str, Any]]
 
@@ -152,6 +152,20 @@ class TestReadingAndWriting:
         assert [5, 6, 7] == [one["_id"] for one in orders.find().skip(5).limit(3)]
         assert 0 == len(server.deployment.cursors)
 
+    def test_a_cursor_goes_on_in_its_own_namespace_alone(self, orders: Any) -> None:
+        orders.insert_many([{"_id": number} for number in range(5)])
+        shop = orders.database
+        opened = shop.command("find", "orders", batchSize=2)["cursor"]["id"]
+        with pytest.raises(OperationFailure) as caught:
+            shop.command("getMore", opened, collection="others")
+        assert 13 == caught.value.code
+        assert 3 == len(shop.command("getMore", opened, collection="orders")["cursor"]["nextBatch"])
+
+    def test_an_element_that_the_filter_has_matched_is_updated(self, orders: Any) -> None:
+        orders.insert_one({"_id": 1, "items": [{"q": 1}, {"q": 2}]})
+        orders.update_one({"items.q": 2}, {"$set": {"items.$.p": 5}})
+        assert {"_id": 1, "items": [{"q": 1}, {"q": 2, "p": 5}]} == orders.find_one()
+
     def test_a_cursor_that_is_killed_is_gone(self, orders: Any, server: MongoDBServer) -> None:
         orders.insert_many([{"_id": i} for i in range(10)])
         cursor = orders.find(batch_size=2)
@@ -242,6 +256,20 @@ class TestCollectionsAndIndexes:
         (found,) = client["shop"].list_collections()
         assert {"changeStreamPreAndPostImages": {"enabled": False}} == found["options"]
 
+    def test_an_index_is_hidden_and_shown_again(self, client: Client, orders: Any) -> None:
+        orders.create_index("at", expireAfterSeconds=10)
+        shop = client["shop"]
+        changed = shop.command("collMod", "orders", index={"name": "at_1", "hidden": True})
+        assert (False, True) == (changed["hidden_old"], changed["hidden_new"])
+        changed = shop.command("collMod", "orders", index={"keyPattern": {"at": 1}, "expireAfterSeconds": 20})
+        assert (10, 20) == (changed["expireAfterSeconds_old"], changed["expireAfterSeconds_new"])
+        found = orders.index_information()["at_1"]
+        assert (True, 20) == (found["hidden"], found["expireAfterSeconds"])
+        for code, said in ((27, {"index": {"name": "b_1", "hidden": True}}), (40415, {"nothing": 1})):
+            with pytest.raises(OperationFailure) as caught:
+                shop.command("collMod", "orders", **said)
+            assert code == caught.value.code
+
     def test_a_view_is_read_and_not_written(self, client: Client, orders: Any) -> None:
         orders.insert_many([{"_id": i, "n": i} for i in range(5)])
         client["shop"].create_collection("large", viewOn="orders", pipeline=[{"$match": {"n": {"$gt": 2}}}])
@@ -289,6 +317,16 @@ class TestSessions:
         written = list(db.log())[before:]
         assert 2 == len(written)
         assert 1 == len({change.commit for change in written} if hasattr(written[0], "commit") else {0})
+
+    @pytest.mark.parametrize("command", ["createIndexes", "drop", "create", "count", "listCollections"])
+    def test_a_command_that_cannot_be_in_a_transaction_is_refused(
+        self, client: Client, orders: Any, command: str
+    ) -> None:
+        with client.start_session() as session, session.start_transaction():
+            orders.insert_one({"_id": 1}, session=session)
+            with pytest.raises(OperationFailure) as caught:
+                client["shop"].command(command, "orders", session=session)
+            assert 263 == caught.value.code
 
     def test_an_aborted_transaction_leaves_nothing(self, client: Client, orders: Any) -> None:
         orders.insert_one({"_id": 0})
@@ -392,6 +430,12 @@ class TestWhoMayComeIn:
             begun = wire.ask({"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"n,,n=ann,r=abc"})
             assert (1.0, False) == (begun["ok"], begun["done"])
             assert begun["payload"].startswith(b"r=abc")
+
+    def test_who_has_proven_nothing_sends_no_long_messages(self, db: Any) -> None:
+        credentials = Credentials("ann", "secret")
+        with serve_in_thread(db, credentials=credentials) as server, Wire(server.port) as wire:
+            wire.send(message({"ping": 1, "$db": "admin", "comment": "x" * 60_000}))
+            assert wire.is_closed()
 
     def test_a_server_without_users_wants_no_password(self, server: MongoDBServer) -> None:
         with (

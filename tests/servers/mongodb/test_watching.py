@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 import reactdb
+from reactdb.dialects.mongodb.commands.deployment import Deployment
+from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.servers.mongodb import MongoDBServer, serve_in_thread
 from tests.servers.mongodb.wire import Wire, message
+from tests.support.processes import another_process
 from tests.support.threads import PATIENCE_S, started, wait_until
 
 Client = MongoClient[dict[str, Any]]
@@ -313,3 +316,25 @@ class TestWaiting:
         assert [] == answer["nextBatch"]
         assert opened["cursor"]["id"] == answer["id"]
         assert "postBatchResumeToken" in answer
+
+
+def test_an_answer_tells_the_newest_commit_whoever_made_it(tmp_path: Path) -> None:
+    """A client may begin a stream at this moment, and misses nothing that is written after the answer."""
+    path = tmp_path / "shop.db"
+    with reactdb.connect(path) as db, another_process(path) as other:
+        deployment = Deployment(db)
+        mine, others = reactdb.mongodb(db)["shop"]["orders"], reactdb.mongodb(other)["shop"]["orders"]
+
+        def newest() -> Timestamp:
+            with db.session.engine.fresh_snapshot() as snapshot:
+                entry = snapshot.entry(snapshot.seq)
+                assert entry is not None
+                return Timestamp(*cluster_time(entry))
+
+        told = []
+        for write in (mine, mine, others, others, mine, others, mine):
+            write.insert_many([{}, {}])
+            told.append(deployment.operation_time())
+
+            assert newest() == told[-1] == deployment.operation_time()
+        assert told == sorted(set(told))

@@ -5,7 +5,7 @@ Rule of this file: names and options. What it takes is in `namespaces`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from bson import Int64
 
@@ -17,13 +17,14 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import check_database_name, namespace_of
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
-
-OPTIONS: Final = (
-    "capped size max validator validationLevel validationAction collation storageEngine indexOptionDefaults "
-    f"expireAfterSeconds clusteredIndex {IMAGES}"
-).split()
-"""Options of a collection that are kept. Of those, `changeStreamPreAndPostImages` has an effect here."""
+from reactdb.dialects.mongodb.namespaces import CollectionInfo
+from reactdb.dialects.mongodb.options import (
+    CREATE_FIELDS,
+    OPTIONS,
+    checked_options,
+    creation_options,
+    description,
+)
 
 
 def existing(request: CommandRequest) -> CollectionInfo:
@@ -33,28 +34,9 @@ def existing(request: CommandRequest) -> CollectionInfo:
     return found
 
 
-def check_options(request: CommandRequest) -> dict[str, Any]:
-    images = request.get(IMAGES, dict)
-    if images is not None and (images.keys() != {"enabled"} or not isinstance(images["enabled"], bool)):
-        raise MongoError(
-            14, f"BSON field '{request.name}.{IMAGES}' is {{enabled: true}} or {{enabled: false}}"
-        )
-    return {name: request.body[name] for name in OPTIONS if request.body.get(name) is not None}
-
-
-@command(
-    "create",
-    fields=" ".join(OPTIONS) + " timeseries viewOn pipeline autoIndexId idIndex encryptedFields flags temp",
-    is_write=True,
-)
+@command("create", fields=CREATE_FIELDS, is_write=True)
 def create(request: CommandRequest) -> dict[str, Any]:
-    if "timeseries" in request.body:
-        raise MongoError(115, "timeseries: there are no time series here")
-    options = check_options(request)
-    if request.get("viewOn", str):
-        options = {"viewOn": request.body["viewOn"], "pipeline": request.get("pipeline", list, [])}
-    elif "pipeline" in request.body:
-        raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
+    options = creation_options(request.body)
     spaces = request.deployment.spaces
     try:
         spaces.create(request.place(), options)
@@ -97,11 +79,17 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
-@command("collMod", is_write=True)
+@command("collMod", fields=" ".join(OPTIONS) + " index", is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
-    existing(request)
-    request.deployment.spaces.modify(request.place(), check_options(request))
-    return {}
+    found = existing(request)
+    if "viewOn" in found.options:
+        raise MongoError(166, f"Namespace {request.namespace} is a view, which cannot be modified here")
+    options = checked_options(request.body, request.name)
+    wanted = request.get("index", dict)
+    changed = {} if wanted is None else request.collection_work().modify_index(wanted)
+    if options or not changed:
+        request.deployment.spaces.modify(request.place(), options)
+    return changed
 
 
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
@@ -118,23 +106,6 @@ def list_collections(request: CommandRequest) -> dict[str, Any]:
         found = [{"name": one["name"], "type": one["type"]} for one in found]
     cursor = Results(f"{name}.$cmd.listCollections", iter(found), session_key(request))
     return first_batch(request, cursor, batch_size(request, None))
-
-
-def description(found: CollectionInfo) -> dict[str, Any]:
-    if "viewOn" in found.options:
-        return {
-            "name": found.namespace.coll,
-            "type": "view",
-            "options": found.options,
-            "info": {"readOnly": True},
-        }
-    return {
-        "name": found.namespace.coll,
-        "type": "collection",
-        "options": found.options,
-        "info": {"readOnly": False, "uuid": found.uuid},
-        "idIndex": dict(ID_INDEX),
-    }
 
 
 @command("listDatabases", fields="filter nameOnly authorizedDatabases")

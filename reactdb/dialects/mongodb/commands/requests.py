@@ -17,12 +17,13 @@ from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.errors import HistoryLost
 from reactdb.session import PastSession
 
-__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "type_name"]
+__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
 
 
 class HangUp(Exception):
@@ -209,34 +210,8 @@ class Delayed(AwaitedReply):
         return reply.at_last() if isinstance(reply, AwaitedReply) else reply
 
 
-NAMES = {
-    "NoneType": "null",
-    "str": "string",
-    "dict": "object",
-    "list": "array",
-    "bool": "bool",
-    "int": "int",
-    "Int64": "long",
-    "float": "double",
-    "bytes": "binData",
-    "Binary": "binData",
-    "ObjectId": "objectId",
-    "datetime": "date",
-    "Timestamp": "timestamp",
-    "Regex": "regex",
-    "Decimal128": "decimal",
-    "MinKey": "minKey",
-    "MaxKey": "maxKey",
-    "Code": "javascript",
-}
-
-
-def type_name(value: object) -> str:
-    """BSON's name of a value's type."""
-    return NAMES.get(type(value).__name__, type(value).__name__)
-
-
 def expected(kind: type | tuple[type, ...]) -> str:
+    """The types that a field may have, in an error's words. Each is a class whose empty value has the type."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    names = [f"'{NAMES.get(one.__name__, one.__name__)}'" for one in kinds]
+    names = [f"'{type_name(one())}'" for one in kinds]
     return f"type {names[0]}" if len(names) == 1 else f"types [{', '.join(names)}]"

@@ -14,9 +14,10 @@ from uuid import uuid4
 
 from bson import Binary
 
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp, type_name
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["in_session", "session_key"]

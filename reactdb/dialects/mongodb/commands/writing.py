@@ -11,10 +11,11 @@ from reactdb.dialects.mongodb.bulk_writing import bulk_write
 from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import CommandRequest, type_name
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
-from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import type_name
 
 MOST_STATEMENTS = 100_000
 
@@ -50,11 +51,6 @@ def is_ordered(request: CommandRequest) -> bool:
     return bool(request.get("ordered", bool, True))
 
 
-def is_small(body: dict[str, Any], deployment: Deployment) -> bool:
-    # A message that is looked at here is short.
-    return True
-
-
 def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
     """Whether each statement is about one `_id`, so that nothing is searched."""
     found = body.get("updates") or body.get("deletes") or [{"q": body.get("query")}]
@@ -75,7 +71,8 @@ def is_about_key(query: Any) -> bool:
     "insert",
     fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement",
     is_write=True,
-    quick=is_small,
+    # A message that is looked at for this is short.
+    quick=always,
 )
 def insert(request: CommandRequest) -> dict[str, Any]:
     documents = statements(request, "documents")

@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.options import creation_options, description
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -97,8 +98,11 @@ class EmbeddedDatabase:
             CollectionInvalid: It is there already.
         """
         found = self[name]
-        kept = {key: value for key, value in options.items() if key not in _OF_DRIVER}
+        said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
+        if "collation" in said:
+            said["collation"] = getattr(said["collation"], "document", said["collation"])
         try:
+            kept = call(creation_options, given_document(said))
             call(self.client.spaces.create, MongoNamespace(self.name, name), kept)
         except OperationFailure as error:
             if error.code == 48:
@@ -128,16 +132,7 @@ class EmbeddedDatabase:
 
     def _listed(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         wanted = call(Filter, given_document(filter)) if filter else None
-        found = [
-            {
-                "name": one.namespace.coll,
-                "type": "collection",
-                "options": dict(one.options),
-                "info": {"readOnly": False, "uuid": one.uuid},
-                "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_"},
-            }
-            for one in call(self.client.spaces.collections, self.name)
-        ]
+        found = map(description, call(self.client.spaces.collections, self.name))
         return [one for one in found if wanted is None or wanted.matches(one)]
 
     def drop_collection(

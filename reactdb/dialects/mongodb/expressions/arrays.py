@@ -5,7 +5,8 @@ Rule of this file: an index that is asked for counts from the end where it is ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
@@ -258,7 +259,7 @@ def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _index(name: str, value: Any) -> int:
-    place = whole(value) if is_number(value) else None
+    place = whole(value)
     if place is None or place > INT32_MAX:
         raise MongoError(9711600, f"{name} takes whole numbers as bounds, not {type_name(value)}")
     if place < 0:
@@ -366,8 +367,35 @@ _ends("$maxN", of_order=True, from_end=True)
 # --- Each element ---
 
 
-def _element_name(spec: Mapping[str, Any]) -> str:
-    return variable_name(spec["as"]) if "as" in spec else "this"
+Elements = Callable[[Any, Variables], "Iterator[tuple[Any, Any]] | None"]
+
+
+def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Scope) -> Elements:
+    """What walks over an operator's input: it gives each element with the value that the expression `inside` has there, as far as
+    somebody asks; None where the input is null or not there. `code`: the error of what is no array."""
+    source = compiled(parts["input"], scope)
+    element, index = _variable(parts, "as", "this"), _variable(parts, "arrayIndexAs", "IDX")
+    expression = compiled(parts[inside], scope.with_names((element, index)))
+
+    def walk(document: Any, variables: Variables) -> Iterator[tuple[Any, Any]] | None:
+        array = source(document, variables)
+        if is_nullish(array):
+            return None
+        if not isinstance(array, list):
+            raise MongoError(code, f"input to {name} must be an array not {type_name(array)}")
+        return values(array, document, dict(variables))
+
+    def values(array: list[Any], document: Any, inner: Variables) -> Iterator[tuple[Any, Any]]:
+        for inner[index], value in enumerate(array):
+            inner[element] = value
+            yield value, expression(document, inner)
+
+    return walk
+
+
+def _variable(parts: Mapping[str, Any], argument_name: str, otherwise: str) -> str:
+    """The name that an argument gives to a variable, or the usual one."""
+    return variable_name(parts[argument_name]) if argument_name in parts else otherwise
 
 
 _MAP = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, ("as", "arrayIndexAs"))
@@ -375,25 +403,11 @@ _MAP = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, ("as", "array
 
 @syntax("$map")
 def _map(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$map", spec, _MAP)
-    name = _element_name(parts)
-    index_name = variable_name(parts["arrayIndexAs"]) if "arrayIndexAs" in parts else "IDX"
-    source = compiled(parts["input"], scope)
-    each = compiled(parts["in"], scope.with_names((name, index_name)))
+    walk = _each("$map", 16883, named_parts("$map", spec, _MAP), "in", scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
-        array = source(document, variables)
-        if is_nullish(array):
-            return None
-        if not isinstance(array, list):
-            raise MongoError(16883, f"input to $map must be an array not {type_name(array)}")
-        inner = dict(variables)
-        result = []
-        for index, inner[name] in enumerate(array):
-            inner[index_name] = index
-            value = each(document, inner)
-            result.append(None if value is MISSING else value)
-        return result
+        walked = walk(document, variables)
+        return None if walked is None else _present([value for _, value in walked])
 
     return evaluate
 
@@ -404,36 +418,24 @@ _FILTER = NamedArguments(28646, 28647, {"input": 28648, "cond": 28650}, ("as", "
 @syntax("$filter")
 def _filter(spec: Any, scope: Scope) -> Evaluate:
     parts = named_parts("$filter", spec, _FILTER)
-    name = _element_name(parts)
-    index_name = variable_name(parts["arrayIndexAs"]) if "arrayIndexAs" in parts else "IDX"
-    source = compiled(parts["input"], scope)
-    test = compiled(parts["cond"], scope.with_names((name, index_name)))
-    limit = compiled(parts["limit"], scope) if "limit" in parts else None
+    walk = _each("$filter", 28651, parts, "cond", scope)
+    limit = compiled(parts.get("limit"), scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
-        array = source(document, variables)
-        if is_nullish(array):
+        walked = walk(document, variables)
+        if walked is None:
             return None
-        if not isinstance(array, list):
-            raise MongoError(28651, f"input to $filter must be an array not {type_name(array)}")
-        most = len(array) if limit is None else _limit(limit(document, variables), len(array))
-        inner = dict(variables)
-        result: list[Any] = []
-        for index, inner[name] in enumerate(array):
-            if len(result) == most:
-                break
-            inner[index_name] = index
-            if is_true(test(document, inner)):
-                result.append(inner[name])
-        return result
+        most = _limit(limit(document, variables))
+        return list(islice((element for element, value in walked if is_true(value)), most))
 
     return evaluate
 
 
-def _limit(value: Any, otherwise: int) -> int:
+def _limit(value: Any) -> int | None:
+    """How many elements `$filter` is to give at most; None for all."""
     if is_nullish(value):
-        return otherwise
-    limit = whole(value) if is_number(value) else None
+        return None
+    limit = whole(value)
     if limit is None or not INT32_MIN <= limit <= INT32_MAX:
         raise MongoError(327391, f"$filter takes a whole number of 32 bits as limit, not {type_name(value)}")
     if limit <= 0:
@@ -450,7 +452,9 @@ _REDUCE = NamedArguments(
 def _reduce(spec: Any, scope: Scope) -> Evaluate:
     parts = named_parts("$reduce", spec, _REDUCE)
     source, start = compiled(parts["input"], scope), compiled(parts["initialValue"], scope)
-    step = compiled(parts["in"], scope.with_names(("this", "value")))
+    element, total = _variable(parts, "as", "this"), _variable(parts, "valueAs", "value")
+    index = _variable(parts, "arrayIndexAs", "IDX")
+    step = compiled(parts["in"], scope.with_names((element, total, index)))
 
     def evaluate(document: Any, variables: Variables) -> Any:
         array = source(document, variables)
@@ -460,8 +464,8 @@ def _reduce(spec: Any, scope: Scope) -> Evaluate:
             raise MongoError(40080, f"$reduce requires that 'input' be an array, found: {type_name(array)}")
         inner = dict(variables)
         value = start(document, variables)
-        for element in array:
-            inner["this"], inner["value"] = element, value
+        for inner[index], inner[element] in enumerate(array):
+            inner[total] = value
             value = step(document, inner)
         return value
 

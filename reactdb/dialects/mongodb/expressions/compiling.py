@@ -335,10 +335,10 @@ def function(
     def register(work: Callable[..., Any]) -> Callable[..., Any]:
         upto = least if most == -1 else most
 
+        @syntax(name)
         def compiler(spec: Any, scope: Scope) -> Evaluate:
             return applied(work, arguments(name, spec, scope, least, upto))
 
-        OPERATORS[name] = compiler
         return work
 
     return register
@@ -348,6 +348,7 @@ def syntax(name: str) -> Callable[[Compiler], Compiler]:
     """Registers what compiles an operator's argument itself."""
 
     def register(compiler: Compiler) -> Compiler:
+        assert name not in OPERATORS, name
         OPERATORS[name] = compiler
         return compiler
 
@@ -385,6 +386,7 @@ def named(name: str, names: NamedArguments) -> Callable[[Callable[..., Any]], Ca
     """Registers a function of named arguments' values, which it is given by name; those that were left out are not given."""
 
     def register(work: Callable[..., Any]) -> Callable[..., Any]:
+        @syntax(name)
         def compiler(spec: Any, scope: Scope) -> Evaluate:
             parts = named_parts(name, spec, names)
             members = [(_python_name(key), compiled(value, scope)) for key, value in parts.items()]
@@ -392,7 +394,6 @@ def named(name: str, names: NamedArguments) -> Callable[[Callable[..., Any]], Ca
                 **{key: member(document, variables) for key, member in members}
             )
 
-        OPERATORS[name] = compiler
         return work
 
     return register

@@ -18,7 +18,6 @@ from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
-    OPERATORS,
     Evaluate,
     NamedArguments,
     Scope,
@@ -28,7 +27,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     named_parts,
     syntax,
 )
-from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import EPOCH, from_milliseconds, has_time, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
@@ -226,7 +225,7 @@ def _default(name: str) -> int:
 def _part_number(name: str, value: Any) -> int | None:
     if is_nullish(value):
         return None
-    number = whole(value) if is_number(value) else None
+    number = whole(value)
     if number is None:
         raise MongoError(40515, f"'{name}' must evaluate to an integer, found {type_name(value)}")
     if name not in {"second", "millisecond", "year", "isoWeekYear"} and not -32_768 <= number <= 32_767:
@@ -516,7 +515,7 @@ def _adds(name: str, sign: int) -> None:
                     5166403, f"{name} requires startDate to be convertible to a date, not {type_name(start)}"
                 )
             unit = _unit(name, unit)
-            count = whole(amount) if is_number(amount) else None
+            count = whole(amount)
             if count is None:
                 raise MongoError(5166405, f"{name} takes a whole number as amount")
             if sign < 0 and count == INT64_MIN:
@@ -628,7 +627,7 @@ def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
         unit = _unit("$dateTrunc", unit)
         if unit == "week" and is_nullish(week):
             return None
-        count = whole(size) if is_number(size) else None
+        count = whole(size)
         if count is None:
             raise MongoError(5439017, "$dateTrunc takes a whole number as binSize")
         if count <= 0:
@@ -663,6 +662,7 @@ def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) 
 
 
 def _timestamps(name: str, part: str) -> None:
+    @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         (value,) = arguments(name, spec, scope, 1, 1)
 
@@ -679,8 +679,6 @@ def _timestamps(name: str, part: str) -> None:
             return integer(number, 1)
 
         return evaluate
-
-    OPERATORS[name] = compiler
 
 
 _timestamps("$tsSecond", "time")

@@ -14,7 +14,6 @@ from bson.decimal128 import Decimal128
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
-    OPERATORS,
     Evaluate,
     NamedArguments,
     Scope,
@@ -49,14 +48,13 @@ def is_true(value: Any) -> bool:
 
 
 def _comparison(name: str, holds: Callable[[int], Any]) -> None:
+    @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         left, right = arguments(name, spec, scope, 2, 2)
         compare = scope.compare()
         return lambda document, variables: holds(
             compare(left(document, variables), right(document, variables))
         )
-
-    OPERATORS[name] = compiler
 
 
 _comparison("$cmp", lambda order: order)

@@ -196,7 +196,7 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
             )
         numbers = []
         for bound in bounds:
-            number = whole(bound) if is_number(bound) else None
+            number = whole(bound)
             if number is None or not INT32_MIN <= number <= INT32_MAX:
                 raise MongoError(40096, f"{name} takes whole numbers as bounds, not {type_name(bound)}")
             if number < 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.mongodb.expressions.compiling import (
-    OPERATORS,
     Evaluate,
     NamedArguments,
     Scope,
@@ -29,6 +28,7 @@ Variables = dict[str, Any]
 
 
 def _summary(name: str) -> None:
+    @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         parts = arguments(name, spec, scope)
         begin = TOTALS[name]
@@ -44,8 +44,6 @@ def _summary(name: str) -> None:
             return summary.result()
 
         return evaluate
-
-    OPERATORS[name] = compiler
 
 
 for _name in TOTALS:

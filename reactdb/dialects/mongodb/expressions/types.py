@@ -30,7 +30,7 @@ from reactdb.dialects.mongodb.expressions.conversions import (
     to_uuid,
 )
 from reactdb.dialects.mongodb.numeric import is_number, whole
-from reactdb.dialects.mongodb.ordering import is_text, type_name
+from reactdb.dialects.mongodb.ordering import TYPE_CODES, is_text, type_name
 
 __all__: list[str] = []
 
@@ -82,30 +82,7 @@ def _rand(spec: Any, _scope: Scope) -> Evaluate:
 
 # --- Conversions ---
 
-_NAMES: Final = {
-    "double": 1,
-    "string": 2,
-    "object": 3,
-    "array": 4,
-    "binData": 5,
-    "undefined": 6,
-    "objectId": 7,
-    "bool": 8,
-    "date": 9,
-    "null": 10,
-    "regex": 11,
-    "dbPointer": 12,
-    "javascript": 13,
-    "symbol": 14,
-    "javascriptWithScope": 15,
-    "int": 16,
-    "timestamp": 17,
-    "long": 18,
-    "decimal": 19,
-    "minKey": -1,
-    "maxKey": 127,
-    "missing": 0,
-}
+_NAMES: Final = {**TYPE_CODES, "missing": 0}
 _BY_NUMBER: Final = {number: name for name, number in _NAMES.items()}
 
 _CONVERT: Final = NamedArguments(

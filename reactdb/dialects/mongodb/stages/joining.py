@@ -14,7 +14,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.compiling import variable_name
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.numeric import is_number, whole
+from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import candidates, ends, split
 from reactdb.dialects.mongodb.shapes import field_path
@@ -193,7 +193,7 @@ def _graph_lookup(spec: Any, setting: Setting) -> Stage:
     for name in ("connectFromField", "connectToField", "as", "depthField"):
         if name in spec and not isinstance(spec[name], str):
             raise MongoError(40103, f"$graphLookup takes a text as {name}, not {type_name(spec[name])}")
-    most = whole(spec["maxDepth"]) if is_number(spec.get("maxDepth")) else None
+    most = whole(spec.get("maxDepth"))
     if "maxDepth" in spec and (most is None or most < 0):
         raise MongoError(
             40100 if most is None else 40101, "$graphLookup takes a whole number of at least 0 as maxDepth"

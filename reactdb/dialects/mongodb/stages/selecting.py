@@ -53,7 +53,7 @@ def sort_of(order: Order, setting: Setting, most: int | None = None) -> Stage:
 
 
 def _count_of(name: str, value: Any, code: int, least: int, code_least: int) -> int:
-    count = whole(value) if is_number(value) else None
+    count = whole(value)
     if count is None or not INT64_MIN <= count <= INT64_MAX:
         raise MongoError(code, f"{name} takes a whole number, not {type_name(value)}")
     if count < least:
