@@ -33,6 +33,8 @@ __all__ = ["aggregate"]
 
 Document = dict[str, Any]
 
+MOST_VIEWS: Final = 20
+"""How many views may stand on each other."""
 _WITHOUT_COLLECTION: Final = frozenset(
     {"$documents", "$currentOp", "$listSessions", "$listLocalSessions", "$changeStream"}
 )
@@ -55,9 +57,16 @@ def aggregate(
         collation: A collation's document, or None.
 
     Raises:
-        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction.
+        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, a view stands on
+            itself.
     """
+    depth = 0
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
+        depth += 1
+        if depth > MOST_VIEWS:
+            raise MongoError(
+                165, f"View depth too deep or view cycle detected. Max depth is {MOST_VIEWS}: {namespace}"
+            )
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
     values = values_of(variables) or {"NOW": now()}

@@ -142,7 +142,7 @@ class CollectionWork:
                 if ordered:
                     break
         plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self._transaction is None:
+        if len(plain) == len(documents) and self._transaction is None and not _has_unique(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -181,7 +181,8 @@ class CollectionWork:
         table = self._made(target)
         if table.primary_key != "_id":
             stored = [body_of(table, document) for document in given]
-        if table.indexes and any(index.is_unique for index in indexes_of(table)):
+        if _has_unique(table):
+            # It was made meanwhile.
             raise KeyTaken
         if len(stored) == 1:
             key, body = stored[0]
@@ -559,9 +560,15 @@ class _Unmade:
     """A collection that is not there yet, as far as its documents are prepared for it."""
 
     primary_key: Final = "_id"
+    indexes: Final[Mapping[str, Any]] = {}
 
 
 _UNMADE: Any = _Unmade()
+
+
+def _has_unique(table: TableInfo) -> bool:
+    """There are keys to be checked beside `_id`, so that documents are inserted one by one."""
+    return bool(table.indexes) and any(index.is_unique for index in indexes_of(table))
 
 
 def _write_error(place: int, error: MongoError) -> Document:

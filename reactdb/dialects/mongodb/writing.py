@@ -184,11 +184,6 @@ class DocumentWriter:
         self._indexes = indexes_of(table) if table.indexes else []
         self._unique = [index for index in self._indexes if index.is_unique]
 
-    @property
-    def has_unique(self) -> bool:
-        """There are keys to be checked beside `_id`."""
-        return bool(self._unique)
-
     # -----------------------------------------------------------------------------------------------------------
     # insert
 

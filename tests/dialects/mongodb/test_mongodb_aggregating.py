@@ -156,3 +156,13 @@ def test_nothing_that_is_merged_makes_no_collection(shop: Any) -> None:
     shop["orders"].aggregate([{"$match": {"n": -1}}, {"$merge": {"into": "new"}}])
 
     assert "new" not in shop.list_collection_names()
+
+
+def test_views_that_stand_on_each_other_in_a_circle_are_refused(db: Database) -> None:
+    shop = reactdb.mongodb(db)["shop"]
+    shop.create_collection("a", viewOn="b")
+    shop.create_collection("b", viewOn="a", pipeline=[{"$match": {"n": 1}}])
+
+    with pytest.raises(OperationFailure) as caught:
+        list(shop["a"].aggregate([]))
+    assert 165 == caught.value.code
