@@ -356,16 +356,6 @@ class Engine:
         with self._polling, self.fresh_snapshot() as snapshot:
             yield snapshot
 
-    @contextmanager
-    def past(self, seq: int) -> Iterator[Snapshot]:
-        """The documents as of `seq`.
-
-        Raises:
-            HistoryLost: The changes since then were compacted away.
-        """
-        with self.snapshot() as now:
-            yield as_of(now, seq)
-
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
         began = list(self.readers.reading.copy().values())

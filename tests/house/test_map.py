@@ -24,7 +24,7 @@ PACKAGES = sorted(
     if file.parent != PACKAGE and "by_name" not in file.parts
 )
 # A line of a reading order: names, and after two spaces, or in the next line, what they are for.
-ENTRY = re.compile(r"^ {0,4}((?:[a-z_]+/?)(?:, [a-z_]+/?)*)(?: {2,}\S.*)?$")
+ENTRY = re.compile(r"^ {0,4}((?:[a-z_]+/?)(?:, [a-z_]+/?)*),?(?: {2,}\S.*)?$")
 
 
 def section(title: str) -> str:

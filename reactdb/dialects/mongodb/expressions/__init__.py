@@ -7,7 +7,7 @@ arrays                   arrays, sets, and variables: $map, $filter, $reduce, $l
 strings, writing         texts
 dates                    dates and timestamps
 objects                  objects and their fields
-types                    types, conversions, sizes
+types, conversions       types and sizes; values of one type as values of another
 summaries                sums, means and the like of arguments
 """
 
