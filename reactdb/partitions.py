@@ -108,7 +108,7 @@ class Backlog:
         return waiting[:most], waiting[most].seq - 1
 
 
-class Share:
+class PartitionedView:
     """A view of what a row-wise view reports for some partitions, once a change.
 
     Attributes:
@@ -222,10 +222,10 @@ class PartitionReader:
         if read_to is None and is_verbatim:
             # Its changes are given as they are, each once.
             return plan
-        share = Share(view, partitions)
-        share.read_to = read_to
+        wanted = PartitionedView(view, partitions)
+        wanted.read_to = read_to
         # As much of a view as is asked of one that reads on from the log.
-        return Plan(cast("View", share), plan.key, False, plan.failures)
+        return Plan(cast("View", wanted), plan.key, False, plan.failures)
 
     def events(self, deltas: Sequence[AnyDelta]) -> list[Event]:
         """Some of what waits, as it is given."""

@@ -34,10 +34,11 @@ VALUES_IN_A_LIST = 1_000
 
 
 class Later:
-    """A snapshot that is begun inside of another context and outlives it.
+    """A context that holds a snapshot which is opened somewhere within it (`enter`), and closes it at its end, unless somebody
+    takes it over (`keep`).
 
     Attributes:
-        is_lasting: It may outlive this one, too.
+        is_lasting: The snapshot that was entered may be kept past the end: it holds up nobody.
 
     Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
     """

@@ -352,7 +352,7 @@ class Engine:
 
     @contextmanager
     def poll(self) -> Iterator[Snapshot]:
-        """`fresh_snapshot`, for who reads what is to be published: closing waits until it is read."""
+        """`fresh_snapshot` for the reader that publishes other processes' commits. Closing the engine waits for it to end."""
         with self._polling, self.fresh_snapshot() as snapshot:
             yield snapshot
 

@@ -52,7 +52,7 @@ class SessionState:
         """Begin a transaction; one that is open is aborted.
 
         Raises:
-            MongoError: 225, it is older than the newest; 251, it is there already.
+            MongoError: 225, it is older than the newest; 117, a statement of this number was carried out.
         """
         self._check_age(number)
         if number == self.number:
