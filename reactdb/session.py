@@ -6,7 +6,7 @@
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
     set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
-    watch(query, options)     a Feed;  reader(...) for who polls
+    watch(query, options)     a Feed;  reader(...) for a caller that polls
     info(table)               what is known of a table
 
 `Table` and `Database`, views of the past (a session with another snapshot) and every dialect begin each read, write and feed

@@ -340,7 +340,7 @@ PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
 def key_within(
     own: dict[str, Any], body: bytes, primary_key: str, most: int = collation.MAX_KEY_BYTES
 ) -> bytes:
-    """The collation bytes of a document's key, at most so many. No other code holds `own`; `body` is `own` encoded."""
+    """The collation bytes of a document's key, at most `most`. No other code holds `own`; `body` is `own` encoded."""
     key = own[primary_key]
     if type(key) not in PLAIN_KEYS:
         # Another thread may change a list, and an instance of a caller's class may give another value each time.

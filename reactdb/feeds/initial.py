@@ -141,7 +141,7 @@ class InitialValues:
         return self
 
     def _in_lists(self, events: Iterator[Event], most: int | None) -> Iterator[Any]:
-        """Lists of so many of them; None: one list of all."""
+        """The events in lists of at most `most`; None: one list of all."""
         error: Exception | None = None
         while error is None:
             before, found = self._place, []

@@ -386,7 +386,7 @@ class Subscription:
             queue.broadcast.sleepers[self] = None
 
     def missed(self, count: int) -> None:
-        """So many deltas of a broadcast were dropped, and this count is delivered next."""
+        """`count` deltas of a broadcast were dropped, and this is delivered next."""
         queue = self.queue
         if type(queue) is CallPosition:
             queue.missed(count)

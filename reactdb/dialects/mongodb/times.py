@@ -32,7 +32,7 @@ def has_time(value: Any) -> bool:
 
 
 def from_milliseconds(value: int) -> datetime | DatetimeMS:
-    """The date of so many milliseconds since 1970.
+    """The date `value` milliseconds after 1970.
 
     Raises:
         MongoError: They do not fit into 64 bits (15).

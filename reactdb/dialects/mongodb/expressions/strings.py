@@ -145,7 +145,7 @@ _substring_of_bytes("$substrBytes")
 
 @function("$substrCP", 3)
 def substring(text: Any, start: Any, count: Any) -> str:
-    """So many characters from a position."""
+    """`count` characters from the position `start`."""
     subject = _coerced(text)
     first = _whole_number(start, 34450, 34451)
     many = _whole_number(count, 34452, 34453)
