@@ -26,8 +26,8 @@ In reading order:
                              what an index holds, and which serves a query; what bytes say before they are decoded
     targets, transactions, reading, writing, bulk_writing, sweeping, variables, collection, aggregating
                              the work of the commands, without the wire
-    tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, streams, waking
-                             change streams
+    tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, routing, streams, waking
+                             change streams; by which values a change finds them
     opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
     commands/                the commands that drivers send
 

@@ -183,6 +183,8 @@ class LogStream:
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
+        # It has read of tables that came or went, which it may not listen to yet.
+        self._is_unsure = False
         owner.spaces.session.check_open()
         with self._engine.fresh_snapshot() as snapshot:
             self._position, self._point = self._start(snapshot)
@@ -319,7 +321,7 @@ class LogStream:
 
     def _read(self, snapshot: Snapshot, head: int) -> bool:
         """Read the next page of the log up to its head. Whether there was any."""
-        if self._listening is not None and self._sought is None:
+        if self._listening is not None and self._sought is None and not self._is_unsure:
             self._position = self._listening.passed_over(self._position, head)
         if head <= self._position:
             return False
@@ -341,6 +343,7 @@ class LogStream:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
         self._reading.look_ahead(page.beside)
+        self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
         self._changes.extend(self._interesting(page, snapshot))
         self._position = page.end
@@ -466,6 +469,8 @@ class LogStream:
         interest = self.interest
         is_everything = self.scope.namespace is None and interest == EVERYTHING
         own = None if is_everything else self._tables()
+        if not self._changes:
+            self._is_unsure = False
         if self._listening is not None and own == self._listens_to:
             return
         before, self._listens_to = self._listening, own

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from reactdb.change import CATALOGUE, Change
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS
@@ -34,23 +34,22 @@ Wake = Callable[[], object]
 MOST_QUEUED = 1_000
 
 
-class ChangesRequest(Request):
+class WholeChangesRequest(Request):
     """A feed whose events are the changes themselves."""
 
     __slots__ = ()
 
     def render(self, is_ordered: bool) -> Render:
-        return change_of
+        return cast("Render", change_of)
 
 
 class TableWait:
-    """That somebody waits for some tables, or for what its routes lead to. By its identity, so that one function can be called for
-    several.
+    """That somebody waits for tables, or for what routes lead to. By its identity, so that one function can be called for several.
 
     Attributes:
         routes: Where the router has it; empty where it waits for whole tables.
         since: From this seq on the router misses nothing for it; None before that is known, and where it has no routes.
-        first, last: The first seq of the oldest commit that it was called for and has not read, and the newest seq; None for none.
+        first, last: Of what it was called for and has not read, the first seq of the oldest commit and the newest seq; or None.
     """
 
     __slots__ = ("_owner", "first", "last", "places", "routes", "since", "wake")
@@ -183,7 +182,7 @@ class StreamWakers:
 
     def _read(self, query: Query, **options: Any) -> None:
         options |= {"on_overflow": "drop", "changefeed_queue_size": MOST_QUEUED, "include_meta": True}
-        reader = self._session.reader(query, options, request_type=ChangesRequest)
+        reader = self._session.reader(query, options, request_type=WholeChangesRequest)
         is_of_rows = query.table != ALL_TABLES
         with self._session.engine.fresh_snapshot() as snapshot:
             start = snapshot.seq
@@ -259,8 +258,8 @@ class StreamWakers:
             if self._unbroken_from is None:
                 self._unbroken_from = change.seq - 1
             self._routed = change.seq
-        for place in places:
-            found |= self._waiting.get(place, {})
+        for changed in places:
+            found |= self._waiting.get(changed, {})
         return CATALOGUE in places
 
     def _miss(self, found: dict[TableWait, None]) -> None:
