@@ -44,7 +44,7 @@ class WholeChangesRequest(Request):
 
 
 class TableWait:
-    """That somebody waits for tables, or for what routes lead to. By its identity, so that one function can be called for several.
+    """That somebody waits for tables, or for what routes lead to. By its identity: one function can be called for several.
 
     Attributes:
         routes: Where the router has it; empty where it waits for whole tables.
