@@ -169,7 +169,8 @@ def test_kinds_of_operations_are_told_apart(orders, watch):
 
 def test_an_update_that_no_description_is_found_for_is_a_replacement(orders, watch):
     replaced = watch({"operationType": "replace"})
-    orders.insert({"_id": 1, "a.b": 0, "a": {"b": 0}})
+    # Two paths would be written alike.
+    orders.insert({"_id": 1, "a.b": 0, "a": {"b": 0, "c": "x" * 50}})
     orders.get(1).update({"a.b": 1, "a": {"b": 1}})
     assert replaced.woken()
     assert [1] == replaced.keys()
