@@ -2001,6 +2001,13 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_rules.py::TestCapped",),
     ),
     Mutant(
+        "a tailable cursor passes over what was deleted before it was read",
+        "dialects/mongodb/tailing.py",
+        "totals.first > self._seen + 1",
+        "totals.first < 0",
+        ("tests/dialects/mongodb/test_mongodb_rules.py::TestTailing",),
+    ),
+    Mutant(
         "change streams tell of what makes room in a capped collection",
         "dialects/mongodb/events.py",
         "change.kind_code == DELETE and is_cut(change.meta)",

@@ -18,9 +18,11 @@ from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.streaming import is_change_stream, opened_stream
 from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.commands.tailing import opened_tail
 from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.tailing import check_tailable
 
 
 def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
@@ -39,8 +41,8 @@ def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("min", "max", "returnKey", "showRecordId"):
         if request.body.get(name):
             raise MongoError(238, f"find with {name} is not supported here")
-    if request.body.get("tailable"):
-        raise MongoError(2, "error processing query: tailable cursor requested on non capped collection")
+    if check_tailable(request.body):
+        return opened_tail(request)
     limit = request.number("limit") or 0
     most = request.number("batchSize", FIRST_BATCH)
     if request.view() is None:

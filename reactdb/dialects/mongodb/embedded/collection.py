@@ -399,7 +399,13 @@ class EmbeddedCollection:
         **options: Any,
     ) -> EmbeddedCursor:
         """The documents that match, as a cursor."""
-        given = {**options, "skip": skip or None, "limit": limit or None, "sort": sort}
+        given = {
+            **options,
+            "skip": skip or None,
+            "limit": limit or None,
+            "sort": sort,
+            "cursor_type": cursor_type,
+        }
         command = find_command(None if filter is None else _plain(filter), projection, given)
         return EmbeddedCursor(self, self._of(session).find, command)
 
