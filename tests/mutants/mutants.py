@@ -2001,6 +2001,27 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_rules.py::TestCapped",),
     ),
     Mutant(
+        "the answer to a retryable write is not kept in its commit",
+        "dialects/mongodb/collection.py",
+        "        if target.count > before:\n            retry.remember",
+        "        if target.count < before:\n            retry.remember",
+        ("tests/servers/mongodb/test_retries.py::TestWrites",),
+    ),
+    Mutant(
+        "a session that goes on after a restart knows nothing of before",
+        "dialects/mongodb/commands/session_states.py",
+        "SessionState(before, self",
+        "SessionState(None, self",
+        ("tests/servers/mongodb/test_retries.py::TestWrites",),
+    ),
+    Mutant(
+        "what nobody will send again stays in the file for ever",
+        "dialects/mongodb/retries.py",
+        "            remove_expired(transaction, KIND, transaction.time, MOST_KEPT)\n",
+        "            pass\n",
+        ("tests/servers/mongodb/test_retries.py::TestHowLong",),
+    ),
+    Mutant(
         "a tailable cursor passes over what was deleted before it was read",
         "dialects/mongodb/tailing.py",
         "totals.first > self._seen + 1",

@@ -25,6 +25,7 @@ from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
@@ -74,10 +75,12 @@ class CollectionWork:
         transaction: Transaction | None = None,
         *,
         bypasses: bool = False,
+        retry: RetryableWrite | None = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
+            retry: What a driver may send again, so that its answer is kept.
 
         Raises:
             MongoError: 73, there can be no such collection.
@@ -86,16 +89,19 @@ class CollectionWork:
         self.namespace = namespace
         self._transaction = transaction
         self._bypasses = bypasses
+        self._retry = retry
         self._name = spaces.names.table(namespace)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
 
-    def _write(self, work: Callable[[WriteTransaction | KeptWrites], T]) -> T:
-        """Carry out a command in the transaction, or as a commit of its own."""
+    def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
+        """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
         if self._transaction is not None:
             with self._transaction.statement() as target:
                 return work(target)
+        if self._retry is not None:
+            work = remembering(self._retry, work)
         try:
             return self.spaces.session.transact(work, is_shareable=True)
         except ReadOnlyDatabase as error:
@@ -162,7 +168,7 @@ class CollectionWork:
                 pass
         errors: list[Document] = []
 
-        def one_by_one(target: WriteTransaction | KeptWrites) -> int:
+        def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
             writer = self._writer(target, self._made(target))
             inserted = 0
@@ -177,9 +183,9 @@ class CollectionWork:
                     errors.append(_write_error(place, error))
                     if ordered or self._transaction is not None:
                         break
-            return inserted
+            return self._ended({"n": inserted}, errors)
 
-        return self._ended({"n": self._write(one_by_one)}, errors)
+        return self._write(one_by_one)
 
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
@@ -228,7 +234,8 @@ class CollectionWork:
         answer: Document = {}
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> None:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
+            answer.pop("writeErrors", None)
             answer.update({"n": 0, "nModified": 0})
             errors.clear()
             upserted: list[Document] = []
@@ -254,9 +261,9 @@ class CollectionWork:
             answer.pop("upserted", None)
             if upserted:
                 answer["upserted"] = upserted
+            return self._ended(answer, errors)
 
-        self._write(work)
-        return self._ended(answer, errors)
+        return self._write(work)
 
     def _checked(
         self,
@@ -323,7 +330,7 @@ class CollectionWork:
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> int:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
             deleted = 0
             for place, statement in enumerate(checked):
@@ -338,9 +345,9 @@ class CollectionWork:
                     errors.append(_write_error(place, error))
                     if ordered or self._transaction is not None:
                         break
-            return deleted
+            return self._ended({"n": deleted}, errors)
 
-        return self._ended({"n": self._write(work)}, errors)
+        return self._write(work)
 
     @staticmethod
     def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
@@ -564,6 +571,22 @@ class CollectionWork:
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
         return listed(self.spaces.kept(table).indexes)
+
+
+def remembering(
+    retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
+) -> Callable[[WriteTransaction | KeptWrites], Document]:
+    """The same work, whose answer is kept with what it has written. What has written nothing may be done again."""
+
+    def remembered(target: WriteTransaction | KeptWrites) -> Document:
+        assert isinstance(target, WriteTransaction)
+        before = target.count
+        answer = work(target)
+        if target.count > before:
+            retry.remember(target, answer)
+        return answer
+
+    return remembered
 
 
 class _Unmade:

@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.points import position_before
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.errors import HistoryLost
 from reactdb.session import PastSession
@@ -40,6 +41,7 @@ class CommandRequest:
         client: Who asks.
         labels: Labels that its answer gets besides.
         transaction: Which one it is a statement of; None for none.
+        retry: What its driver may send again; None where it is no retryable write.
         write_concern_error: What a fail point orders to be said of the write concern.
     """
 
@@ -48,6 +50,7 @@ class CommandRequest:
     client: Client
     labels: list[str] = field(default_factory=list)
     transaction: Transaction | None = None
+    retry: RetryableWrite | None = None
     write_concern_error: dict[str, Any] | None = None
 
     @property
@@ -89,7 +92,9 @@ class CommandRequest:
             MongoError.
         """
         bypasses = bool(self.get("bypassDocumentValidation", bool, False))
-        return CollectionWork(self.spaces(), self.place(), self.transaction, bypasses=bypasses)
+        return CollectionWork(
+            self.spaces(), self.place(), self.transaction, bypasses=bypasses, retry=self.retry
+        )
 
     def spaces(self) -> Namespaces:
         """The databases and collections: of now, or of the moment that a read concern names.
