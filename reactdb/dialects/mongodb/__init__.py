@@ -26,7 +26,8 @@ In reading order:
                              what an index holds, and which serves a query; what bytes say before they are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
-    targets, transactions, retries, reading, writing, bulk_writing, sweeping, variables, collection, aggregating
+    targets, transactions, retries, reading, writing, bulk_writing, sweeping, variables, collection, aggregating,
+    viewing
                              the work of the commands, without the wire
     tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, streams, waking
                              change streams

@@ -66,7 +66,11 @@ def simple(collation: Any) -> Any:
 
 
 class CollectionWork:
-    """See the head of this file. Any thread, unless it is given a transaction."""
+    """See the head of this file. Any thread, unless it is given a transaction.
+
+    Attributes:
+        transaction: What it is a part of; None where each command is a commit of its own.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class CollectionWork:
         """
         self.spaces = spaces
         self.namespace = namespace
-        self._transaction = transaction
+        self.transaction = transaction
         self._bypasses = bypasses
         self._retry = retry
         self._name = spaces.names.table(namespace)
@@ -97,8 +101,8 @@ class CollectionWork:
 
     def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
         """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 return work(target)
         if self._retry is not None:
             work = remembering(self._retry, work)
@@ -133,8 +137,8 @@ class CollectionWork:
         """An answer with its errors, which end a transaction."""
         if errors:
             answer["writeErrors"] = errors
-            if self._transaction is not None:
-                self._transaction.abort()
+            if self.transaction is not None:
+                self.transaction.abort()
         return answer
 
     # -----------------------------------------------------------------------------------------------------------
@@ -160,7 +164,7 @@ class CollectionWork:
                 if ordered:
                     break
         plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self._transaction is None and not _has_conditions(table):
+        if len(plain) == len(documents) and self.transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -181,7 +185,7 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
             return self._ended({"n": inserted}, errors)
 
@@ -250,7 +254,7 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
                     continue
                 answer["n"] += done.matched
@@ -343,7 +347,7 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
             return self._ended({"n": deleted}, errors)
 
@@ -430,8 +434,8 @@ class CollectionWork:
 
     def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
         """The documents that match, in the order of their keys."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
@@ -476,7 +480,7 @@ class CollectionWork:
         given = command.get("query") or {}
         skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
         table = self.spaces.table(self.namespace)
-        if not given and self._transaction is None:
+        if not given and self.transaction is None and (table is None or table.primary_key != VIEW_KEY):
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             selection = FilterSelection(given, collation=simple(command.get("collation")))
@@ -558,7 +562,7 @@ class CollectionWork:
         return self.spaces.session.transact(work, operation="index_modify")
 
     def _check_outside(self, command: str) -> None:
-        if self._transaction is not None:
+        if self.transaction is not None:
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:

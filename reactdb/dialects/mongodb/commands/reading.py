@@ -5,7 +5,6 @@ Rule of this file: what a command may say, and its batches. What is read is work
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
@@ -45,49 +44,17 @@ def find(request: CommandRequest) -> dict[str, Any]:
         return opened_tail(request)
     limit = request.number("limit") or 0
     most = request.number("batchSize", FIRST_BATCH)
-    if request.view() is None:
-        documents = request.collection_work().find(request.body)
-    else:
-        documents = of_view(request, *find_stages(request.body))
+    documents = request.collection_work().find(request.body)
     cursor = Results(request.namespace, documents, session_key(request))
     is_single = bool(request.body.get("singleBatch"))
     reply = first_batch(request, cursor, limit or most if is_single else most, is_single=is_single)
     return request.at_moment(reply)
 
 
-def of_view(request: CommandRequest, *stages: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The documents of a view, after further stages."""
-    return aggregated(
-        request.deployment.spaces,
-        request.place(),
-        stages,
-        variables=request.get("let", dict),
-        collation=simple(request.get("collation", dict)),
-        transaction=request.transaction,
-    )
-
-
-def find_stages(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a find, or a count, asks for, as stages."""
-    given = (
-        ("$match", "filter"),
-        ("$sort", "sort"),
-        ("$skip", "skip"),
-        ("$limit", "limit"),
-        ("$project", "projection"),
-    )
-    return [{stage: body[name]} for stage, name in given if body.get(name)]
-
-
 @command("count", fields="query limit skip hint collation fields")
 def count(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
-    if request.view() is not None:
-        found = of_view(
-            request, *find_stages({**request.body, "filter": request.body.get("query")}), {"$count": "n"}
-        )
-        return next(found, {"n": 0})
     return {"n": request.collection_work().count(request.body)}
 
 
@@ -95,11 +62,6 @@ def count(request: CommandRequest) -> dict[str, Any]:
 def distinct(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
-    if request.view() is not None:
-        path = f"${request.get('key', str)}"
-        stages: list[dict[str, Any]] = [{"$match": request.body.get("query") or {}}, {"$unwind": path}]
-        found = of_view(request, *stages, {"$group": {"_id": path}}, {"$sort": {"_id": 1}})
-        return {"values": [one["_id"] for one in found]}
     return request.at_moment({"values": request.collection_work().distinct(request.body)})
 
 
