@@ -1387,10 +1387,17 @@ MUTANTS = [
     ),
     Mutant(
         "a kept table that is dropped leaves its position behind",
-        "database.py",
-        "                forget(transaction, name)\n",
-        "                pass\n",
+        "store/kept.py",
+        "        forget(transaction, table.name)\n",
+        "        pass\n",
         ("tests/surface/test_materialize.py::TestGoingOn::test_a_table_that_was_dropped_is_made_again",),
+    ),
+    Mutant(
+        "CouchDB's interface drops a kept table as any other",
+        "dialects/couchdb/couch.py",
+        "            drop_table(transaction, table)\n",
+        "            transaction.drop_table(table)\n",
+        ("tests/surface/test_materialize.py",),
     ),
     # ----- format 3
     Mutant(
