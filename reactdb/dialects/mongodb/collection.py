@@ -25,6 +25,7 @@ from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
@@ -65,7 +66,11 @@ def simple(collation: Any) -> Any:
 
 
 class CollectionWork:
-    """See the head of this file. Any thread, unless it is given a transaction."""
+    """See the head of this file. Any thread, unless it is given a transaction.
+
+    Attributes:
+        transaction: What it is a part of; None where each command is a commit of its own.
+    """
 
     def __init__(
         self,
@@ -74,28 +79,33 @@ class CollectionWork:
         transaction: Transaction | None = None,
         *,
         bypasses: bool = False,
+        retry: RetryableWrite | None = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
+            retry: What a driver may send again, so that its answer is kept.
 
         Raises:
             MongoError: 73, there can be no such collection.
         """
         self.spaces = spaces
         self.namespace = namespace
-        self._transaction = transaction
+        self.transaction = transaction
         self._bypasses = bypasses
+        self._retry = retry
         self._name = spaces.names.table(namespace)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
 
-    def _write(self, work: Callable[[WriteTransaction | KeptWrites], T]) -> T:
-        """Carry out a command in the transaction, or as a commit of its own."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+    def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
+        """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 return work(target)
+        if self._retry is not None:
+            work = remembering(self._retry, work)
         try:
             return self.spaces.session.transact(work, is_shareable=True)
         except ReadOnlyDatabase as error:
@@ -127,8 +137,8 @@ class CollectionWork:
         """An answer with its errors, which end a transaction."""
         if errors:
             answer["writeErrors"] = errors
-            if self._transaction is not None:
-                self._transaction.abort()
+            if self.transaction is not None:
+                self.transaction.abort()
         return answer
 
     # -----------------------------------------------------------------------------------------------------------
@@ -154,7 +164,7 @@ class CollectionWork:
                 if ordered:
                     break
         plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self._transaction is None and not _has_conditions(table):
+        if len(plain) == len(documents) and self.transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -162,7 +172,7 @@ class CollectionWork:
                 pass
         errors: list[Document] = []
 
-        def one_by_one(target: WriteTransaction | KeptWrites) -> int:
+        def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
             writer = self._writer(target, self._made(target))
             inserted = 0
@@ -175,11 +185,11 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
-            return inserted
+            return self._ended({"n": inserted}, errors)
 
-        return self._ended({"n": self._write(one_by_one)}, errors)
+        return self._write(one_by_one)
 
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
@@ -228,7 +238,8 @@ class CollectionWork:
         answer: Document = {}
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> None:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
+            answer.pop("writeErrors", None)
             answer.update({"n": 0, "nModified": 0})
             errors.clear()
             upserted: list[Document] = []
@@ -243,7 +254,7 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
                     continue
                 answer["n"] += done.matched
@@ -254,9 +265,9 @@ class CollectionWork:
             answer.pop("upserted", None)
             if upserted:
                 answer["upserted"] = upserted
+            return self._ended(answer, errors)
 
-        self._write(work)
-        return self._ended(answer, errors)
+        return self._write(work)
 
     def _checked(
         self,
@@ -323,7 +334,7 @@ class CollectionWork:
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> int:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
             deleted = 0
             for place, statement in enumerate(checked):
@@ -336,11 +347,11 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
-            return deleted
+            return self._ended({"n": deleted}, errors)
 
-        return self._ended({"n": self._write(work)}, errors)
+        return self._write(work)
 
     @staticmethod
     def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
@@ -423,8 +434,8 @@ class CollectionWork:
 
     def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
         """The documents that match, in the order of their keys."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
@@ -469,7 +480,7 @@ class CollectionWork:
         given = command.get("query") or {}
         skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
         table = self.spaces.table(self.namespace)
-        if not given and self._transaction is None:
+        if not given and self.transaction is None and (table is None or table.primary_key != VIEW_KEY):
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             selection = FilterSelection(given, collation=simple(command.get("collation")))
@@ -551,7 +562,7 @@ class CollectionWork:
         return self.spaces.session.transact(work, operation="index_modify")
 
     def _check_outside(self, command: str) -> None:
-        if self._transaction is not None:
+        if self.transaction is not None:
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:
@@ -564,6 +575,22 @@ class CollectionWork:
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
         return listed(self.spaces.kept(table).indexes)
+
+
+def remembering(
+    retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
+) -> Callable[[WriteTransaction | KeptWrites], Document]:
+    """The same work, whose answer is kept with what it has written. What has written nothing may be done again."""
+
+    def remembered(target: WriteTransaction | KeptWrites) -> Document:
+        assert isinstance(target, WriteTransaction)
+        before = target.count
+        answer = work(target)
+        if target.count > before:
+            retry.remember(target, answer)
+        return answer
+
+    return remembered
 
 
 class _Unmade:

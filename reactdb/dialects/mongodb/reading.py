@@ -42,10 +42,11 @@ class FilterSelection:
 
     Attributes:
         spec: The filter as it was given.
+        variables, collation: What it was given beside.
         key: Of the only document that matches, where the filter says no more than its `_id`; else None.
     """
 
-    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
+    __slots__ = ("_filter", "collation", "key", "spec", "variables")
 
     def __init__(
         self,
@@ -59,8 +60,8 @@ class FilterSelection:
             MongoError: It is no filter.
         """
         self.spec = spec
-        self._variables = variables
-        self._collation = collation
+        self.variables = variables
+        self.collation = collation
         if not isinstance(spec, Mapping):
             raise MongoError(14, "a filter has to be a document")
         self.key = exact_key(spec, has_collation=collation is not None)
@@ -72,13 +73,13 @@ class FilterSelection:
     def filter(self) -> Filter:
         """The filter, to be tested. It is compiled when it is needed."""
         if self._filter is None:
-            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+            self._filter = Filter(self.spec, variables=self.variables, collation=self.collation)
         return self._filter
 
     def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
         if self.key is not None:
             return ReadPlan((self.key,), is_exact=True)
-        return plan(self.spec, indexes, has_collation=self._collation is not None)
+        return plan(self.spec, indexes, has_collation=self.collation is not None)
 
     @property
     def point(self) -> bytes | None:

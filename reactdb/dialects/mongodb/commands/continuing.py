@@ -11,7 +11,7 @@ from typing import Any
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
@@ -90,8 +90,8 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     except MongoError:
         cursors.give_back(cursor, is_over=True)
         raise
-    if isinstance(cursor, Events):
-        return continued_stream(request, cursor)
+    if isinstance(cursor, Tailing):
+        return continued_tail(request, cursor)
     assert isinstance(cursor, Results)
     return continued_results(request, cursor)
 
@@ -119,14 +119,14 @@ def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
     if ordered is None:
         return
     code = int(ordered.get("errorCode", 1))
-    labels = ["ResumableChangeStreamError"] if cursor.is_tailing and code in RESUMABLE else []
+    labels = ["ResumableChangeStreamError"] if isinstance(cursor, Events) and code in RESUMABLE else []
     raise MongoError(code, "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint", labels=labels)
 
 
-class AwaitedEvents(AwaitedReply):
-    """A getMore of a change stream: told as soon as there are events, or when its time is over."""
+class AwaitedBatch(AwaitedReply):
+    """A getMore that waits: told as soon as there is something, or when its time is over."""
 
-    def __init__(self, request: CommandRequest, cursor: Events, seconds: float, most: int | None) -> None:
+    def __init__(self, request: CommandRequest, cursor: Tailing, seconds: float, most: int | None) -> None:
         super().__init__(seconds)
         self._cursor = cursor
         self._cursors = request.deployment.cursors
@@ -163,11 +163,13 @@ class AwaitedEvents(AwaitedReply):
             self._cursors.give_back(self._cursor, is_over=is_over)
 
 
-def continued_stream(request: CommandRequest, cursor: Events) -> dict[str, Any] | AwaitedReply:
-    """The next batch, at once if there are events."""
+def continued_tail(request: CommandRequest, cursor: Tailing) -> dict[str, Any] | AwaitedReply:
+    """The next batch, at once if there is something, or if nobody waits for it."""
     most_ms = request.number("maxTimeMS")
     seconds = AWAIT_S if most_ms is None else most_ms / 1000
-    waiting = AwaitedEvents(request, cursor, seconds, request.number("batchSize") or None)
+    if not cursor.is_awaiting:
+        seconds = 0.0
+    waiting = AwaitedBatch(request, cursor, seconds, request.number("batchSize") or None)
     reply = waiting.ready()
     return waiting if reply is None else reply
 

@@ -8,7 +8,7 @@
     client, database         which databases and collections there are
     collection               reading and writing one
     shaping                  arguments as documents, and documents as PyMongo gives them
-    cursor                   results, one after the other
+    cursor, tailing          results, one after the other; cursors that wait for what is inserted
     bulk                     several writes in one call
     session                  transactions
     commanding               `database.command(...)`, with the commands that the server has

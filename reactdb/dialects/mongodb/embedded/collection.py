@@ -2,7 +2,7 @@
 
 Arguments that have no meaning without a server (read preferences, write concerns, comments) are taken and left alone.
 
-Rule of this file: what is written or read is worked out by `CollectionWork`.
+Rule of this file: what is written or read is worked out by `ViewingWork`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pymongo.errors import InvalidOperation
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
-from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -32,6 +31,7 @@ from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, wat
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
+from reactdb.dialects.mongodb.viewing import ViewingWork
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -58,7 +58,7 @@ class EmbeddedCollection:
         self.database = database
         self.name = name
         self._namespace = MongoNamespace(database.name, name)
-        self._work = call(CollectionWork, database.client.spaces, self._namespace)
+        self._work = call(ViewingWork, database.client.spaces, self._namespace)
 
     @property
     def full_name(self) -> str:
@@ -106,11 +106,11 @@ class EmbeddedCollection:
         """The same collection: there are no read or write concerns in the process."""
         return self
 
-    def _of(self, session: Session, bypasses: bool | None = None) -> CollectionWork:
+    def _of(self, session: Session, bypasses: bool | None = None) -> ViewingWork:
         if session is None and not bypasses:
             return self._work
         spaces, transaction = self.database.client.spaces, transaction_of(session)
-        return CollectionWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
+        return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -219,7 +219,7 @@ class EmbeddedCollection:
 
     def _update(
         self,
-        work: CollectionWork,
+        work: ViewingWork,
         filter: Mapping[str, Any],
         update: Any,
         multi: bool,
@@ -399,7 +399,13 @@ class EmbeddedCollection:
         **options: Any,
     ) -> EmbeddedCursor:
         """The documents that match, as a cursor."""
-        given = {**options, "skip": skip or None, "limit": limit or None, "sort": sort}
+        given = {
+            **options,
+            "skip": skip or None,
+            "limit": limit or None,
+            "sort": sort,
+            "cursor_type": cursor_type,
+        }
         command = find_command(None if filter is None else _plain(filter), projection, given)
         return EmbeddedCursor(self, self._of(session).find, command)
 
