@@ -43,10 +43,10 @@ class NamedPosition(NamedTuple):
         position: A seq, or the number of a delivery.
         epoch: The epoch in which the seq was given out; None where it is no seq.
         fence: Grows by one with each new holder, so that a stale one can be told.
-    holder: The worker that works from here at present; None: nobody.
-    leased: Until when the holder may, or the row is needed, in milliseconds since 1970; None without either.
-    attempts: How often what comes next has failed.
-    value: Anything else, in msgpack.
+        holder: The worker that works from here at present; None: nobody.
+        leased: Until when the holder may, or the row is needed, in milliseconds since 1970; None without either.
+        attempts: How often what comes next has failed.
+        value: Anything else, in msgpack.
     """
 
     kind: str
