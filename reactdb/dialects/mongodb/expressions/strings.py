@@ -27,7 +27,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     syntax,
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
-from reactdb.dialects.mongodb.expressions.writing import number_text
+from reactdb.dialects.mongodb.expressions.number_text import number_text
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
