@@ -7,7 +7,7 @@ the same statements.
 The names in the file that other files have other words for:
 
     log              each row is an entry (a change); `seal` is its checksum, as in other tables
-    heads, graves    the seq of the newest entry of each document that is there; of each key whose document was deleted (a tombstone)
+    heads, graves    the seq of the newest entry of each document that is there; of each that was deleted (its tombstone)
     marks            which blocks of 32 seqs have changes of a table, and its running sums as of a block
     entries          index entries: one for each value under which an index has a document. Not those of the log
 
