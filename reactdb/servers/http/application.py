@@ -31,15 +31,15 @@ from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer
-from reactdb.servers.http.asking import Asking, parameters_of, parts_of
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.request_parts import Asking, parameters_of, parts_of
 from reactdb.servers.http.resourcing import AidboxSpeaker
+from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.routing import CouchSpeaker, Service
-from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.sessions import Authenticator
 from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
@@ -192,8 +192,8 @@ class HTTPApplication:
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
                 raise CouchError(403, "forbidden", "This server only reads.")
-            if not found.is_public and not self._speaker.entrance.is_open:
-                await self._run(self._speaker.entrance.must_be_known, asking)
+            if not found.is_public and not self._speaker.authenticator.is_open:
+                await self._run(self._speaker.authenticator.must_be_known, asking)
             await self._read_body(request, asking, found, spools)
             return await self._carry_out(found, asking)
         except (ClientDisconnect, asyncio.CancelledError):
@@ -375,7 +375,7 @@ class CouchApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials), Counts())), **options)
+        super().__init__(CouchSpeaker(Service(Couch(db), Authenticator(credentials), Counts())), **options)
 
 
 class AidboxApplication(HTTPApplication):
@@ -383,7 +383,7 @@ class AidboxApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(AidboxSpeaker(Aidbox(db), Entrance(credentials)), **options)
+        super().__init__(AidboxSpeaker(Aidbox(db), Authenticator(credentials)), **options)
 
 
 async def gone(receive: Receive) -> None:

@@ -1,4 +1,4 @@
-"""Entrance: who may ask. Basic authentication, and `_session`, which gives a cookie for a while.
+"""Authenticator: which users may ask. Basic authentication, and `_session`, which gives a cookie for a while.
 
 A cookie is the name, the time until which it is good, and a keyed hash of both. The key is made when the server starts, so
 cookies end with it.
@@ -19,11 +19,11 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer, ok
-from reactdb.servers.http.asking import Asking, read_json
+from reactdb.servers.http.request_parts import Asking, read_json
+from reactdb.servers.http.responses import Answer, ok
 from reactdb.servers.users import Credentials, hmac_sha256
 
-__all__ = ["Entrance"]
+__all__ = ["Authenticator"]
 
 COOKIE: Final = "AuthSession"
 SESSION_S: Final = 600
@@ -32,7 +32,7 @@ STRANGER: Final = "You are not authorized to access this db."
 MOST_CHARACTERS: Final = 1_024
 
 
-class Entrance:
+class Authenticator:
     """Who may ask. Without credentials everybody may who reaches the server, and is an administrator.
 
     Thread safety: any thread.

@@ -16,8 +16,8 @@ from starlette.routing import Mount
 
 import reactdb
 from reactdb.servers.http import HTTPServer, aidbox, serve_in_thread
-from reactdb.servers.http.answering import Answer
 from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.speaking import Deferred
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked

@@ -1,4 +1,4 @@
-"""Answers: what a function that answers a request returns; `application` sends it.
+"""Responses: what a function that answers a request returns; `application` sends it.
 
     ok({"ok": True}, 201)          JSON in one line
     not_modified(etag)             304, where the client has it already
