@@ -128,21 +128,11 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given: list[Document] = []
-        stored: list[tuple[bytes, bytes] | MongoError] = []
+        given = list(map(with_id, documents))
         table = self.spaces.table(self.namespace) or _UNMADE
-        for document in documents:
-            try:
-                with_own = with_id(document)
-                stored.append(body_of(table, with_own))
-                given.append(with_own)
-            except MongoError as error:
-                stored.append(error)
-                given.append(document)
-                if ordered:
-                    break
-        plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self._transaction is None and not _has_unique(table):
+        stored = [_stored(table, document) for document in given]
+        plain = [one for one in stored if type(one) is tuple]
+        if len(plain) == len(given) and self._transaction is None and not _has_unique(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -154,7 +144,7 @@ class CollectionWork:
             errors.clear()
             writer = DocumentWriter(target, self._made(target), self.namespace)
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=False)):
+            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
                 try:
                     if isinstance(one, MongoError):
                         raise one
@@ -564,6 +554,14 @@ class _Unmade:
 
 
 _UNMADE: Any = _Unmade()
+
+
+def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
+    """The key and the bytes of a document, or why it has none."""
+    try:
+        return body_of(table, document)
+    except MongoError as error:
+        return error
 
 
 def _has_unique(table: TableInfo) -> bool:
