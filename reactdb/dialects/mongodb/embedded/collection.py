@@ -545,7 +545,7 @@ def _identified(document: Any) -> Any:
                 f"collections.MutableMapping, not {type(document)}"
             )
     if "_id" not in document:
-        document["_id"] = ObjectId()  # type: ignore[index]
+        document["_id"] = ObjectId()
     return document["_id"]
 
 
