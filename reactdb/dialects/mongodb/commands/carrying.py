@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
 from reactdb.dialects.mongodb.errors import MongoError, code_name
-from reactdb.dialects.mongodb.transactions import TRANSIENT
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
@@ -55,15 +55,20 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     return found.quick(body, deployment)
 
 
-def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | AwaitedReply:
+def carry_out(
+    body: dict[str, Any], client: Client, transaction: Transaction | None = None
+) -> dict[str, Any] | AwaitedReply:
     """The answer to a command; or what gives it later.
+
+    Args:
+        transaction: The one that it is a statement of, where no field says so; None for none.
 
     Raises:
         HangUp: The connection is to be closed.
     """
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
-    request = CommandRequest(name, body, client)
+    request = CommandRequest(name, body, client, transaction=transaction)
     return told(request, lambda: begin(request, found))
 
 

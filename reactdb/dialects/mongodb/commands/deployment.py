@@ -51,7 +51,12 @@ class Deployment:
         *,
         for_testing: bool = False,
         message_bytes: int = 48_000_000,
+        spaces: Namespaces | None = None,
     ) -> None:
+        """
+        Args:
+            spaces: Those that show other names for what was made natively; None for the usual ones.
+        """
         self.database = database
         self.exchange = exchange
         self.for_testing = for_testing
@@ -59,7 +64,7 @@ class Deployment:
         self.address = "127.0.0.1:27017"
         self.started_at = time.time()
         self.election_id = ObjectId()
-        self.spaces = Namespaces(database.session)
+        self.spaces = Namespaces(database.session) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()

@@ -54,7 +54,10 @@ def in_session(
     if number is None:
         if "autocommit" in body or "startTransaction" in body:
             raise MongoError(72, "autocommit and startTransaction need a txnNumber")
-        return work()
+        if request.transaction is None:
+            return work()
+        check_transactional(request)
+        return in_transaction(request, request.transaction, work)
     key = session_key(request)
     if key is None:
         raise MongoError(72, "Transaction number requires a session ID to also be specified")
@@ -75,8 +78,7 @@ def in_session(
             # It is written, and the client does not hear of it.
             raise HangUp
         return answer
-    if request.name not in IN_TRANSACTIONS:
-        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
+    check_transactional(request)
     with state.lock:
         if body.get("startTransaction") is True:
             request.transaction = state.begin(number, request.deployment.sessions.transactions)
@@ -90,6 +92,11 @@ def in_session(
                     labels=(TRANSIENT,),
                 )
         return in_transaction(request, request.transaction, work)
+
+
+def check_transactional(request: CommandRequest) -> None:
+    if request.name not in IN_TRANSACTIONS:
+        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
 
 
 def in_transaction(

@@ -88,6 +88,14 @@ class EmbeddedCollection:
             "Collection objects do not implement truth value testing or bool(): compare with None"
         )
 
+    def __call__(self, *_arguments: Any, **_options: Any) -> None:
+        *parents, method = self.name.split(".")
+        owner = "Collection" if parents else "Database"
+        raise TypeError(
+            f"'Collection' object is not callable. If you meant to call the '{method}' method on a '{owner}' "
+            "object it is failing because no such method exists."
+        )
+
     def __repr__(self) -> str:
         return f"EmbeddedCollection({self.full_name!r})"
 

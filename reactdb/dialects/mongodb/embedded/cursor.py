@@ -179,6 +179,13 @@ class EmbeddedCursor(_Results):
         found: list[Any] = self.collection.distinct(key, self._command.get("filter"))
         return found
 
+    def explain(self) -> Document:
+        """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
+        of = self.collection
+        find = {"find": of.name, **self._command}
+        found: Document = of.database.command({"explain": find, "verbosity": "allPlansExecution"})
+        return found
+
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
         return EmbeddedCursor(self.collection, self._read, dict(self._command))
