@@ -401,8 +401,10 @@ class CollectionWork:
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
-        """The documents that match, in the order of their keys."""
+    def matching(
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of their keys. `field`: see `Scan.documents`."""
         if self._transaction is not None:
             with self._transaction.statement() as target:
                 own = target.table(self.namespace)
@@ -418,7 +420,7 @@ class CollectionWork:
         elif selection.key is not None:
             return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
-            selection, indexes_of(table) if table.indexes else ()
+            selection, indexes_of(table) if table.indexes else (), field=field
         )
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -468,9 +470,11 @@ class CollectionWork:
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(selection, command.get("hint")):
-            for value in _distinct_values(document, parts):
-                values.setdefault(sort_key(value, text), value)
+        for document in self.matching(selection, command.get("hint"), field=parts[0]):
+            for end in ends(document, parts):
+                for value in end if type(end) is list else (end,):
+                    values.setdefault(sort_key(value, text), value)
+        values.pop(sort_key(MISSING), None)
         return [values[one] for one in sorted(values)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -586,13 +590,3 @@ def _whole(name: str, value: Any) -> int:
     if value < 0:
         raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
     return int(value)
-
-
-def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
-    for value in ends(document, parts):
-        if value is MISSING:
-            continue
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value

@@ -238,7 +238,11 @@ def _passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
     return passes(document, index)
 
 
-@operation(OPERATION, 2)
+def _fields(index: Mapping[str, Any]) -> Iterable[str] | None:
+    return None if index.get("partial") is not None else [path[0] for path in index["paths"]]
+
+
+@operation(OPERATION, 2, fields=_fields)
 def index_keys(document: Any, index: Any) -> Any:
     """The keys of a document in an index, as bytes: a list of them, for an index with `multi`."""
     if not isinstance(document, dict):
