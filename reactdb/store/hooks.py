@@ -150,7 +150,10 @@ Derive = Callable[[Draft], Derived]
 
 _HOOKS: Final[dict[str, Derive]] = {}
 # Where our own dialects register theirs. By name: the store imports nothing that stands on it.
-_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.revisions"}
+_OF_DIALECTS: Final = {
+    "couchdb.revisions": "reactdb.dialects.couchdb.revisions",
+    "mongodb.rules": "reactdb.dialects.mongodb.rules",
+}
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", re.ASCII)
 
 

@@ -24,6 +24,8 @@ In reading order:
     entries                  how a document is stored, and what an update says of itself in the log
     index_keys, partial, indexes, planning, scanning
                              what an index holds, and which serves a query; what bytes say before they are decoded
+    explaining, rules, capped
+                             validators and their reasons, and what is cut off: the write hook of tables that have them
     targets, transactions, reading, writing, bulk_writing, sweeping, variables, collection, aggregating
                              the work of the commands, without the wire
     tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, streams, waking

@@ -69,6 +69,7 @@ def bulk_write(
     errors_only: bool = False,
     variables: Mapping[str, Any] | None = None,
     transaction: Transaction | None = None,
+    bypasses: bool = False,
 ) -> tuple[list[Document], Document]:
     """Carry out the operations; with `ordered`, until one fails.
 
@@ -77,6 +78,7 @@ def bulk_write(
             `{"delete": 0, "filter"}`, each with the number of its collection.
         collections: `nsInfo`: `{"ns": "shop.orders"}`.
         errors_only: Only the results of those that failed are wanted.
+        bypasses: What is written is not validated.
 
     Returns:
         The results, a document each, and the counters of the reply.
@@ -92,7 +94,7 @@ def bulk_write(
     results: list[Document] = []
     with nullcontext() if transaction is not None else spaces.session.transaction():
         for first, run in _runs(checked):
-            work = CollectionWork(spaces, run[0].namespace, transaction)
+            work = CollectionWork(spaces, run[0].namespace, transaction, bypasses=bypasses)
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
                     counts["nErrors"] += 1

@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
+from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
@@ -68,15 +68,24 @@ class CollectionWork:
     """See the head of this file. Any thread, unless it is given a transaction."""
 
     def __init__(
-        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None = None
+        self,
+        spaces: Namespaces,
+        namespace: MongoNamespace,
+        transaction: Transaction | None = None,
+        *,
+        bypasses: bool = False,
     ) -> None:
         """
+        Args:
+            bypasses: What is written is not validated.
+
         Raises:
             MongoError: 73, there can be no such collection.
         """
         self.spaces = spaces
         self.namespace = namespace
         self._transaction = transaction
+        self._bypasses = bypasses
         self._name = spaces.names.table(namespace)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -106,6 +115,9 @@ class CollectionWork:
             return self._no_view(self.spaces.within(target, self.namespace))
         return self._no_view(target.within(self.namespace))
 
+    def _writer(self, target: WriteTransaction | KeptWrites, table: TableInfo) -> DocumentWriter:
+        return DocumentWriter(target, table, self.namespace, bypasses=self._bypasses)
+
     def _no_view(self, table: TableInfo) -> TableInfo:
         if table.primary_key == VIEW_KEY and self.spaces.view(self.namespace) is not None:
             raise MongoError(166, f"Namespace {self.namespace} is a view, not a collection")
@@ -132,7 +144,7 @@ class CollectionWork:
         table = self.spaces.table(self.namespace) or _UNMADE
         stored = [_stored(table, document) for document in given]
         plain = [one for one in stored if type(one) is tuple]
-        if len(plain) == len(given) and self._transaction is None and not _has_unique(table):
+        if len(plain) == len(given) and self._transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -142,7 +154,7 @@ class CollectionWork:
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> int:
             errors.clear()
-            writer = DocumentWriter(target, self._made(target), self.namespace)
+            writer = self._writer(target, self._made(target))
             inserted = 0
             for place, (one, document) in enumerate(zip(stored, given, strict=True)):
                 try:
@@ -171,7 +183,7 @@ class CollectionWork:
         table = self._made(target)
         if table.primary_key != "_id":
             stored = [body_of(table, document) for document in given]
-        if _has_unique(table):
+        if _has_conditions(table):
             # It was made meanwhile.
             raise KeyTaken
         if len(stored) == 1:
@@ -179,7 +191,7 @@ class CollectionWork:
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = DocumentWriter(target, table, self.namespace).taken(given[0]["_id"])
+                taken = self._writer(target, table).taken(given[0]["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
         elif stored:
             keys, bodies = zip(*stored, strict=True)
@@ -217,9 +229,7 @@ class CollectionWork:
                     table = self._table(target)
                     if table is None and not statement.is_upsert:
                         continue
-                    done = DocumentWriter(target, table or self._made(target), self.namespace).update(
-                        statement
-                    )
+                    done = self._writer(target, table or self._made(target)).update(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
@@ -312,7 +322,7 @@ class CollectionWork:
                         raise statement
                     table = self._table(target)
                     if table is not None:
-                        deleted += DocumentWriter(target, table, self.namespace).delete(statement)
+                        deleted += self._writer(target, table).delete(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
@@ -364,7 +374,7 @@ class CollectionWork:
                 if not modify.statement.is_upsert:
                     return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
                 table = self._made(target)
-            return DocumentWriter(target, table, self.namespace).find_and_modify(modify)
+            return self._writer(target, table).find_and_modify(modify)
 
         return self._write(work)
 
@@ -554,6 +564,7 @@ class _Unmade:
     """A collection that is not there yet, as far as its documents are prepared for it."""
 
     primary_key: Final = "_id"
+    hook: Final = None
     indexes: Final[Mapping[str, Any]] = {}
 
 
@@ -568,8 +579,10 @@ def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | Mongo
         return error
 
 
-def _has_unique(table: TableInfo) -> bool:
-    """There are keys to be checked beside `_id`, so that documents are inserted one by one."""
+def _has_conditions(table: TableInfo) -> bool:
+    """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
+    if table.hook == RULES:
+        return True
     return bool(table.indexes) and any(index.is_unique for index in indexes_of(table))
 
 

@@ -162,19 +162,29 @@ def with_session(meta: bytes | None, session: bytes, number: int) -> bytes:
     return codec.encode({**said, "session": [session, number]})
 
 
+def is_map(meta: bytes | None) -> bool:
+    """Whether an entry's metadata is this dialect's."""
+    return bool(meta) and meta[0] in _MAP_BYTES  # type: ignore[index]
+
+
 def session_of(meta: bytes | None) -> tuple[bytes, int] | None:
     """The session, and the number of its transaction, that an entry's metadata says; None where it says none."""
-    if not meta or meta[0] not in _MAP_BYTES:
+    if not is_map(meta):
         return None
+    assert meta is not None
     session, number = codec.decode(meta).get("session", (None, 0))
     return None if session is None else (session, number)
 
 
 def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Description | None:
     """The description that an entry's metadata says, with the values of the new BSON document; None where it says none."""
-    if not meta or meta[0] not in _MAP_BYTES:
+    if not is_map(meta):
         return None
+    assert meta is not None
     said = codec.decode(meta)
+    if "plain" in said:
+        # A native update of a capped collection: its metadata says its place, and nothing of what it has touched.
+        return None
     paths: dict[str, Sequence[str | int]] = said.get("paths", {})
     return {
         "updatedFields": {

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Final
 
 from reactdb.budget import paced
+from reactdb.dialects.mongodb.capped import all_places, order_of
 from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -90,7 +91,7 @@ class FilterSelection:
 def selected(
     snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
-    """The key and the document of each that matches, in the order of keys."""
+    """The key and the document of each that matches, in the order of keys; of a capped collection, in that of its documents."""
     chosen = selection.plan(indexes)
     matches = None if chosen.is_exact else selection.filter.matches
     for key, body in paced(rows_of(snapshot, table, chosen)):
@@ -103,6 +104,8 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
     """The keys and bytes of what a plan reads, within one snapshot."""
     if chosen.keys is not None:
         yield from snapshot.pick(table, chosen.keys)
+    elif (order := order_of(snapshot.catalogue, table)) is not None:
+        yield from in_order(snapshot, table, [place.key for place in all_places(snapshot, order)])
     elif chosen.by is not None:
         yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
     else:
@@ -114,6 +117,14 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
             if len(keys) < size:
                 return
             start = keys[-1] + b"\x00"
+
+
+def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of the documents of some keys, in the order of these."""
+    for start in range(0, len(keys), PAGE_ROWS):
+        page = keys[start : start + PAGE_ROWS]
+        found = dict(snapshot.pick(table, sorted(page)))
+        yield from ((key, found[key]) for key in page if key in found)
 
 
 def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
@@ -159,6 +170,11 @@ class Scan:
 
     def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
         keys: Sequence[bytes] | None = chosen.keys
+        if keys is None and self._table.hook is not None:
+            with self._session.read() as now:
+                order = order_of(now.catalogue, self._table)
+                if order is not None:
+                    keys = [place.key for place in all_places(self._then(now), order)]
         if keys is None and chosen.by is not None:
             with self._session.read() as now:
                 keys = self._then(now).candidates(chosen.by.info, chosen.ranges)
@@ -167,8 +183,8 @@ class Scan:
             place = 0
             while place < len(keys):
                 with self._session.read() as now:
-                    rows = list(self._then(now).pick(self._table, keys[place : place + size]))
-                yield [row.body for row in rows]
+                    rows = list(in_order(self._then(now), self._table, keys[place : place + size]))
+                yield [body for _, body in rows]
                 place += size
                 size = PAGE_ROWS
             return

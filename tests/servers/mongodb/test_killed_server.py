@@ -96,12 +96,25 @@ def heard_by(connect: Callable[[str], Any]) -> Watch:
 
 def heard_by_node(uri: str, opened: Callable[[], None]) -> list[int]:
     program = f"""
-    const stream = orders.watch([], {{maxAwaitTimeMS: 100}});
-    const first = stream.next();
+    let stream = orders.watch([], {{maxAwaitTimeMS: 100}}), token;
+    const next = async () => {{
+      for (;;) {{
+        try {{
+          return await stream.next();
+        }} catch (error) {{
+          // The driver goes on by itself after what it knows for an error of the network, and hands these on.
+          if (!["EPIPE", "ECONNRESET"].includes(error.code)) throw error;
+          token = stream.resumeToken ?? token;
+          await stream.close().catch(() => undefined);
+          stream = orders.watch([], {{maxAwaitTimeMS: 100, resumeAfter: token}});
+        }}
+      }}
+    }};
+    const first = next();
     await isWatching(2);
     await client.db("shop").collection("watching").insertOne({{}});
     const heard = [(await first).documentKey._id];
-    while (heard.at(-1) !== {COUNT - 1}) heard.push((await stream.next()).documentKey._id);
+    while (heard.at(-1) !== {COUNT - 1}) heard.push((await next()).documentKey._id);
     print(heard);
     await stream.close();
     """

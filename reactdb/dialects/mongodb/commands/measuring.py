@@ -15,6 +15,7 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import check_database_name
+from reactdb.dialects.mongodb.namespaces import CollectionInfo
 
 
 @command("collStats", fields="scale")
@@ -29,12 +30,19 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
         "avgObjSize": 0,
         "storageSize": 0,
         "totalSize": 0,
-        "capped": False,
+        **_cap_of(found),
         "nindexes": 1 + len(found.indexes),
         "totalIndexSize": 0,
         "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in found.indexes)), 0),
         "scaleFactor": 1,
     }
+
+
+def _cap_of(found: CollectionInfo) -> dict[str, Any]:
+    """What is said of a capped collection."""
+    if not found.options.get("capped"):
+        return {"capped": False}
+    return {"capped": True, "max": found.options.get("max", 0), "maxSize": found.options["size"]}
 
 
 @command("dbStats", fields="scale freeStorage")

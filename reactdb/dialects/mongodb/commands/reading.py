@@ -142,6 +142,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         variables=request.get("let", dict),
         collation=simple(request.get("collation", dict)),
         transaction=request.transaction,
+        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
     )
     name = f"{namespace.db}.$cmd.aggregate" if is_of_database else str(namespace)
     return request.at_moment(

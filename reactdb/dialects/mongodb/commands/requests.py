@@ -88,7 +88,8 @@ class CommandRequest:
         Raises:
             MongoError.
         """
-        return CollectionWork(self.spaces(), self.place(), self.transaction)
+        bypasses = bool(self.get("bypassDocumentValidation", bool, False))
+        return CollectionWork(self.spaces(), self.place(), self.transaction, bypasses=bypasses)
 
     def spaces(self) -> Namespaces:
         """The databases and collections: of now, or of the moment that a read concern names.

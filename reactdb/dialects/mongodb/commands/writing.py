@@ -142,6 +142,7 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         errors_only=bool(request.get("errorsOnly", bool, False)),
         variables=request.get("let", dict),
         transaction=request.transaction,
+        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
     )
     cursor = Results("admin.$cmd.bulkWrite", iter(results), session_key(request))
     return {**first_batch(request, cursor, batch_size(request, None)), **counts}

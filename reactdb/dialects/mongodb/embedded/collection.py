@@ -106,10 +106,11 @@ class EmbeddedCollection:
         """The same collection: there are no read or write concerns in the process."""
         return self
 
-    def _of(self, session: Session) -> CollectionWork:
-        if session is None:
+    def _of(self, session: Session, bypasses: bool | None = None) -> CollectionWork:
+        if session is None and not bypasses:
             return self._work
-        return CollectionWork(self.database.client.spaces, self._namespace, transaction_of(session))
+        spaces, transaction = self.database.client.spaces, transaction_of(session)
+        return CollectionWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -127,7 +128,7 @@ class EmbeddedCollection:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
         id = _identified(document)
-        raise_first(call(self._of(session).insert, [given_document(document)]))
+        raise_first(call(self._of(session, bypass_document_validation).insert, [given_document(document)]))
         return InsertOneResult(id, True)
 
     def insert_many(
@@ -149,7 +150,11 @@ class EmbeddedCollection:
         if not given:
             raise TypeError("documents must be a non-empty list")
         ids = list(map(_identified, given))
-        answer = call(self._of(session).insert, list(map(given_document, given)), ordered=ordered)
+        answer = call(
+            self._of(session, bypass_document_validation).insert,
+            list(map(given_document, given)),
+            ordered=ordered,
+        )
         if "writeErrors" in answer:
             raise bulk_error(merged_inserts(answer, given))
         return InsertManyResult(ids, True)
@@ -173,7 +178,8 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update the first document that matches."""
         _check_update(update)
-        return self._update(filter, update, False, upsert, collation, array_filters, session, let, sort)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort)
 
     def update_many(
         self,
@@ -190,7 +196,8 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update all documents that match, as one commit."""
         _check_update(update)
-        return self._update(filter, update, True, upsert, collation, array_filters, session, let, None)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None)
 
     def replace_one(
         self,
@@ -207,22 +214,23 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Put another document in the place of the first one that matches."""
         _check_replacement(replacement)
-        return self._update(filter, replacement, False, upsert, collation, None, session, let, sort)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort)
 
     def _update(
         self,
+        work: CollectionWork,
         filter: Mapping[str, Any],
         update: Any,
         multi: bool,
         upsert: bool,
         collation: Any,
         array_filters: Any,
-        session: Session,
         let: Mapping[str, Any] | None,
         sort: Any,
     ) -> UpdateResult:
         statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
-        answer = call(self._of(session).update, [statement], variables=let)
+        answer = call(work.update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
@@ -286,7 +294,9 @@ class EmbeddedCollection:
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests)
-        result = call(bulk.execute, self._of(session), ordered=ordered, variables=let)
+        result = call(
+            bulk.execute, self._of(session, bypass_document_validation), ordered=ordered, variables=let
+        )
         if result["writeErrors"]:
             raise bulk_error(result)
         return BulkWriteResult(result, True)
@@ -369,7 +379,8 @@ class EmbeddedCollection:
             command["sort"] = order_document(sort, None)
         command["let"] = let
         command["collation"] = _collation(options.get("collation"))
-        value = call(self._of(session).find_and_modify, command)["value"]
+        work = self._of(session, options.get("bypassDocumentValidation"))
+        value = call(work.find_and_modify, command)["value"]
         return None if value is None else driver_document(value)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -452,6 +463,7 @@ class EmbeddedCollection:
             variables=let,
             collation=_collation(options.get("collation")),
             transaction=transaction_of(session),
+            bypasses=bool(options.get("bypassDocumentValidation")),
         )
         return EmbeddedCommandCursor(documents)
 
