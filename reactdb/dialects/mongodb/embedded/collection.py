@@ -562,15 +562,16 @@ class EmbeddedCollection:
 
 def _identified(document: Any) -> Any:
     """The `_id` of a document that is inserted; it is given one where it has none."""
-    if isinstance(document, RawBSONDocument):
-        return document.get("_id")
-    if not isinstance(document, Mapping):
-        raise TypeError(
-            "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
-            f"collections.MutableMapping, not {type(document)}"
-        )
+    if type(document) is not dict:
+        if isinstance(document, RawBSONDocument):
+            return document.get("_id")
+        if not isinstance(document, Mapping):
+            raise TypeError(
+                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+                f"collections.MutableMapping, not {type(document)}"
+            )
     if "_id" not in document:
-        document["_id"] = ObjectId()  # type: ignore[index]
+        document["_id"] = ObjectId()
     return document["_id"]
 
 
