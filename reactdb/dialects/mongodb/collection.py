@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.hinting import HintedIndex, Walk, check_bounds, hinted
+from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
@@ -450,13 +450,13 @@ class CollectionWork:
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def _walk(self, command: Mapping[str, Any]) -> Walk | None:
+    def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""
         check_bounds(command)
         hint = command.get("hint")
         if not hint or self.spaces.table(self.namespace) is None:
             return None
-        return Walk(self.hinted(hint), command)
+        return IndexWalk(self.hinted(hint), command)
 
     def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
         """The documents that match, in the order of their keys."""

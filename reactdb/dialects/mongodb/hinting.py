@@ -1,7 +1,7 @@
 """Hinting: a find that names its index, and what it may ask of it: `min`, `max`, `returnKey`.
 
     index = hinted(listed(kept.indexes), table, {"a": 1, "b": -1})
-    Walk(index, {"min": {"a": 3, "b": 0}}).documents(documents)
+    IndexWalk(index, {"min": {"a": 3, "b": 0}}).documents(documents)
 
 With a hint, documents come in the order of the index, and only those that have an entry in it: one that is sparse or partial
 leaves others out. `min` and `max` are bounds in that order, the first inclusive and the second not. An array has an entry for
@@ -25,7 +25,7 @@ from reactdb.dialects.mongodb.sorting import Downwards
 from reactdb.dialects.mongodb.values import to_native
 from reactdb.store.catalogue import TableInfo
 
-__all__ = ["HintedIndex", "Walk", "check_bounds", "hinted"]
+__all__ = ["HintedIndex", "IndexWalk", "check_bounds", "hinted"]
 
 Document = dict[str, Any]
 NATURAL = "$natural"
@@ -130,7 +130,7 @@ def check_bounds(command: Mapping[str, Any]) -> bool:
     return True
 
 
-class Walk:
+class IndexWalk:
     """The documents of a find in the order of an index. See the head of this file."""
 
     def __init__(self, index: HintedIndex, command: Mapping[str, Any]) -> None:
