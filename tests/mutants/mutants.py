@@ -2015,6 +2015,13 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_rules.py::TestCapped",),
     ),
     Mutant(
+        "the upper bound of a hinted index is inclusive",
+        "dialects/mongodb/hinting.py",
+        "self._most is None or place < self._most",
+        "self._most is None or not self._most < place",
+        ("tests/dialects/mongodb/test_mongodb_hinting.py",),
+    ),
+    Mutant(
         "the answer to a retryable write is not kept in its commit",
         "dialects/mongodb/collection.py",
         "        if target.count > before:\n            retry.remember",

@@ -22,8 +22,9 @@ In reading order:
     diff                     the difference of two versions, as change events tell it
     names, namespaces        databases and collections as tables; what is kept of each
     entries                  how a document is stored, and what an update says of itself in the log
-    index_keys, partial, indexes, planning, scanning
-                             what an index holds, and which serves a query; what bytes say before they are decoded
+    index_keys, partial, indexes, hinting, planning, scanning
+                             what an index holds, what a hint asks of it, and which serves a query; what bytes say before they
+                             are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
     targets, transactions, retries, reading, writing, bulk_writing, sweeping, variables, collection, aggregating,

@@ -5,7 +5,8 @@
     deployment               what all clients of a server share; one client
     cursors, failing         results read in batches; failures that a test orders
     carrying, telling        what is the same for all commands; errors in MongoDB's terms
-    greeting, authenticating, sessions, continuing, reading, writing, streaming, administering, measuring
+    greeting, authenticating, sessions, continuing, reading, writing, tailing, plans, streaming, administering,
+    measuring
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
