@@ -1,6 +1,6 @@
 """Documents of one collection, read and written: the work of the commands, without the wire.
 
-    work = CollectionWork(files, MongoNamespace("shop", "orders"))
+    work = CollectionWork(spaces, MongoNamespace("shop", "orders"))
     work.insert([{...}])                    {"n": 1}
     work.update([{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}])
     work.find({"filter": {"a": 1}})         an iterator of documents

@@ -6,7 +6,8 @@
 A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
 what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
 
-Rule of this file: no snapshot is open while a document is given.
+Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
+to its end at once.
 """
 
 from __future__ import annotations
