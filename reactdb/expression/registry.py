@@ -19,7 +19,7 @@ is looked up that is not there yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, Final
 
@@ -46,12 +46,15 @@ class Operation:
         prepare: Given the arguments after the first, when all of them are constants: a function of the first. It saves
             work that would be the same for every document. What it raises is ignored here and raised by `function`.
         acts_on_groups: It takes grouped data whole, instead of being applied to each group.
+        fields: Given the arguments after the first, when all of them are constants: the names of the fields of a document by
+            which, as the first argument, the result is decided; None where others may matter.
     """
 
     __slots__ = (
         "acts_on_groups",
         "at_least",
         "at_most",
+        "fields",
         "function",
         "is_deterministic",
         "is_lazy",
@@ -73,6 +76,7 @@ class Operation:
         never_fails: bool = False,
         prepare: Callable[..., Callable[[Any], Any]] | None = None,
         acts_on_groups: bool = False,
+        fields: Callable[..., Iterable[str] | None] | None = None,
     ) -> None:
         self.name = name
         self.function = function
@@ -84,6 +88,7 @@ class Operation:
         self.never_fails = never_fails
         self.prepare = prepare
         self.acts_on_groups = acts_on_groups
+        self.fields = fields
 
     def check(self, argument_count: int, option_names: frozenset[str]) -> None:
         """Refuse a wrong number of arguments, or an unknown option, with ReQL's sentence."""
@@ -160,13 +165,14 @@ def operation(
     never_fails: bool = False,
     prepare: Callable[..., Callable[[Any], Any]] | None = None,
     acts_on_groups: bool = False,
+    fields: Callable[..., Iterable[str] | None] | None = None,
 ) -> Callable[[Evaluate], Evaluate]:
     """Register the function below as the operation `name`: its meaning, which has to be the same in every process and for ever.
 
     Args:
         name: A word of the dialect or program, a dot, and the operation: `mongodb.type`. Only the core's have no dot.
         at_most: `at_least`, unless given; None is any number.
-        options, is_lazy, is_deterministic, never_fails, prepare, acts_on_groups: See `Operation`.
+        options, is_lazy, is_deterministic, never_fails, prepare, acts_on_groups, fields: See `Operation`.
 
     Raises:
         UsageError: The name is another function's, or has no dot.
@@ -194,6 +200,7 @@ def operation(
             never_fails,
             prepare,
             acts_on_groups,
+            fields,
         )
         return function
 

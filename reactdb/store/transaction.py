@@ -322,7 +322,7 @@ class WriteTransaction:
             meta, beside = derived
         moves = places = None
         if table.indexes:
-            moves, places = index_moves(table, key, old_body, body)
+            moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         seq = self.first + self.count if self.count else self.first
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
@@ -885,17 +885,24 @@ class Savepoint:
 
 
 def index_moves(
-    table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None
+    table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None, *, has_places: bool = True
 ) -> tuple[Moves | None, dict[int, Sequence[bytes]]]:
-    """What moves in the indexes with one step of a document, and under which values of each index it is or was."""
+    """What moves in the indexes with one step of a document, and under which values of each index it is or was.
+
+    Args:
+        has_places: The latter is wanted.
+    """
     old = None if old_body is None else codec.decode(old_body)
     new = None if body is None else codec.decode(body)
     dropped: list[IndexEntry] = []
     added: list[IndexEntry] = []
     places: dict[int, Sequence[bytes]] = {}
     for index in table.indexes.values():
+        is_untouched = old is not None and new is not None and index.is_untouched(old, new)
+        if is_untouched and not has_places:
+            continue
         before = [] if old is None else index.stored_entries(old)
-        after = [] if new is None else index.stored_entries(new)
+        after = before if is_untouched else [] if new is None else index.stored_entries(new)
         if before == after:
             places[index.id] = [value for index_id, value, _ in before if index_id > 0]
             continue

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
@@ -150,21 +151,11 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given: list[Document] = []
-        stored: list[tuple[bytes, bytes] | MongoError] = []
+        given = list(map(with_id, documents))
         table = self.spaces.table(self.namespace) or _UNMADE
-        for document in documents:
-            try:
-                with_own = with_id(document)
-                stored.append(body_of(table, with_own))
-                given.append(with_own)
-            except MongoError as error:
-                stored.append(error)
-                given.append(document)
-                if ordered:
-                    break
-        plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self.transaction is None and not _has_conditions(table):
+        stored = [_stored(table, document) for document in given]
+        plain = [one for one in stored if type(one) is tuple]
+        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -176,7 +167,7 @@ class CollectionWork:
             errors.clear()
             writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=False)):
+            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
                 try:
                     if isinstance(one, MongoError):
                         raise one
@@ -295,9 +286,15 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
+            self._check_hint(given.get("hint"))
             return make(given, variables)
         except MongoError as error:
             return error
+
+    def _check_hint(self, hint: Any) -> None:
+        """Raises: MongoError: 2, there is a collection, and it has no such index."""
+        if hint and self.spaces.table(self.namespace) is not None:
+            self.hinted(hint)
 
     @staticmethod
     def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
@@ -387,6 +384,8 @@ class CollectionWork:
             variables=values_of(command.get("let")),
         )
 
+        self._check_hint(command.get("hint"))
+
         def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)
             if table is None:
@@ -406,11 +405,15 @@ class CollectionWork:
         """The documents that a find is about, one after the other.
 
         Args:
-            command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`.
+            command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`, `min`, `max`, `returnKey`.
 
         Raises:
             MongoError: As the command deserves, before the first document.
         """
+        if command.get("showRecordId"):
+            raise MongoError(
+                238, "find with showRecordId is not supported: documents have no numbers but their _id"
+            )
         variables, collation = values_of(command.get("let")), simple(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
@@ -420,20 +423,35 @@ class CollectionWork:
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
+        walk = self._walk(command)
         documents = self.matching(selection, command.get("hint"))
+        if walk is not None:
+            documents = walk.documents(documents)
         if sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
             documents = reversed(list(documents))
         if skip or limit:
             documents = cut(documents, skip, limit)
+        if command.get("returnKey"):
+            return ({} if walk is None else walk.key_of(document) for document in documents)
         if shape is not None:
             matched = selection.filter if shape.is_positional else None
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
-        """The documents that match, in the order of their keys."""
+    def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
+        """The walk along the index that a find names."""
+        check_bounds(command)
+        hint = command.get("hint")
+        if not hint or self.spaces.table(self.namespace) is None:
+            return None
+        return IndexWalk(self.hinted(hint), command)
+
+    def matching(
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of their keys. `field`: see `Scan.documents`."""
         if self.transaction is not None:
             with self.transaction.statement() as target:
                 own = target.table(self.namespace)
@@ -445,11 +463,14 @@ class CollectionWork:
         if table is None:
             return iter(())
         if hint:
-            self._check_hint(table, hint)
+            index = self.hinted(hint)
+            if index.stored is not None:
+                found = Scan(self.spaces.session, table).documents(selection, indexes_of(table))
+                return filter(index.holds, found)
         elif selection.key is not None:
             return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
-            selection, indexes_of(table) if table.indexes else ()
+            selection, indexes_of(table) if table.indexes else (), field=field
         )
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -460,27 +481,19 @@ class CollectionWork:
             return iter(())
         return iter(() if body is None else (document_of(table, body),))
 
-    def _check_hint(self, table: TableInfo, hint: Any) -> None:
-        known = listed(self.spaces.kept(table).indexes)
-        if isinstance(hint, str):
-            is_there = any(one["name"] == hint for one in known)
-        else:
-            is_there = "$natural" in hint or any(
-                list(one["key"].items()) == list(hint.items()) for one in known
-            )
-        if not is_there:
-            raise MongoError(
-                2,
-                "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing "
-                "index",
-            )
+    def hinted(self, hint: Any) -> HintedIndex:
+        """The index that a hint names. Raises: MongoError: 2, there is none."""
+        table = self.spaces.table(self.namespace)
+        known = listed(() if table is None else self.spaces.kept(table).indexes)
+        return hinted(known, table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
         """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
         skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
         table = self.spaces.table(self.namespace)
-        if not given and self.transaction is None and (table is None or table.primary_key != VIEW_KEY):
+        is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
+        if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             selection = FilterSelection(given, collation=simple(command.get("collation")))
@@ -499,9 +512,11 @@ class CollectionWork:
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(selection, command.get("hint")):
-            for value in _distinct_values(document, parts):
-                values.setdefault(sort_key(value, text), value)
+        for document in self.matching(selection, command.get("hint"), field=parts[0]):
+            for end in ends(document, parts):
+                for value in end if type(end) is list else (end,):
+                    values.setdefault(sort_key(value, text), value)
+        values.pop(sort_key(MISSING), None)
         return [values[one] for one in sorted(values)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -604,6 +619,14 @@ class _Unmade:
 _UNMADE: Any = _Unmade()
 
 
+def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
+    """The key and the bytes of a document, or why it has none."""
+    try:
+        return body_of(table, document)
+    except MongoError as error:
+        return error
+
+
 def _has_conditions(table: TableInfo) -> bool:
     """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
     if table.hook == RULES:
@@ -628,13 +651,3 @@ def _whole(name: str, value: Any) -> int:
     if value < 0:
         raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
     return int(value)
-
-
-def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
-    for value in ends(document, parts):
-        if value is MISSING:
-            continue
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value

@@ -7,13 +7,14 @@ Rule of this file: batches. What a cursor reads is made by the command that it b
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from bson import Int64
 
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, hold_to
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -51,7 +52,11 @@ def first_batch(
     request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
 ) -> dict[str, Any]:
     """The answer of a command that makes a cursor. It stays open if there is more."""
+    begun = time.monotonic()
     batch = cursor.batch(most)
+    most_ms = request.number("maxTimeMS")
+    if most_ms:
+        cursor.left_s = most_ms / 1_000 - (time.monotonic() - begun)
     if not cursor.is_read and batch and most is not None and len(batch) >= most:
         # The number 0 tells that there is no more, and saves the driver a request.
         cursor.look_ahead()
@@ -98,7 +103,10 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
 
 def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any]:
     is_over = True
+    begun = time.monotonic()
     try:
+        if cursor.left_s is not None:
+            hold_to(request, cursor.left_s)
         most = request.number("batchSize") or None
         batch = cursor.batch(most)
         if not cursor.is_read and most is not None and len(batch) >= most:
@@ -108,6 +116,8 @@ def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any
             "cursor": {"nextBatch": batch, "id": Int64(0) if is_over else cursor.id, "ns": cursor.namespace}
         }
     finally:
+        if cursor.left_s is not None:
+            cursor.left_s -= time.monotonic() - begun
         request.deployment.cursors.give_back(cursor, is_over=is_over)
 
 

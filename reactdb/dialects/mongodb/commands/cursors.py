@@ -48,6 +48,7 @@ class OpenCursor:
         is_tailing: Whether more may come later, so that a command may wait for it.
         on_killed: Called when it is killed while a command waits for it.
         timeout_s: How long it may be left alone.
+        left_s: How long the commands about it may take together, as `maxTimeMS` of the first said; None for any time.
     """
 
     is_tailing = False
@@ -57,6 +58,7 @@ class OpenCursor:
         self.namespace = namespace
         self.session = session
         self.timeout_s = timeout_s
+        self.left_s: float | None = None
         self.used_at = time.monotonic()
         self.is_busy = False
         self.is_killed = False

@@ -12,7 +12,7 @@ from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.measuring import explained
+from reactdb.dialects.mongodb.commands.plans import explained
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.streaming import is_change_stream, opened_stream
@@ -37,9 +37,6 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
-    for name in ("min", "max", "returnKey", "showRecordId"):
-        if request.body.get(name):
-            raise MongoError(238, f"find with {name} is not supported here")
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from bson import Timestamp
 
+from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
@@ -208,6 +209,22 @@ class Delayed(AwaitedReply):
         reply = self._work()
         # A getMore is not made to wait a second time.
         return reply.at_last() if isinstance(reply, AwaitedReply) else reply
+
+
+def hold_to(request: CommandRequest, seconds: float) -> None:
+    """Let a command take no longer.
+
+    Raises:
+        MongoError: 50, there is no time left, or a fail point says so.
+    """
+    deployment = request.deployment
+    if deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name) is not None:
+        raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
+    if seconds <= 0:
+        raise MongoError(50, "operation exceeded time limit")
+    budget = current.get()
+    if budget is not None:
+        budget.limit(seconds)
 
 
 def expected(kind: type | tuple[type, ...]) -> str:

@@ -179,7 +179,7 @@ class EmbeddedCollection:
         """Update the first document that matches."""
         _check_update(update)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort)
+        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort, hint)
 
     def update_many(
         self,
@@ -197,7 +197,7 @@ class EmbeddedCollection:
         """Update all documents that match, as one commit."""
         _check_update(update)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None)
+        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None, hint)
 
     def replace_one(
         self,
@@ -215,7 +215,7 @@ class EmbeddedCollection:
         """Put another document in the place of the first one that matches."""
         _check_replacement(replacement)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort)
+        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort, hint)
 
     def _update(
         self,
@@ -228,8 +228,9 @@ class EmbeddedCollection:
         array_filters: Any,
         let: Mapping[str, Any] | None,
         sort: Any,
+        hint: Any,
     ) -> UpdateResult:
-        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
+        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort, hint)
         answer = call(work.update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
@@ -249,7 +250,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete the first document that matches."""
-        return self._delete(filter, 1, collation, session, let)
+        return self._delete(filter, 1, collation, session, let, hint)
 
     def delete_many(
         self,
@@ -261,7 +262,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete all documents that match, as one commit."""
-        return self._delete(filter, 0, collation, session, let)
+        return self._delete(filter, 0, collation, session, let, hint)
 
     def _delete(
         self,
@@ -270,8 +271,10 @@ class EmbeddedCollection:
         collation: Any,
         session: Session,
         let: Mapping[str, Any] | None,
+        hint: Any,
     ) -> DeleteResult:
-        answer = call(self._of(session).delete, [delete_statement(filter, limit, collation)], variables=let)
+        statement = delete_statement(filter, limit, collation, hint)
+        answer = call(self._of(session).delete, [statement], variables=let)
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -327,7 +330,7 @@ class EmbeddedCollection:
             "new": return_document,
             "arrayFilters": array_filters,
         }
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_replace(
         self,
@@ -346,7 +349,7 @@ class EmbeddedCollection:
         """Replace the first document that matches, likewise."""
         _check_replacement(replacement)
         command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_delete(
         self,
@@ -360,7 +363,7 @@ class EmbeddedCollection:
         **options: Any,
     ) -> Document | None:
         """Delete the first document that matches, and give it."""
-        return self._modify(filter, {"remove": True}, projection, sort, session, let, options)
+        return self._modify(filter, {"remove": True}, projection, sort, hint, session, let, options)
 
     def _modify(
         self,
@@ -368,6 +371,7 @@ class EmbeddedCollection:
         command: Document,
         projection: Any,
         sort: Any,
+        hint: Any,
         session: Session,
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -378,6 +382,7 @@ class EmbeddedCollection:
         if sort is not None:
             command["sort"] = order_document(sort, None)
         command["let"] = let
+        command["hint"] = _hint(hint)
         command["collation"] = _collation(options.get("collation"))
         work = self._of(session, options.get("bypassDocumentValidation"))
         value = call(work.find_and_modify, command)["value"]
@@ -424,6 +429,7 @@ class EmbeddedCollection:
         """How many documents match."""
         command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
         command["collation"] = _collation(options.get("collation"))
+        command["hint"] = _hint(options.get("hint"))
         return call(self._of(session).count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
@@ -445,6 +451,7 @@ class EmbeddedCollection:
         command = {
             "key": key,
             "query": _plain(filter or {}),
+            "hint": _hint(hint),
             "collation": _collation(options.get("collation")),
         }
         return call(self._of(session).distinct, command)
@@ -562,15 +569,16 @@ class EmbeddedCollection:
 
 def _identified(document: Any) -> Any:
     """The `_id` of a document that is inserted; it is given one where it has none."""
-    if isinstance(document, RawBSONDocument):
-        return document.get("_id")
-    if not isinstance(document, Mapping):
-        raise TypeError(
-            "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
-            f"collections.MutableMapping, not {type(document)}"
-        )
+    if type(document) is not dict:
+        if isinstance(document, RawBSONDocument):
+            return document.get("_id")
+        if not isinstance(document, Mapping):
+            raise TypeError(
+                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+                f"collections.MutableMapping, not {type(document)}"
+            )
     if "_id" not in document:
-        document["_id"] = ObjectId()  # type: ignore[index]
+        document["_id"] = ObjectId()
     return document["_id"]
 
 
@@ -588,7 +596,14 @@ def _collation(given: Any) -> Any:
 
 
 def update_statement(
-    filter: Any, update: Any, multi: bool, upsert: bool, collation: Any, array_filters: Any, sort: Any
+    filter: Any,
+    update: Any,
+    multi: bool,
+    upsert: bool,
+    collation: Any,
+    array_filters: Any,
+    sort: Any,
+    hint: Any = None,
 ) -> Document:
     """A statement of the command `update`."""
     statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": bool(upsert)}
@@ -598,12 +613,20 @@ def update_statement(
         statement["arrayFilters"] = list(map(_plain, array_filters))
     if sort is not None:
         statement["sort"] = order_document(sort, None)
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     return statement
 
 
-def delete_statement(filter: Any, limit: int, collation: Any) -> Document:
+def _hint(given: Any) -> Any:
+    return given if given is None or isinstance(given, str) else order_document(given, None)
+
+
+def delete_statement(filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
     statement: Document = {"q": _plain(filter), "limit": limit}
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     if collation is not None:
         statement["collation"] = _collation(collation)
     return statement

@@ -126,6 +126,10 @@ class EmbeddedCursor(_Results):
         self._tailed: TailedDocuments | None = None
 
     def _begun(self) -> Iterator[Document]:
+        if ("min" in self._command or "max" in self._command) and not self._command.get("hint"):
+            raise InvalidOperation(
+                'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
+            )
         if not self._command.get("tailable"):
             return raising(call(self._read, self._command))
         client = self.collection.database.client
@@ -182,6 +186,19 @@ class EmbeddedCursor(_Results):
         """Demand that an index is there."""
         wanted = index if index is None or isinstance(index, str) else order_document(index, None)
         return self._set("hint", wanted)
+
+    def min(self, spec: Any) -> EmbeddedCursor:
+        """Begin at these fields of the index that `hint` names: `[("a", 3)]`."""
+        return self._bound("min", spec)
+
+    def max(self, spec: Any) -> EmbeddedCursor:
+        """End before these fields of the index that `hint` names."""
+        return self._bound("max", spec)
+
+    def _bound(self, name: str, spec: Any) -> EmbeddedCursor:
+        if not isinstance(spec, (list, tuple)):
+            raise TypeError(f"spec must be an instance of list or tuple, not {type(spec)}")
+        return self._set(name, dict(spec))
 
     def collation(self, collation: Any) -> EmbeddedCursor:
         """Compare text by a collation."""
@@ -286,9 +303,18 @@ def find_command(
         command["limit"] = abs(command["limit"])
     if "collation" in command:
         command["collation"] = getattr(command["collation"], "document", command["collation"])
+    for name in ("min", "max"):
+        if isinstance(command.get(name), (list, tuple)):
+            command[name] = dict(command[name])
     if "hint" in command and not isinstance(command["hint"], str):
         command["hint"] = order_document(command["hint"], None)
     return command
 
 
-_NAMES = {"batch_size": "batchSize", "max_time_ms": "maxTimeMS", "allow_disk_use": "allowDiskUse"}
+_NAMES = {
+    "batch_size": "batchSize",
+    "max_time_ms": "maxTimeMS",
+    "allow_disk_use": "allowDiskUse",
+    "return_key": "returnKey",
+    "show_record_id": "showRecordId",
+}
