@@ -26,7 +26,7 @@ from reactdb.store.sums import Tally
 FIRST_PAGE = 64
 PAGE = 512
 
-# Where a document stands in the order in which it is walked to: its primary key, or in an index (value, key, number of the entry).
+# Where a document stands in the order of a walk: its primary key, or in an index (value, key, number of the entry).
 Place = bytes | tuple[bytes, bytes, int]
 
 
