@@ -502,7 +502,7 @@ MUTANTS = [
     Mutant(
         "an index is not maintained by updates",
         "store/transaction.py",
-        "            moves, places = index_moves(table, key, old_body, body)",
+        "            moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)",
         "            moves, places = None, {}",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
@@ -512,6 +512,13 @@ MUTANTS = [
         "            self.connection.executemany(DROP_ENTRY, sorted(dropped))\n",
         "            pass\n",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
+    ),
+    Mutant(
+        "an index takes values for the same that Python takes for equal",
+        "store/catalogue.py",
+        "type(one) is type(other) in _EXACT and one == other",
+        "one == other",
+        ("tests/store/test_index_moves.py::test_the_indexes_have_what_the_documents_say",),
     ),
     # ----- the file, and its locks
     Mutant(
@@ -1387,10 +1394,17 @@ MUTANTS = [
     ),
     Mutant(
         "a kept table that is dropped leaves its position behind",
-        "database.py",
-        "                forget(transaction, name)\n",
-        "                pass\n",
+        "store/kept.py",
+        "        forget(transaction, table.name)\n",
+        "        pass\n",
         ("tests/surface/test_materialize.py::TestGoingOn::test_a_table_that_was_dropped_is_made_again",),
+    ),
+    Mutant(
+        "CouchDB's interface drops a kept table as any other",
+        "dialects/couchdb/couch.py",
+        "            drop_table(transaction, table)\n",
+        "            transaction.drop_table(table)\n",
+        ("tests/surface/test_materialize.py",),
     ),
     # ----- format 3
     Mutant(
@@ -1999,6 +2013,41 @@ MUTANTS = [
         "        number, before = old\n",
         "        number, before = totals.next, old[1]\n",
         ("tests/dialects/mongodb/test_mongodb_rules.py::TestCapped",),
+    ),
+    Mutant(
+        "the upper bound of a hinted index is inclusive",
+        "dialects/mongodb/hinting.py",
+        "self._most is None or place < self._most",
+        "self._most is None or not self._most < place",
+        ("tests/dialects/mongodb/test_mongodb_hinting.py",),
+    ),
+    Mutant(
+        "the answer to a retryable write is not kept in its commit",
+        "dialects/mongodb/collection.py",
+        "        if target.count > before:\n            retry.remember",
+        "        if target.count < before:\n            retry.remember",
+        ("tests/servers/mongodb/test_retries.py::TestWrites",),
+    ),
+    Mutant(
+        "a session that goes on after a restart knows nothing of before",
+        "dialects/mongodb/commands/session_states.py",
+        "SessionState(before, self",
+        "SessionState(None, self",
+        ("tests/servers/mongodb/test_retries.py::TestWrites",),
+    ),
+    Mutant(
+        "what nobody will send again stays in the file for ever",
+        "dialects/mongodb/retries.py",
+        "            remove_expired(transaction, KIND, transaction.time, MOST_KEPT)\n",
+        "            pass\n",
+        ("tests/servers/mongodb/test_retries.py::TestHowLong",),
+    ),
+    Mutant(
+        "a tailable cursor passes over what was deleted before it was read",
+        "dialects/mongodb/tailing.py",
+        "totals.first > self._seen + 1",
+        "totals.first < 0",
+        ("tests/dialects/mongodb/test_mongodb_rules.py::TestTailing",),
     ),
     Mutant(
         "change streams tell of what makes room in a capped collection",

@@ -6,7 +6,8 @@
 A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
 what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
 
-Rule of this file: no snapshot is open while a document is given.
+Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
+to its end at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from reactdb.budget import paced
 from reactdb.dialects.mongodb.capped import all_places, order_of
-from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
@@ -43,10 +44,11 @@ class FilterSelection:
 
     Attributes:
         spec: The filter as it was given.
+        variables, collation: What it was given beside.
         key: Of the only document that matches, where the filter says no more than its `_id`; else None.
     """
 
-    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
+    __slots__ = ("_filter", "collation", "key", "spec", "variables")
 
     def __init__(
         self,
@@ -60,8 +62,8 @@ class FilterSelection:
             MongoError: It is no filter.
         """
         self.spec = spec
-        self._variables = variables
-        self._collation = collation
+        self.variables = variables
+        self.collation = collation
         if not isinstance(spec, Mapping):
             raise MongoError(14, "a filter has to be a document")
         self.key = exact_key(spec, has_collation=collation is not None)
@@ -73,14 +75,14 @@ class FilterSelection:
     def filter(self) -> Filter:
         """The filter, to be tested. It is compiled when it is needed."""
         if self._filter is None:
-            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+            self._filter = Filter(self.spec, variables=self.variables, collation=self.collation)
         return self._filter
 
     def plan(self, indexes: Iterable[CollectionIndex] = (), table: TableInfo | None = None) -> ReadPlan:
         """How the documents are read; see `planning`."""
         if self.key is not None:
             return ReadPlan((self.key,), is_exact=True)
-        return plan(self.spec, indexes, table, has_collation=self._collation is not None)
+        return plan(self.spec, indexes, table, has_collation=self.collation is not None)
 
     @property
     def point(self) -> bytes | None:
@@ -145,10 +147,21 @@ class Scan:
         self._seq: int | None = None
         self._undo: Undo | None = None
 
-    def documents(self, selection: FilterSelection, indexes: Sequence[CollectionIndex]) -> Iterator[Document]:
-        """The documents that match, in the order of keys."""
+    def documents(
+        self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of keys.
+
+        Args:
+            field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
+                without it.
+        """
         table = self._table
         chosen = selection.plan(indexes, table)
+        if chosen.is_exact and field is not None:
+            for bodies in self._pages(chosen):
+                yield from paced(fields_of(table, bodies, field))
+            return
         matches = None if chosen.is_exact else selection.filter.matches
         for bodies in self._pages(chosen):
             for body in paced(bodies):
