@@ -8,9 +8,10 @@ meaning: `evaluate` calls it, and so does generated code wherever it has no shor
     strict    the values of its arguments; a Function arrives as a Python callable
     lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
 
-The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot: `mongodb.type`.
-They are registered in the same way, when the module that has them is imported. Indexes keep their expressions by these names, so
-a name never gets another meaning; a process that has not registered one can neither use nor write what it indexes, and says so.
+The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot, such as
+`mongodb.index_keys`. They are registered in the same way, when the module that has them is imported. Indexes keep their
+expressions by these names, so a name never gets another meaning; a process that has not registered one can neither use nor write
+what it indexes, and says so.
 
 Rule of this file: it knows no operation. Modules say that they have some (`import_later`), and are imported when the first name
 is looked up that is not there yet.

@@ -368,19 +368,9 @@ class Engine:
 
     @contextmanager
     def poll(self) -> Iterator[Snapshot]:
-        """`fresh_snapshot`, for who reads what is to be published: closing waits until it is read."""
+        """`fresh_snapshot` for the reader that publishes other processes' commits. Closing the engine waits for it to end."""
         with self._polling, self.fresh_snapshot() as snapshot:
             yield snapshot
-
-    @contextmanager
-    def past(self, seq: int) -> Iterator[Snapshot]:
-        """The documents as of `seq`.
-
-        Raises:
-            HistoryLost: The changes since then were compacted away.
-        """
-        with self.snapshot() as now:
-            yield as_of(now, seq)
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""

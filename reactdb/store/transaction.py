@@ -1,7 +1,8 @@
 """WriteTransaction: what one commit does to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write of a document is the same step: `put` notes the new entry in the write buffer, and what is noted is given to SQLite
-together (`flush`): the entries, the heads of the documents that they are about, and the index entries that differ in the end. A
+Every write of a document is the same step: `write` notes the new entry in the write buffer (`put` does so where the document
+differs from what is there, `insert` where its key is free). What is noted is given to SQLite together (`flush`): the entries, the
+heads of the documents that they are about, and the index entries that differ in the end. A
 deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
 write is a buffer of one.
 
@@ -73,8 +74,8 @@ ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)
 SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 
-# Entries that may be buffered, and the greatest document among them: 16 MiB at most. Of more or larger ones, each costs no less
-# together with others than alone; and where there is no room for a large one, its own write says so.
+# Flush at this many entries: beyond it, batching saves nothing. A larger document is flushed at once, so that DiskFull is raised
+# by its own write.
 MOST_ENTRIES = 1_024
 LARGE_BYTES = 16_384
 
@@ -441,8 +442,8 @@ class WriteTransaction:
     def _flush_until(self, count: int) -> None:
         """Give SQLite what is buffered of the first `count` changes."""
         if self.torn_until:
-            # Ctrl-C struck the last time. What came then is written again, and nothing else with it: of more, other things
-            # would cancel out. The log takes an entry once only.
+            # Ctrl-C struck the last flush. Exactly its rows are written again, once those that did arrive are removed from the
+            # log. Together with later ones, index entries that were already written could cancel out and be skipped.
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
             self.memory.forget_sums()
             self._is_torn = True

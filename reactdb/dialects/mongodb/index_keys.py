@@ -6,15 +6,17 @@
     no such field    as null; an empty array is below null
 
 They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
-The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too.
+The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too. What BSON
+does not have is taken for what it is shown as (see `values`): a date for its text, a moment for its millisecond.
 
 Rule of this file: bytes that are in a file are never written another way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from itertools import product
 from math import nan
 from typing import Any, Final, NamedTuple
@@ -22,6 +24,8 @@ from typing import Any, Final, NamedTuple
 from reactdb.errors import InvalidKey
 from reactdb.expression.registry import operation
 from reactdb.values import collation
+from reactdb.values.scalars import seconds_of
+from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
     "OPERATION",
@@ -72,6 +76,26 @@ _END: Final = b"\x00"
 _ORDERED: Final = frozenset((0x0A, 0x0F, 0x23, 0x28, 0x2D))
 
 
+# As a Decimal128 has it, which is how a number of any length is shown.
+_ROUNDING: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, clamp=1, traps=[])
+
+
+def _rounded(value: Any) -> Any:
+    number = _ROUNDING.create_decimal(value)
+    return number if number.is_finite() else float(number)
+
+
+_SHOWN: Final[dict[type, Callable[[Any], Any]]] = {
+    int: _rounded,
+    Decimal: _rounded,
+    datetime: lambda value: value.replace(microsecond=value.microsecond // 1_000 * 1_000),
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: lambda value: float(seconds_of(value)),
+}
+"""By type: how a native value is shown that BSON has not, or not exactly."""
+
+
 class _Missing:
     """There is no such field."""
 
@@ -88,10 +112,14 @@ def value_bytes(value: Any) -> bytes:
     kind = type(value)
     if kind is str:
         return _STRING + collation.key_bytes(value)
-    if kind is int or kind is float:
+    if kind is float or (kind is int and -(2**63) <= value < 2**63):
         return _NAN if value != value else _NUMBER + collation.key_bytes(value)
     if value is None or value is _MISSING:
         return _NULL
+    shown = _SHOWN.get(kind)
+    if shown is not None:
+        value = shown(value)
+        kind = type(value)
     name = collation.type_name(value)
     if name == "PTYPE<MONGODB.ID>":
         return value_bytes(value.value)
@@ -110,6 +138,8 @@ def value_bytes(value: Any) -> bytes:
         return b"\x2d" + (b"\x01" if value.ms < 0 else b"\xfe") + collation.key_bytes(value)
     if place == 0x0A and collation.key_bytes(value) == collation.key_bytes(nan):
         return _NAN
+    if place == _UNKNOWN and is_registered(kind) and name != "PTYPE<UNKNOWN>":
+        return value_bytes(text_of(value))
     return bytes((place,)) + collation.key_bytes(value)
 
 
@@ -166,7 +196,7 @@ def _at(value: Any, parts: Sequence[str], place: int) -> Iterator[Any]:
             yield _MISSING
     elif isinstance(value, list):
         is_found = False
-        if part.isdigit() and int(part) < len(value):
+        if part.isascii() and part.isdigit() and int(part) < len(value):
             is_found = True
             yield from _at(value[int(part)], parts, place + 1)
         for inner in value:

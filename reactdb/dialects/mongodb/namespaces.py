@@ -32,7 +32,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.kept import KEPT
+from reactdb.store.kept import drop_table
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
@@ -301,12 +301,7 @@ class Namespaces:
             transaction.set_hook(table, wanted)
 
     def _drop(self, transaction: WriteTransaction, table: TableInfo) -> None:
-        transaction.drop_table(table)
-        if table.hook == KEPT:
-            # Imported here because few files have such tables.
-            from reactdb.materialize import forget
-
-            forget(transaction, table.name)
+        drop_table(transaction, table)
         rows = transaction.catalogue.live.get(COLLECTIONS)
         if rows is not None:
             transaction.put(rows, row_key(table.id), None)

@@ -6,7 +6,8 @@
 A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
 what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
 
-Rule of this file: no snapshot is open while a document is given.
+Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
+to its end at once.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ class FilterSelection:
 
     Attributes:
         spec: The filter as it was given.
+        variables, collation: What it was given beside.
         key: Of the only document that matches, where the filter says no more than its `_id`; else None.
     """
 
-    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
+    __slots__ = ("_filter", "collation", "key", "spec", "variables")
 
     def __init__(
         self,
@@ -58,8 +60,8 @@ class FilterSelection:
             MongoError: It is no filter.
         """
         self.spec = spec
-        self._variables = variables
-        self._collation = collation
+        self.variables = variables
+        self.collation = collation
         if not isinstance(spec, Mapping):
             raise MongoError(14, "a filter has to be a document")
         self.key = exact_key(spec, has_collation=collation is not None)
@@ -71,13 +73,13 @@ class FilterSelection:
     def filter(self) -> Filter:
         """The filter, to be tested. It is compiled when it is needed."""
         if self._filter is None:
-            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+            self._filter = Filter(self.spec, variables=self.variables, collation=self.collation)
         return self._filter
 
     def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
         if self.key is not None:
             return ReadPlan((self.key,), is_exact=True)
-        return plan(self.spec, indexes, has_collation=self._collation is not None)
+        return plan(self.spec, indexes, has_collation=self.collation is not None)
 
     @property
     def point(self) -> bytes | None:

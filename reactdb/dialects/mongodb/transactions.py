@@ -24,6 +24,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.rules import Asked, asked_of, rules_of
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import Catalogue, TableInfo
@@ -85,6 +86,12 @@ class Transactions:
         with self._lock:
             return self._written.setdefault(place, transaction) is transaction
 
+    def committed(self) -> Transaction:
+        """One that was committed before this server began."""
+        found = Transaction(self)
+        found.state = "committed"
+        return found
+
     def forget(self, transaction: Transaction) -> None:
         with self._lock:
             for place in [place for place, owner in self._written.items() if owner is transaction]:
@@ -96,11 +103,12 @@ class Transaction:
 
     Attributes:
         state: `open`, `committed` or `aborted`.
-        session: The id of the driver's session and the number that it has there, for its events; None where there is no driver.
+        retry: The driver's session and the number that it has there, for its events and for a commit that is sent again; None
+            where there is no driver.
     """
 
     def __init__(self, owner: Transactions) -> None:
-        self.session: tuple[bytes, int] | None = None
+        self.retry: RetryableWrite | None = None
         self._owner = owner
         self._spaces = owner.spaces
         self.state = "open"
@@ -200,9 +208,11 @@ class Transaction:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
             if old is not None or step.body is not None:
-                meta = step.meta if self.session is None else with_session(step.meta, *self.session)
+                meta = step.meta if self.retry is None else with_session(step.meta, *self.retry[1:])
                 asked = asked_of(table, meta, bypasses=step.bypasses)
                 transaction.write(table, step.key, step.kind, old, step.body, asked=asked, meta=meta)
+        if self.retry is not None:
+            self.retry.remember(transaction, None)
 
 
 class KeptWrites:

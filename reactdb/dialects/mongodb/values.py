@@ -310,7 +310,7 @@ _NAIVE_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def date_of_ms(ms: int) -> Any:
-    """The BSON date of so many milliseconds since 1970-01-01 UTC: a naive datetime, or a DatetimeMS where Python ends."""
+    """The BSON date `ms` milliseconds after 1970-01-01 UTC: a naive datetime, or a DatetimeMS where Python ends."""
     if natives.MIN_DATE_MS <= ms <= natives.MAX_DATE_MS:
         return _NAIVE_EPOCH + timedelta(milliseconds=ms)
     return DatetimeMS(ms)

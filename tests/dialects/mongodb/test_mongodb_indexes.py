@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -191,12 +192,39 @@ def test_a_range_ends_where_it_should(
     assert orders.distinct("_id", {"k": 1, "a": {operator: 5}}) == expected
 
 
-def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(db: Database) -> None:
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        date(2026, 1, 2),
+        time(1, 2, 3),
+        timedelta(seconds=1.5),
+        datetime(2026, 1, 2, microsecond=1_999, tzinfo=UTC),
+        datetime(1960, 1, 2, microsecond=1, tzinfo=UTC),
+        10**50,
+        Decimal("1E+9000"),
+        Decimal("5." + 40 * "0" + "1"),
+    ],
+)
+def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(
+    db: Database, value: Any, is_indexed: bool
+) -> None:
     table = db.table_create("shop.native", primary_key="_id")
-    table.insert([{"_id": 1, "day": date(2026, 1, 2)}, {"_id": 2, "span": timedelta(seconds=1.5)}])
+    table.insert([{"_id": 1, "a": value}, {"_id": 2, "a": [0, {"b": value}]}, {"_id": 3}])
     collection = reactdb.mongodb(db)["shop"]["native"]
-    assert [one["_id"] for one in collection.find({"day": "2026-01-02"})] == [1]
-    assert [one["_id"] for one in collection.find({"span": 1.5})] == [2]
+    if is_indexed:
+        collection.create_index("a")
+        collection.create_index("a.b")
+    shown = collection.find_one({"_id": 1})["a"]
+    assert collection.distinct("_id", {"a": shown}) == [1]
+    assert collection.distinct("_id", {"a": {"$lte": shown, "$gte": shown}}) == [1]
+    assert collection.distinct("_id", {"a.b": shown}) == [2]
+
+
+def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) -> None:
+    orders.create_index("a.²")
+    orders.insert_one({"_id": 1, "a": [{"²": 5}, 7]})
+    assert orders.distinct("_id", {"a.²": 5}) == [1]
 
 
 def is_scan(chosen: planning.ReadPlan) -> bool:

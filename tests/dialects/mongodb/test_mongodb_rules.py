@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ bson = pytest.importorskip("bson")
 
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from pymongo import InsertOne, UpdateOne  # noqa: E402
+from pymongo import CursorType, InsertOne, UpdateOne  # noqa: E402
 from pymongo.errors import BulkWriteError, OperationFailure, WriteError  # noqa: E402
 
 from reactdb.dialects.mongodb.capped import all_places, order_of, totals_in  # noqa: E402
@@ -437,3 +438,95 @@ class TestCapped:
                 order = order_of(snapshot.catalogue, table)
                 assert order is not None
                 assert len(model) == len(list(all_places(snapshot, order))) == totals_in(snapshot, order).held
+
+
+class TestTailing:
+    @pytest.fixture
+    def log(self, shop: Any) -> Any:
+        return shop.create_collection("log", capped=True, size=4096, max=3)
+
+    def test_it_goes_on_with_what_was_inserted_meanwhile(self, log: Any) -> None:
+        log.insert_many([{"_id": 5}, {"_id": 3}])
+        with log.find(cursor_type=CursorType.TAILABLE) as cursor:
+            assert [5, 3] == [one["_id"] for one in cursor]
+            assert cursor.alive
+            assert cursor.try_next() is None
+            log.insert_one({"_id": 1})
+            assert {"_id": 1} == cursor.next()
+            assert cursor.alive
+        assert not cursor.alive
+
+    def test_it_has_the_filter_and_the_projection_of_its_find(self, log: Any) -> None:
+        log.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 2}])
+        cursor = log.find({"n": {"$gt": 1}}, {"_id": 0, "n": 1}, cursor_type=CursorType.TAILABLE)
+        assert [{"n": 2}] == list(cursor)
+        log.insert_many([{"_id": 3, "n": 0}, {"_id": 4, "n": 4}])
+        assert [{"n": 4}] == list(cursor)
+
+    def test_it_stops_at_its_limit(self, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE).skip(1).limit(1)
+        assert [] == list(cursor)
+        log.insert_many([{"_id": 2}, {"_id": 3}])
+        assert [{"_id": 2}] == list(cursor)
+        assert not cursor.alive
+
+    def test_one_that_awaits_data_is_woken_by_it(self, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(60_000)
+        assert {"_id": 1} == cursor.next()
+        heard: list[Any] = []
+        waiter = threading.Thread(target=lambda: heard.append(cursor.next()))
+        waiter.start()
+        log.insert_one({"_id": 2})
+        waiter.join(30)
+        assert [{"_id": 2}] == heard
+
+    def test_one_that_awaits_data_ends_after_its_time(self, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(1)
+        assert [{"_id": 1}] == list(cursor)
+        assert cursor.alive
+
+    def test_what_it_has_not_seen_and_is_gone_is_an_error(self, log: Any) -> None:
+        log.insert_one({"_id": 0})
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        assert {"_id": 0} == cursor.next()
+        log.insert_many([{"_id": id} for id in range(1, 5)])
+        with pytest.raises(OperationFailure) as caught:
+            cursor.next()
+        assert 136 == caught.value.code
+        assert not cursor.alive
+
+    def test_of_an_empty_collection_there_is_nothing_to_tail(self, shop: Any, log: Any) -> None:
+        for collection in (log, shop["missing"]):
+            cursor = collection.find(cursor_type=CursorType.TAILABLE)
+            assert [] == list(cursor)
+            assert not cursor.alive
+
+    def test_what_cannot_be_tailed_is_refused(self, shop: Any, log: Any) -> None:
+        shop["plain"].insert_one({})
+        shop.create_collection("view", viewOn="log", pipeline=[])
+        for code, cursor in (
+            (2, shop["plain"].find(cursor_type=CursorType.TAILABLE)),
+            (168, shop["view"].find(cursor_type=CursorType.TAILABLE)),
+            (2, log.find(cursor_type=CursorType.TAILABLE).sort("a", 1)),
+        ):
+            with pytest.raises(OperationFailure) as caught:
+                cursor.next()
+            assert code == caught.value.code
+
+    def test_a_collection_that_is_dropped_ends_it(self, log: Any) -> None:
+        log.insert_one({})
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        cursor.next()
+        log.drop()
+        with pytest.raises(OperationFailure) as caught:
+            cursor.next()
+        assert 175 == caught.value.code
+
+    def test_it_can_begin_again(self, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        assert [{"_id": 1}] == list(cursor)
+        assert [{"_id": 1}] == list(cursor.rewind())

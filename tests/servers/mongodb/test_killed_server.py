@@ -42,11 +42,21 @@ def uri() -> Iterator[str]:
 
 
 @contextmanager
-def served(path: Path, uri: str) -> Iterator[None]:
+def served(path: Path, uri: str, *options: str) -> Iterator[None]:
     """`reactdb serve --mongodb` in its own process, killed at the end."""
     socket = uri.split("/")[2].replace("%2F", "/")
     process = subprocess.Popen(
-        [sys.executable, "-m", "reactdb.cli", "serve", str(path), "--mongodb", "--mongodb-socket", socket],
+        [
+            sys.executable,
+            "-m",
+            "reactdb.cli",
+            "serve",
+            str(path),
+            "--mongodb",
+            "--mongodb-socket",
+            socket,
+            *options,
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
-from pymongo import InsertOne, MongoClient
+from pymongo import CursorType, InsertOne, MongoClient
 from pymongo.errors import BulkWriteError, ClientBulkWriteException, OperationFailure, WriteError
 
 Client = MongoClient[dict[str, Any]]
@@ -113,3 +114,60 @@ def test_coll_mod_changes_a_view(client: Client) -> None:
         with pytest.raises(OperationFailure) as caught:
             shop.command("collMod", name, **options)
         assert 72 == caught.value.code
+
+
+class TestTailing:
+    @pytest.fixture
+    def log(self, client: Client) -> Any:
+        return client["shop"].create_collection("log", capped=True, size=4096, max=3)
+
+    def test_it_goes_on_with_what_was_inserted_meanwhile(self, log: Any) -> None:
+        log.insert_many([{"_id": 5}, {"_id": 3}])
+        with log.find(cursor_type=CursorType.TAILABLE) as cursor:
+            assert [5, 3] == [one["_id"] for one in cursor]
+            assert cursor.alive
+            log.insert_one({"_id": 1})
+            assert {"_id": 1} == cursor.next()
+
+    def test_one_that_awaits_data_is_woken_by_it(self, client: Client, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(60_000)
+        assert {"_id": 1} == cursor.next()
+        heard: list[Any] = []
+        waiter = threading.Thread(target=lambda: heard.append(cursor.next()))
+        waiter.start()
+        client["shop"]["other"].insert_one({"_id": 1})
+        log.insert_one({"_id": 2})
+        waiter.join(30)
+        assert [{"_id": 2}] == heard
+        cursor.close()
+
+    def test_one_that_waits_in_vain_stays_alive(self, log: Any) -> None:
+        log.insert_one({"_id": 1})
+        cursor = log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(1)
+        assert [{"_id": 1}] == list(cursor)
+        assert cursor.alive
+
+    def test_what_it_has_not_seen_and_is_gone_is_an_error(self, log: Any) -> None:
+        log.insert_one({"_id": 0})
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        cursor.next()
+        log.insert_many([{"_id": id} for id in range(1, 5)])
+        # PyMongo ends a tailable cursor whose position is lost without an error.
+        assert [] == list(cursor)
+        assert not cursor.alive
+
+    def test_large_documents_come_in_several_batches(self, client: Client) -> None:
+        log = client["shop"].create_collection("large", capped=True, size=100_000_000)
+        text = "x" * 6_000_000
+        log.insert_many([{"_id": id, "text": text} for id in range(4)])
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        assert [0, 1, 2, 3] == [one["_id"] for one in cursor]
+
+    def test_of_an_empty_collection_there_is_nothing_to_tail(self, client: Client, log: Any) -> None:
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        assert [] == list(cursor)
+        assert not cursor.alive
+        with pytest.raises(OperationFailure) as caught:
+            client["shop"].command("find", "log", awaitData=True)
+        assert 9 == caught.value.code

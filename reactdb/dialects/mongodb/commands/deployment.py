@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.commands.failing import FailPoints
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 
@@ -66,6 +67,7 @@ class Deployment:
         self.election_id = ObjectId()
         self.spaces = Namespaces(database.session) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
+        self.retries = Retries()
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()

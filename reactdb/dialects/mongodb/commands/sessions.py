@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["in_session", "session_key"]
@@ -72,6 +73,7 @@ def in_session(
         )
         if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
             raise HangUp
+        request.retry = RetryableWrite(request.deployment.retries, key, int(number))
         with state.lock:
             answer = state.once(number, work)
         if ordered is not None:
@@ -82,7 +84,7 @@ def in_session(
     with state.lock:
         if body.get("startTransaction") is True:
             request.transaction = state.begin(number, request.deployment.sessions.transactions)
-            request.transaction.session = key, int(number)
+            request.transaction.retry = RetryableWrite(request.deployment.retries, key, int(number))
         else:
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:
@@ -166,7 +168,7 @@ def abort_transaction(request: CommandRequest) -> dict[str, Any]:
 
 @command("startSession", quick=always)
 def start_session(request: CommandRequest) -> dict[str, Any]:
-    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": 30}
+    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": SESSION_MINUTES}
 
 
 @command("refreshSessions", quick=always)

@@ -2,7 +2,7 @@
 
 Arguments that have no meaning without a server (read preferences, write concerns, comments) are taken and left alone.
 
-Rule of this file: what is written or read is worked out by `CollectionWork`.
+Rule of this file: what is written or read is worked out by `ViewingWork`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
-from pymongo.errors import InvalidOperation
+from pymongo.errors import BulkWriteError, InvalidOperation
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
-from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.raising import bulk_error, call, raise_first
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import (
     driver_document,
@@ -32,6 +31,7 @@ from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, wat
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
+from reactdb.dialects.mongodb.viewing import ViewingWork
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -58,7 +58,7 @@ class EmbeddedCollection:
         self.database = database
         self.name = name
         self._namespace = MongoNamespace(database.name, name)
-        self._work = call(CollectionWork, database.client.spaces, self._namespace)
+        self._work = call(ViewingWork, database.client.spaces, self._namespace)
 
     @property
     def full_name(self) -> str:
@@ -106,11 +106,11 @@ class EmbeddedCollection:
         """The same collection: there are no read or write concerns in the process."""
         return self
 
-    def _of(self, session: Session, bypasses: bool | None = None) -> CollectionWork:
+    def _of(self, session: Session, bypasses: bool | None = None) -> ViewingWork:
         if session is None and not bypasses:
             return self._work
         spaces, transaction = self.database.client.spaces, transaction_of(session)
-        return CollectionWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
+        return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -156,7 +156,7 @@ class EmbeddedCollection:
             ordered=ordered,
         )
         if "writeErrors" in answer:
-            raise bulk_error(merged_inserts(answer, given))
+            raise BulkWriteError(merged_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class EmbeddedCollection:
         """Update the first document that matches."""
         _check_update(update)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort)
+        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort, hint)
 
     def update_many(
         self,
@@ -197,7 +197,7 @@ class EmbeddedCollection:
         """Update all documents that match, as one commit."""
         _check_update(update)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None)
+        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None, hint)
 
     def replace_one(
         self,
@@ -215,11 +215,11 @@ class EmbeddedCollection:
         """Put another document in the place of the first one that matches."""
         _check_replacement(replacement)
         work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort)
+        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort, hint)
 
     def _update(
         self,
-        work: CollectionWork,
+        work: ViewingWork,
         filter: Mapping[str, Any],
         update: Any,
         multi: bool,
@@ -228,8 +228,9 @@ class EmbeddedCollection:
         array_filters: Any,
         let: Mapping[str, Any] | None,
         sort: Any,
+        hint: Any,
     ) -> UpdateResult:
-        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
+        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort, hint)
         answer = call(work.update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
@@ -249,7 +250,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete the first document that matches."""
-        return self._delete(filter, 1, collation, session, let)
+        return self._delete(filter, 1, collation, session, let, hint)
 
     def delete_many(
         self,
@@ -261,7 +262,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete all documents that match, as one commit."""
-        return self._delete(filter, 0, collation, session, let)
+        return self._delete(filter, 0, collation, session, let, hint)
 
     def _delete(
         self,
@@ -270,8 +271,10 @@ class EmbeddedCollection:
         collation: Any,
         session: Session,
         let: Mapping[str, Any] | None,
+        hint: Any,
     ) -> DeleteResult:
-        answer = call(self._of(session).delete, [delete_statement(filter, limit, collation)], variables=let)
+        statement = delete_statement(filter, limit, collation, hint)
+        answer = call(self._of(session).delete, [statement], variables=let)
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -298,7 +301,7 @@ class EmbeddedCollection:
             bulk.execute, self._of(session, bypass_document_validation), ordered=ordered, variables=let
         )
         if result["writeErrors"]:
-            raise bulk_error(result)
+            raise BulkWriteError(result)
         return BulkWriteResult(result, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -327,7 +330,7 @@ class EmbeddedCollection:
             "new": return_document,
             "arrayFilters": array_filters,
         }
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_replace(
         self,
@@ -346,7 +349,7 @@ class EmbeddedCollection:
         """Replace the first document that matches, likewise."""
         _check_replacement(replacement)
         command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_delete(
         self,
@@ -360,7 +363,7 @@ class EmbeddedCollection:
         **options: Any,
     ) -> Document | None:
         """Delete the first document that matches, and give it."""
-        return self._modify(filter, {"remove": True}, projection, sort, session, let, options)
+        return self._modify(filter, {"remove": True}, projection, sort, hint, session, let, options)
 
     def _modify(
         self,
@@ -368,6 +371,7 @@ class EmbeddedCollection:
         command: Document,
         projection: Any,
         sort: Any,
+        hint: Any,
         session: Session,
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -378,6 +382,7 @@ class EmbeddedCollection:
         if sort is not None:
             command["sort"] = order_document(sort, None)
         command["let"] = let
+        command["hint"] = _hint(hint)
         command["collation"] = _collation(options.get("collation"))
         work = self._of(session, options.get("bypassDocumentValidation"))
         value = call(work.find_and_modify, command)["value"]
@@ -399,7 +404,13 @@ class EmbeddedCollection:
         **options: Any,
     ) -> EmbeddedCursor:
         """The documents that match, as a cursor."""
-        given = {**options, "skip": skip or None, "limit": limit or None, "sort": sort}
+        given = {
+            **options,
+            "skip": skip or None,
+            "limit": limit or None,
+            "sort": sort,
+            "cursor_type": cursor_type,
+        }
         command = find_command(None if filter is None else _plain(filter), projection, given)
         return EmbeddedCursor(self, self._of(session).find, command)
 
@@ -418,6 +429,7 @@ class EmbeddedCollection:
         """How many documents match."""
         command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
         command["collation"] = _collation(options.get("collation"))
+        command["hint"] = _hint(options.get("hint"))
         return call(self._of(session).count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
@@ -439,6 +451,7 @@ class EmbeddedCollection:
         command = {
             "key": key,
             "query": _plain(filter or {}),
+            "hint": _hint(hint),
             "collation": _collation(options.get("collation")),
         }
         return call(self._of(session).distinct, command)
@@ -583,7 +596,14 @@ def _collation(given: Any) -> Any:
 
 
 def update_statement(
-    filter: Any, update: Any, multi: bool, upsert: bool, collation: Any, array_filters: Any, sort: Any
+    filter: Any,
+    update: Any,
+    multi: bool,
+    upsert: bool,
+    collation: Any,
+    array_filters: Any,
+    sort: Any,
+    hint: Any = None,
 ) -> Document:
     """A statement of the command `update`."""
     statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": bool(upsert)}
@@ -593,12 +613,20 @@ def update_statement(
         statement["arrayFilters"] = list(map(_plain, array_filters))
     if sort is not None:
         statement["sort"] = order_document(sort, None)
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     return statement
 
 
-def delete_statement(filter: Any, limit: int, collation: Any) -> Document:
+def _hint(given: Any) -> Any:
+    return given if given is None or isinstance(given, str) else order_document(given, None)
+
+
+def delete_statement(filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
     statement: Document = {"q": _plain(filter), "limit": limit}
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     if collation is not None:
         statement["collation"] = _collation(collation)
     return statement
