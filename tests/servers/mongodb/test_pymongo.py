@@ -33,6 +33,7 @@ from pymongo.errors import (
 from pymongo.write_concern import WriteConcern
 
 import reactdb
+from reactdb.errors import DatabaseBusy
 from reactdb.servers.mongodb import Credentials, MongoDBServer, serve_in_thread
 from tests.servers.mongodb.wire import Wire, message
 
@@ -510,3 +511,19 @@ def test_a_pipeline_that_is_explained_writes_nothing(client: Client) -> None:
     client["shop"].command("aggregate", "orders", pipeline=[{"$out": "copy"}], explain=True)
 
     assert client["shop"]["copy"].count_documents({}) == 0
+
+
+def test_an_answer_is_given_also_where_the_newest_moment_cannot_be_read(
+    db: reactdb.Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client["shop"]["orders"].insert_one({})
+    known = client.admin.command("ping")["operationTime"]
+
+    def busy(*_arguments: Any) -> Any:
+        raise DatabaseBusy("somebody writes")
+
+    # What another process has written, so that there is something to be read.
+    monkeypatch.setattr(db.session.engine.writer, "own_commit", None)
+    monkeypatch.setattr(type(db.session.engine), "fresh_snapshot", busy)
+    assert known == client.admin.command("ping")["operationTime"]
+    monkeypatch.undo()
