@@ -4,8 +4,8 @@
     tail.batch(100)                     the next documents, in the order in which they came. It never waits
     wakers.listen([tail.table_id], ...) whom to call when there may be more
 
-It stands at the last document that it has looked at. Where that is deleted, to make room or by somebody, the place is lost, and it
-cannot go on: code 136, as in MongoDB.
+It stands at the last document that it has looked at. Where that is deleted, to make room or by somebody, it has lost its place
+and ends: code 136, as in MongoDB.
 
 Rule of this file: a document that was inserted is given once, or the loss of the place is told.
 """

@@ -319,7 +319,7 @@ class TestSessions:
         assert 2 == len(written)
         assert 1 == len({change.commit for change in written} if hasattr(written[0], "commit") else {0})
 
-    @pytest.mark.parametrize("command", ["createIndexes", "drop", "create", "count", "listCollections"])
+    @pytest.mark.parametrize("command", ["dropIndexes", "drop", "collMod", "count", "listCollections"])
     def test_a_command_that_cannot_be_in_a_transaction_is_refused(
         self, client: Client, orders: Any, command: str
     ) -> None:
