@@ -444,7 +444,7 @@ class Database:
             max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.set_aside`;
                 None: for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
-            most_backoff_s: But no more than so many.
+            most_backoff_s: The greatest number of seconds that pass between two attempts.
             reset: Begin anew, at `since` and with this selection, whatever is there.
             scheduler: Whose clock is read; None: the system's.
 

@@ -10,8 +10,8 @@ minds and which fences a worker off that was taken over; and what the table is e
 somebody has moved the consumer, and the table is built anew. What a view remembers is never written: it is made again from the
 documents as of the position.
 
-A table that is being built is no hidden one: who follows all tables, to copy them for example, would never be told the documents
-that were written while it was hidden.
+A table that is being built is no hidden one: a program that follows all tables, to copy them for example, would never be told
+the documents that were written while it was hidden.
 
 Rule of this file: what is read outside of a transaction is written only where the lease is still as it was read.
 """
@@ -302,7 +302,7 @@ class Materialized:
             return snapshot.seq
 
     def _wake(self, event: object) -> None:
-        """Something was committed. Who is at work already looks once more when it is done."""
+        """Something was committed. A thread that is at work already looks once more when it is done."""
         self._is_rung = True
         self._answer()
 

@@ -1,7 +1,7 @@
 """Positions: how far somebody has come, under a name, kept in the file.
 
-A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with who holds
-it. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
+A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with its
+holder. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
 hearing of it writes its position in the same transaction as the documents, so there is no moment at which the one is there and
 the other is not.
 
@@ -43,7 +43,7 @@ class NamedPosition(NamedTuple):
         position: A seq, or the number of a delivery.
         epoch: The epoch in which the seq was given out; None where it is no seq.
         fence: Grows by one with each new holder, so that a stale one can be told.
-        holder: Who works from here at present; None: nobody.
+        holder: The worker that works from here at present; None: nobody.
         leased: Until when the holder may, or the row is needed, in milliseconds since 1970; None without either.
         attempts: How often what comes next has failed.
         value: Anything else, in msgpack.

@@ -502,7 +502,7 @@ MUTANTS = [
     Mutant(
         "an index is not maintained by updates",
         "store/transaction.py",
-        "            moves, places = index_moves(table, key, old_body, body)",
+        "            moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)",
         "            moves, places = None, {}",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
@@ -512,6 +512,13 @@ MUTANTS = [
         "            self.connection.executemany(DROP_ENTRY, sorted(dropped))\n",
         "            pass\n",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
+    ),
+    Mutant(
+        "an index takes values for the same that Python takes for equal",
+        "store/catalogue.py",
+        "type(one) is type(other) in _EXACT and one == other",
+        "one == other",
+        ("tests/store/test_index_moves.py::test_the_indexes_have_what_the_documents_say",),
     ),
     # ----- the file, and its locks
     Mutant(

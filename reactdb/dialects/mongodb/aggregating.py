@@ -26,8 +26,9 @@ from reactdb.dialects.mongodb.ordering import MISSING, equal
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
+from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction
-from reactdb.dialects.mongodb.variables import now, values_of
+from reactdb.dialects.mongodb.variables import values_of
 
 __all__ = ["aggregate"]
 

@@ -92,7 +92,7 @@ def _totals(body: bytes | None) -> Totals:
 def places(
     snapshot: Snapshot, order: TableInfo, after: int = 0, limit: int = PAGE_PLACES
 ) -> list[CappedPlace]:
-    """The places of documents after one, in the order in which they came, at most so many."""
+    """The next places of documents after `after`, in the order in which they came, at most `limit`."""
     _, bodies = snapshot.page(order, place_key(after + 1), b"\xff", False, limit)
     rows = map(codec.decode, bodies)
     return [CappedPlace(row["id"], row["key"]) for row in rows]

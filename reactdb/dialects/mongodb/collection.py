@@ -1,6 +1,6 @@
 """Documents of one collection, read and written: the work of the commands, without the wire.
 
-    work = CollectionWork(files, MongoNamespace("shop", "orders"))
+    work = CollectionWork(spaces, MongoNamespace("shop", "orders"))
     work.insert([{...}])                    {"n": 1}
     work.update([{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}])
     work.find({"filter": {"a": 1}})         an iterator of documents
@@ -151,21 +151,11 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given: list[Document] = []
-        stored: list[tuple[bytes, bytes] | MongoError] = []
+        given = list(map(with_id, documents))
         table = self.spaces.table(self.namespace) or _UNMADE
-        for document in documents:
-            try:
-                with_own = with_id(document)
-                stored.append(body_of(table, with_own))
-                given.append(with_own)
-            except MongoError as error:
-                stored.append(error)
-                given.append(document)
-                if ordered:
-                    break
-        plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self.transaction is None and not _has_conditions(table):
+        stored = [_stored(table, document) for document in given]
+        plain = [one for one in stored if type(one) is tuple]
+        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -177,7 +167,7 @@ class CollectionWork:
             errors.clear()
             writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=False)):
+            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
                 try:
                     if isinstance(one, MongoError):
                         raise one
@@ -458,8 +448,10 @@ class CollectionWork:
             return None
         return IndexWalk(self.hinted(hint), command)
 
-    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
-        """The documents that match, in the order of their keys."""
+    def matching(
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of their keys. `field`: see `Scan.documents`."""
         if self.transaction is not None:
             with self.transaction.statement() as target:
                 own = target.table(self.namespace)
@@ -478,7 +470,7 @@ class CollectionWork:
         elif selection.key is not None:
             return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
-            selection, indexes_of(table) if table.indexes else ()
+            selection, indexes_of(table) if table.indexes else (), field=field
         )
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -520,9 +512,11 @@ class CollectionWork:
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(selection, command.get("hint")):
-            for value in _distinct_values(document, parts):
-                values.setdefault(sort_key(value, text), value)
+        for document in self.matching(selection, command.get("hint"), field=parts[0]):
+            for end in ends(document, parts):
+                for value in end if type(end) is list else (end,):
+                    values.setdefault(sort_key(value, text), value)
+        values.pop(sort_key(MISSING), None)
         return [values[one] for one in sorted(values)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -634,6 +628,14 @@ class _Unmade:
 _UNMADE: Any = _Unmade()
 
 
+def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
+    """The key and the bytes of a document, or why it has none."""
+    try:
+        return body_of(table, document)
+    except MongoError as error:
+        return error
+
+
 def _has_conditions(table: TableInfo) -> bool:
     """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
     if table.hook == RULES:
@@ -658,13 +660,3 @@ def _whole(name: str, value: Any) -> int:
     if value < 0:
         raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
     return int(value)
-
-
-def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
-    for value in ends(document, parts):
-        if value is MISSING:
-            continue
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value

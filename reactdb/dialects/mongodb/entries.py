@@ -17,7 +17,7 @@ Rule of this file: documents and bytes. They are written in `writing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bson.objectid import ObjectId
@@ -111,6 +111,16 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
 def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
     """The BSON document of an encoded native one, `_id` first."""
     return shown(table, codec.decode(body))
+
+
+def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[dict[str, Any]]:
+    """BSON documents of encoded native ones, of which this field of the first level is looked at. Others may be missing, and
+    documents without it.
+    """
+    natives = codec.decode_many(bodies)
+    if name == "_id" or table.primary_key != "_id":
+        return (shown(table, native) for native in natives)
+    return (to_bson({name: native[name]}) for native in natives if name in native)
 
 
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:

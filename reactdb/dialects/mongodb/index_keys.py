@@ -14,7 +14,7 @@ Rule of this file: bytes that are in a file are never written another way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from itertools import product
@@ -216,8 +216,35 @@ class _Empty:
 _EMPTY: Final = _Empty()
 
 
+def _ends(document: Mapping[str, Any], parts: Sequence[str]) -> Sequence[Any]:
+    """The same of a document; most paths lead through no array."""
+    value: Any = document
+    for part in parts:
+        if not isinstance(value, dict):
+            return list(_at(document, parts, 0))
+        value = value.get(part, _MISSING)
+    if isinstance(value, list):
+        return value or (_EMPTY,)
+    return (value,)
+
+
+def _entries(document: Mapping[str, Any], index: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+    """The values of each entry; two may have the same bytes."""
+    paths = index["paths"]
+    if not paths or (index.get("partial") is not None and not _passes(document, index)):
+        return ()
+    columns = [_ends(document, path) for path in paths]
+    if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
+        return ()
+    return product(*columns)
+
+
 def _bytes_of(value: Any) -> bytes:
     return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
+
+
+def _entry_bytes(values: Iterable[Any]) -> bytes:
+    return b"".join(map(_bytes_of, values))
 
 
 def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
@@ -226,19 +253,8 @@ def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[In
     Args:
         index: `paths`, each a list of names; `sparse`; `partial`, a filter, and `primary_key`.
     """
-    paths = index["paths"]
-    if not paths or (index.get("partial") is not None and not _passes(document, index)):
-        return []
-    columns = [list(_at(document, path, 0)) for path in paths]
-    if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
-        return []
-    if len(columns) == 1:
-        found = [IndexKey(_bytes_of(value), (value,)) for value in columns[0]]
-    else:
-        found = [IndexKey(b"".join(map(_bytes_of, values)), values) for values in product(*columns)]
-    if len(found) > 1:
-        found = list({one.data: one for one in found}.values())
-    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found]
+    found = {_entry_bytes(values): values for values in _entries(document, index)}
+    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found.items()]
 
 
 def _shown(value: Any) -> Any:
@@ -252,12 +268,16 @@ def _passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
     return passes(document, index)
 
 
-@operation(OPERATION, 2)
+def _fields(index: Mapping[str, Any]) -> Iterable[str] | None:
+    return None if index.get("partial") is not None else [path[0] for path in index["paths"]]
+
+
+@operation(OPERATION, 2, fields=_fields)
 def index_keys(document: Any, index: Any) -> Any:
     """The keys of a document in an index, as bytes: a list of them, for an index with `multi`."""
     if not isinstance(document, dict):
         return []
     try:
-        return [one.data for one in found_keys(document, index)]
+        return list(dict.fromkeys(map(_entry_bytes, _entries(document, index))))
     except InvalidKey:
         return []

@@ -6,7 +6,8 @@
 A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
 what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
 
-Rule of this file: no snapshot is open while a document is given.
+Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
+to its end at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from reactdb.budget import paced
 from reactdb.dialects.mongodb.capped import all_places, order_of
-from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
@@ -142,10 +143,21 @@ class Scan:
         self._seq: int | None = None
         self._undo: Undo | None = None
 
-    def documents(self, selection: FilterSelection, indexes: Sequence[CollectionIndex]) -> Iterator[Document]:
-        """The documents that match, in the order of keys."""
+    def documents(
+        self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of keys.
+
+        Args:
+            field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
+                without it.
+        """
         chosen = selection.plan(indexes)
         table = self._table
+        if chosen.is_exact and field is not None:
+            for bodies in self._pages(chosen):
+                yield from paced(fields_of(table, bodies, field))
+            return
         matches = None if chosen.is_exact else selection.filter.matches
         for bodies in self._pages(chosen):
             for body in paced(bodies):

@@ -21,11 +21,12 @@ from reactdb.session import Session
 from reactdb.store.positions import NamedPosition, find_position, remove_expired, write_position
 from reactdb.store.transaction import WriteTransaction
 
-__all__ = ["Remembered", "Retries", "RetryableWrite", "recall"]
+__all__ = ["SESSION_MINUTES", "Remembered", "Retries", "RetryableWrite", "recall"]
 
 KIND: Final = "mongodb.retry"
-KEPT_MS: Final = 30 * 60_000
-"""As long as a session lives that nobody uses."""
+SESSION_MINUTES: Final = 30
+"""A session that was not used for so long is forgotten, here and by its driver: `hello` says it."""
+KEPT_MS: Final = SESSION_MINUTES * 60_000
 MOST_KEPT: Final = 10_000
 MOST_BYTES: Final = 64 * 1024
 """Of an answer. Of a larger one it is known that it was given."""

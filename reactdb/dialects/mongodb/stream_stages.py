@@ -3,8 +3,8 @@
     $match $project $addFields $set $unset $replaceRoot $replaceWith $redact $fill     as in any pipeline
     $changeStreamSplitLargeEvent                                                       once, and last
 
-Those stages before the first that may see `fullDocument` or `fullDocumentBeforeChange` are applied before these are looked up. So
-a `$match` keeps events whose images are required, and missing, from being an error.
+The leading `$match` stages, up to the first that may see `fullDocument` or `fullDocumentBeforeChange`, are applied before these
+are looked up. So a `$match` keeps events whose images are required, and missing, from being an error.
 
 Rule of this file: a stage that could drop the token, or change it, ends the stream, and that is found out event by event.
 """

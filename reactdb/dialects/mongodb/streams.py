@@ -105,7 +105,7 @@ class ChangeStreams:
         return known[1]
 
     def fail(self, *errors: Exception) -> None:
-        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        """Let the next batches of any streams fail, each with one of these: for tests of their readers."""
         self._faults.extend(errors)
 
     def strike(self) -> None:
@@ -234,8 +234,8 @@ class LogStream:
         """The events that there are, oldest first. It never waits for one.
 
         Args:
-            most: At most so many; None: all, and with 0 nothing is read.
-            most_bytes: At most so many bytes of BSON, where one event has no more; an event of more than 16 MB is then a mistake.
+            most: The greatest number of events. None: all there are; with 0 nothing is read.
+            most_bytes: The most bytes of BSON of all events together. The first may have more, up to 16 MB; it is alone then.
 
         Raises:
             MongoError: 280 and 286, the stream cannot go on from its token; 136, what it has not read was compacted away; 47, a
@@ -277,7 +277,7 @@ class LogStream:
                 if self._changes:
                     self._take_in(self._changes.popleft(), snapshot)
                 elif pages == MOST_PAGES and self._position < head:
-                    # Who waits is to come back at once.
+                    # A reader that waits is to come back at once.
                     self.tell()
                     return False
                 elif not self._read(snapshot, head):
@@ -511,7 +511,7 @@ class LogStream:
             forgotten.detach()
 
     def close(self) -> None:
-        """End it. A second call does nothing. Who waits is called."""
+        """End it. A second call does nothing. A reader that waits is called."""
         self.is_closed = True
         self._stop_listening()
         self.tell()

@@ -20,10 +20,12 @@ __all__ = ["ViewingWork"]
 class ViewingWork(CollectionWork):
     """The work on a collection, or on a view, which is read alone. Any thread, unless it is given a transaction."""
 
-    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[dict[str, Any]]:
+    def matching(
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+    ) -> Iterator[dict[str, Any]]:
         """The documents that match, in the order in which the view has them."""
         if self.spaces.view(self.namespace) is None:
-            return super().matching(selection, hint)
+            return super().matching(selection, hint, field=field)
         return aggregate(
             self.spaces,
             self.namespace,

@@ -1,4 +1,4 @@
-"""Waking: who waits for events of some tables is called when one of them, or the catalogue, has changed.
+"""Waking: a stream that waits for events of some tables is called when one of them, or the catalogue, has changed.
 
 One reader a file serves all who wait. It is told of each change, and decodes nothing; who waits for a table is found by its
 number. So an insert into another collection costs a stream nothing, however many there are.
@@ -159,7 +159,7 @@ class StreamWakers:
             reader.close()
 
     def forget(self, listening: TableWait) -> None:
-        """The same, a little later: by the garbage collector, who may interrupt anybody."""
+        """The same, a little later: by the garbage collector, which may interrupt any thread."""
         self._forgotten.append(listening)
 
     def _sweep(self) -> None:

@@ -26,6 +26,7 @@ from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.ordering import compare
 from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.expression import call, fields_read, row
 
 
 @pytest.fixture
@@ -133,6 +134,30 @@ def test_what_is_found_is_what_the_filter_matches(
             assert repr(list(collection.find(spec))) == repr(
                 [one for one in everything if wanted.matches(one)]
             )
+
+
+@given(st.lists(documents, min_size=2, max_size=5), filters)
+@settings(max_examples=examples(150), deadline=None)
+def test_an_index_follows_updates(versions: list[dict[str, Any]], spec: dict[str, Any]) -> None:
+    with reactdb.connect(":memory:") as db:
+        shop = reactdb.mongodb(db)["shop"]
+        paths = [IndexModel("a"), IndexModel([("b", -1), ("a", 1)]), IndexModel("c.a", sparse=True)]
+        shop["indexed"].create_indexes(paths)
+        for version in versions:
+            for name in ("plain", "indexed"):
+                shop[name].replace_one({"_id": 1}, version, upsert=True)
+            try:
+                expected = list(shop["plain"].find(spec))
+            except OperationFailure:
+                continue
+            assert repr(list(shop["indexed"].find(spec))) == repr(expected)
+
+
+def test_what_decides_the_keys_is_known(orders: Any) -> None:
+    index = {"paths": [["a", "b"], ["c"]], "partial": None}
+    assert fields_read(call(index_keys.OPERATION, row, index)) == {"a", "c"}
+    for other in ({**index, "partial": {"n": 1}}, row["a"]):
+        assert fields_read(call(index_keys.OPERATION, row, other)) is None
 
 
 ONES = [1, 1.0, Int64(1), Decimal128("1"), Decimal128("1.00")]

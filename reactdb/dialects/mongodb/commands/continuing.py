@@ -1,6 +1,8 @@
-"""Commands about cursors: `getMore`, which may wait for events, and `killCursors`.
+"""Commands about cursors: `getMore`, which may wait for events, and `killCursors`; and the first batch of every cursor.
 
-Rule of this file: batches of cursors that are open. They are opened where their documents come from.
+    first_batch(request, cursor, most)      the answer of a command that makes a cursor, which is kept where there is more
+
+Rule of this file: batches. What a cursor reads is made by the command that it belongs to.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Results(OpenCursor):
         self.is_read = False
 
     def batch(self, most: int | None) -> list[RawBSONDocument]:
-        """The next documents, at most so many and no more than fit into a reply; `is_read` after the last."""
+        """The next documents, at most `most` and no more than fit into a reply; `is_read` after the last."""
         found: list[RawBSONDocument] = []
         left = MOST_BATCH_BYTES
         while most is None or len(found) < most:

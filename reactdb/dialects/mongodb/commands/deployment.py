@@ -98,17 +98,17 @@ class Deployment:
         engine = self.spaces.session.engine
         own = None if engine.writer is None else engine.writer.own_commit
         if own is not None and own.seq > self._moment[0]:
-            # It was the newest when it was made, whoever writes the file besides. To read the file for it would cost a third of
-            # an insert. What another process writes is seen by the next answer.
+            # It was the newest when it was made, whoever writes the file besides. What another process writes is seen by the next
+            # answer.
             self._moment = own.seq, Timestamp(*cluster_time(own))
             return self._moment[1]
         try:
-            with engine.fresh_snapshot() as snapshot:
-                seq = snapshot.seq
-                if seq != self._moment[0]:
+            seq = engine.newest_seq()
+            if seq != self._moment[0]:
+                with engine.fresh_snapshot() as snapshot:
                     newest = snapshot.entry(seq)
-                    if newest is not None:
-                        self._moment = seq, Timestamp(*cluster_time(newest))
+                if newest is not None:
+                    self._moment = seq, Timestamp(*cluster_time(newest))
         except DatabaseBusy:
             # In memory a reader waits for whoever writes. An answer is not held back for it: the next one tells.
             pass

@@ -1,6 +1,7 @@
 """Commands that say how much there is.
 
-Rule of this file: sizes are not measured, since documents lie in the log with all that was; they are told as 0.
+Rule of this file: a size in bytes is answered with 0. Documents are entries of the log, among their earlier versions, so a
+collection has no size of its own.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class CommandRequest:
     Attributes:
         name: As the table of commands spells it.
         body: The whole command, in the order in which it came.
-        client: Who asks.
+        client: The client that asks.
         labels: Labels that its answer gets besides.
         transaction: Which one it is a statement of; None for none.
         retry: What its driver may send again; None where it is no retryable write.
@@ -171,7 +171,7 @@ class AwaitedReply:
     """
 
     request: CommandRequest
-    """Set by who carries commands out."""
+    """Set by the function that carries commands out."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds

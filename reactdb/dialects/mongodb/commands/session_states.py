@@ -15,15 +15,15 @@ from threading import Lock, RLock
 from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.retries import Remembered, recall
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, Remembered, recall
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
 __all__ = ["SessionState", "SessionStates"]
 
 T = TypeVar("T")
 
-IDLE_S: Final = 30 * 60.0
-"""A session that was not used for so long is forgotten, as `hello` says."""
+IDLE_S: Final = SESSION_MINUTES * 60.0
+"""A session that was not used for so long is forgotten."""
 
 TRANSACTION_S: Final = 60.0
 """A transaction that is open for longer is aborted, so that what it has written hinders nobody."""
@@ -59,7 +59,7 @@ class SessionState:
         """Begin a transaction; one that is open is aborted.
 
         Raises:
-            MongoError: 225, it is older than the newest; 251, it is there already.
+            MongoError: 225, it is older than the newest; 117, a statement of this number was carried out.
         """
         self._check_age(number)
         if number == self.number:

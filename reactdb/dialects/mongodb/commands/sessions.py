@@ -18,7 +18,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import type_name
-from reactdb.dialects.mongodb.retries import RetryableWrite
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["in_session", "session_key"]
@@ -170,7 +170,7 @@ def abort_transaction(request: CommandRequest) -> dict[str, Any]:
 
 @command("startSession", quick=always)
 def start_session(request: CommandRequest) -> dict[str, Any]:
-    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": 30}
+    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": SESSION_MINUTES}
 
 
 @command("refreshSessions", quick=always)

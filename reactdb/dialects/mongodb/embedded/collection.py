@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
-from pymongo.errors import InvalidOperation
+from pymongo.errors import BulkWriteError, InvalidOperation
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.raising import bulk_error, call, raise_first
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import (
     driver_document,
@@ -156,7 +156,7 @@ class EmbeddedCollection:
             ordered=ordered,
         )
         if "writeErrors" in answer:
-            raise bulk_error(merged_inserts(answer, given))
+            raise BulkWriteError(merged_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class EmbeddedCollection:
             bulk.execute, self._of(session, bypass_document_validation), ordered=ordered, variables=let
         )
         if result["writeErrors"]:
-            raise bulk_error(result)
+            raise BulkWriteError(result)
         return BulkWriteResult(result, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -569,15 +569,16 @@ class EmbeddedCollection:
 
 def _identified(document: Any) -> Any:
     """The `_id` of a document that is inserted; it is given one where it has none."""
-    if isinstance(document, RawBSONDocument):
-        return document.get("_id")
-    if not isinstance(document, Mapping):
-        raise TypeError(
-            "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
-            f"collections.MutableMapping, not {type(document)}"
-        )
+    if type(document) is not dict:
+        if isinstance(document, RawBSONDocument):
+            return document.get("_id")
+        if not isinstance(document, Mapping):
+            raise TypeError(
+                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+                f"collections.MutableMapping, not {type(document)}"
+            )
     if "_id" not in document:
-        document["_id"] = ObjectId()  # type: ignore[index]
+        document["_id"] = ObjectId()
     return document["_id"]
 
 

@@ -2,7 +2,7 @@
 
     client["shop"].command("collStats", "orders")
 
-Rule of this file: a command means what it means over a socket. Who calls has nothing to prove, and an answer that comes later
+Rule of this file: a command means what it means over a socket. The caller has nothing to prove, and an answer that comes later
 is waited for.
 """
 

@@ -177,7 +177,7 @@ class EmbeddedCursor(_Results):
         return self._set("skip", skip)
 
     def limit(self, limit: int) -> EmbeddedCursor:
-        """Give so many documents at most; 0 for no limit."""
+        """Give at most `limit` documents; 0 for no limit."""
         if not isinstance(limit, int):
             raise TypeError(f"limit must be an instance of int, not {type(limit)}")
         return self._set("limit", abs(limit))
