@@ -18,7 +18,7 @@ from bson import ObjectId, Timestamp
 
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
-from reactdb.dialects.mongodb.commands.failing import FailPoints
+from reactdb.dialects.mongodb.commands.fail_points import FailPoints
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.points import cluster_time

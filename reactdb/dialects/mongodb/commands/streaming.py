@@ -1,4 +1,4 @@
-"""Change streams: an `aggregate` that begins with `$changeStream`. `getMore` goes on with it, in `continuing`.
+"""Change streams: an `aggregate` that begins with `$changeStream`. `getMore` goes on with it, in `get_more`.
 
 Rule of this file: from the command to the stream. What a stream does, and which options there are, is in `streams`.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.mongodb.collection import simple
-from reactdb.dialects.mongodb.commands.continuing import batch_size
 from reactdb.dialects.mongodb.commands.cursors import Events
+from reactdb.dialects.mongodb.commands.get_more import batch_size
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.errors import MongoError

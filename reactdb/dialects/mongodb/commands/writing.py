@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.mongodb.bulk_writing import NAMESPACE, bulk_write
-from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
+from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command

@@ -18,10 +18,10 @@ from typing import Any, Final, TypeVar
 from bson import Binary, Int64
 
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
+from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
 from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
-from reactdb.dialects.mongodb.commands.telling import as_mongo_error
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
