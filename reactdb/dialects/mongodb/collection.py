@@ -484,7 +484,7 @@ class CollectionWork:
     def hinted(self, hint: Any) -> HintedIndex:
         """The index that a hint names. Raises: MongoError: 2, there is none."""
         table = self.spaces.table(self.namespace)
-        known = listed(() if table is None else self.spaces.kept(table).indexes)
+        known = listed(() if table is None else self.spaces.record(table).indexes)
         return hinted(known, table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
@@ -598,7 +598,7 @@ class CollectionWork:
         table = self.spaces.table(self.namespace)
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
-        return listed(self.spaces.kept(table).indexes)
+        return listed(self.spaces.record(table).indexes)
 
 
 def remembering(

@@ -38,7 +38,14 @@ from reactdb.dialects.mongodb.capped import is_cut
 from reactdb.dialects.mongodb.diff import difference
 from reactdb.dialects.mongodb.entries import description_of, document_of, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, NATIVE, Kept, kept_of, uuid_of
+from reactdb.dialects.mongodb.namespaces import (
+    ID_INDEX,
+    MODIFIABLE,
+    NATIVE,
+    CollectionRecord,
+    record_of,
+    uuid_of,
+)
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
 from reactdb.dialects.mongodb.tokens import ENDING, Token, TokenOrigin
@@ -105,7 +112,7 @@ class StreamReading:
         # Of the commit that is being read: the tables that make room for another one, by name; those whose COLLECTIONS rows
         # change; the first rows of those that it makes.
         self._making_room: dict[tuple[int, str], int] = {}
-        self._rows: dict[tuple[int, int], Kept] = {}
+        self._rows: dict[tuple[int, int], CollectionRecord] = {}
 
     def look_ahead(self, changes: Iterable[Change]) -> None:
         """Take notice of changes of the catalogue, and of rows, that are about to be read: of whole commits."""
@@ -115,7 +122,7 @@ class StreamReading:
             said = change.catalogue
             if said is None:
                 if change.new_bytes is not None and "options" in (row := codec.decode(change.new_bytes)):
-                    self._rows.setdefault((change.commit, row["id"]), kept_of(change.new_bytes))
+                    self._rows.setdefault((change.commit, row["id"]), record_of(change.new_bytes))
             elif change.kind_code == TABLE_DROP:
                 dropped[change.commit, said["table"]] = said["table_id"]
             elif change.kind_code == TABLE_RENAME and (change.commit, said["new_name"]) in dropped:
@@ -271,8 +278,8 @@ class StreamReading:
         self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
     ) -> list[StreamEvent]:
         assert change.new_bytes is not None
-        old = NATIVE if change.old_bytes is None else kept_of(change.old_bytes)
-        new = kept_of(change.new_bytes)
+        old = NATIVE if change.old_bytes is None else record_of(change.old_bytes)
+        new = record_of(change.new_bytes)
         said: list[tuple[str, Document]] = []
         for operation, there, missing in (("createIndexes", new, old), ("dropIndexes", old, new)):
             found = [

@@ -16,7 +16,7 @@ from typing import Any
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent
-from reactdb.dialects.mongodb.namespaces import COLLECTIONS, kept_of, row_key
+from reactdb.dialects.mongodb.namespaces import COLLECTIONS, record_of, row_key
 from reactdb.dialects.mongodb.stream_options import StreamOptions
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -79,7 +79,7 @@ def _has_images(table: TableInfo, seq: int, snapshot: Snapshot) -> bool:
     oldest = None
     for version in snapshot.history(rows, row_key(table.id)):
         if version.seq <= seq:
-            return version.new_bytes is None or kept_of(version.new_bytes).has_images
+            return version.new_bytes is None or record_of(version.new_bytes).has_images
         oldest = version
     # Before the first: it was a native table then.
-    return oldest is None or oldest.old_bytes is None or kept_of(oldest.old_bytes).has_images
+    return oldest is None or oldest.old_bytes is None or record_of(oldest.old_bytes).has_images

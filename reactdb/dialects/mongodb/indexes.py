@@ -18,7 +18,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import OPERATION, IndexKey, found_keys, index_keys
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_kept
+from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -302,7 +302,7 @@ def create(
     Raises:
         MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one unique key.
     """
-    kept = list(read_kept(transaction, table).indexes)
+    kept = list(read_record(transaction, table).indexes)
     before = len(kept)
     # Change streams tell of each row of `keep_indexes`: of indexes of an empty collection one by one, as MongoDB's do.
     is_empty = not transaction.snapshot().rows(table, limit=1)
@@ -390,7 +390,7 @@ def drop(
     Raises:
         MongoError: 27, there is no such index; 72, it is that of `_id`.
     """
-    kept = list(read_kept(transaction, table).indexes)
+    kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
     if wanted == "*":
         gone = [spec["name"] for spec in kept]
@@ -439,7 +439,7 @@ def modify(
     given = {name: wanted[name] for name in MODIFIABLE if name in wanted}
     if not given:
         raise MongoError(72, f"collMod.index has none of {', '.join(MODIFIABLE)}")
-    kept = read_kept(transaction, table).indexes
+    kept = read_record(transaction, table).indexes
     pattern = wanted.get("keyPattern")
     old = next((one for one in kept if one["name"] == wanted.get("name") or _has_key(one, pattern)), None)
     if old is None:

@@ -60,7 +60,7 @@ def order_table(table_id: int) -> HiddenTable:
     return HiddenTable(OWNER, f"order.{table_id}")
 
 
-class Kept(NamedTuple):
+class CollectionRecord(NamedTuple):
     """What is kept of a collection beside its documents.
 
     Attributes:
@@ -83,7 +83,7 @@ class Kept(NamedTuple):
         return said.get("enabled") is True if isinstance(said, dict) else self.is_native
 
 
-NATIVE: Final = Kept({}, is_native=True)
+NATIVE: Final = CollectionRecord({}, is_native=True)
 """What is kept of a table that was made natively, before anything is."""
 
 
@@ -92,21 +92,21 @@ class CollectionInfo(NamedTuple):
 
     Attributes:
         table: Its table.
-        options, indexes: As in `Kept`.
+        options, indexes: As in `CollectionRecord`.
     """
 
     namespace: MongoNamespace
     table: TableInfo
     uuid: Binary
-    kept: Kept
+    record: CollectionRecord
 
     @property
     def options(self) -> dict[str, Any]:
-        return self.kept.options
+        return self.record.options
 
     @property
     def indexes(self) -> tuple[dict[str, Any], ...]:
-        return self.kept.indexes
+        return self.record.indexes
 
 
 class Namespaces:
@@ -150,24 +150,24 @@ class Namespaces:
         table = self.table(namespace)
         if table is None or table.primary_key != VIEW_KEY:
             return None
-        options = self.kept(table).options
+        options = self.record(table).options
         if "viewOn" not in options:
             return None
         return MongoNamespace(namespace.db, options["viewOn"]), options.get("pipeline", [])
 
-    def kept(self, table: TableInfo) -> Kept:
+    def record(self, table: TableInfo) -> CollectionRecord:
         """What is kept of a collection beside its documents."""
         if self.session.find(COLLECTIONS) is None:
             return NATIVE
         body = self.session.get(COLLECTIONS, row_key(table.id))
-        return NATIVE if body is None else kept_of(body)
+        return NATIVE if body is None else record_of(body)
 
     def _tables(self) -> list[tuple[MongoNamespace, str]]:
         found = [(self.names.namespace(name), name) for name in self.session.tables()]
         return [(namespace, name) for namespace, name in found if namespace is not None]
 
     def _collection(self, namespace: MongoNamespace, table: TableInfo) -> CollectionInfo:
-        return CollectionInfo(namespace, table, self.uuid(table.id), self.kept(table))
+        return CollectionInfo(namespace, table, self.uuid(table.id), self.record(table))
 
     # -----------------------------------------------------------------------------------------------------------
     # Changes
@@ -186,7 +186,7 @@ class Namespaces:
         def work(transaction: WriteTransaction) -> TableInfo:
             if name in transaction.catalogue.live:
                 raise MongoError(48, f"Collection {namespace} already exists. NS: {namespace}")
-            return self._make(transaction, name, Kept(dict(options or {})))
+            return self._make(transaction, name, CollectionRecord(dict(options or {})))
 
         return self._collection(namespace, self._transact(work))
 
@@ -200,7 +200,7 @@ class Namespaces:
         options, where it is missing. Errors as for `create`."""
         name = self.names.table(namespace)
         return transaction.catalogue.live.get(name) or self._make(
-            transaction, name, Kept(dict(options or {}))
+            transaction, name, CollectionRecord(dict(options or {}))
         )
 
     def ensure(self, namespace: MongoNamespace) -> TableInfo:
@@ -276,30 +276,30 @@ class Namespaces:
             table = transaction.catalogue.live.get(name)
             if table is None:
                 raise MongoError(26, f"ns does not exist: {namespace}")
-            kept = read_kept(transaction, table)
+            record = read_record(transaction, table)
             merged = {
-                name: value for name, value in (kept.options | dict(options)).items() if value is not None
+                name: value for name, value in (record.options | dict(options)).items() if value is not None
             }
-            changed = kept._replace(options=merged, times_modified=kept.times_modified + 1)
-            keep(transaction, table, changed)
+            changed = record._replace(options=merged, times_modified=record.times_modified + 1)
+            write_record(transaction, table, changed)
             self._set_rules(transaction, table, changed)
             return table
 
         return self._collection(namespace, self._transact(work))
 
-    def _make(self, transaction: WriteTransaction, name: str, kept: Kept) -> TableInfo:
+    def _make(self, transaction: WriteTransaction, name: str, record: CollectionRecord) -> TableInfo:
         _hidden(transaction, COLLECTIONS)
-        table = transaction.create_table(name, VIEW_KEY if "viewOn" in kept.options else "_id")
-        keep(transaction, table, kept)
-        self._set_rules(transaction, table, kept)
-        if kept.options.get("capped"):
+        table = transaction.create_table(name, VIEW_KEY if "viewOn" in record.options else "_id")
+        write_record(transaction, table, record)
+        self._set_rules(transaction, table, record)
+        if record.options.get("capped"):
             _hidden(transaction, order_table(table.id))
         return transaction.catalogue.by_id[table.id]
 
     @staticmethod
-    def _set_rules(transaction: WriteTransaction, table: TableInfo, kept: Kept) -> None:
+    def _set_rules(transaction: WriteTransaction, table: TableInfo, record: CollectionRecord) -> None:
         """Let the table's writes ask for what its options demand, or for nothing."""
-        wanted = RULES if kept.options.get("validator") or kept.options.get("capped") else None
+        wanted = RULES if record.options.get("validator") or record.options.get("capped") else None
         if wanted is not None and table.hook not in (None, RULES):
             raise MongoError(
                 72, f"the table has the write hook `{table.hook}`, and can have no validator beside it"
@@ -337,32 +337,32 @@ def row_key(table_id: int) -> bytes:
     return collation.key_bytes(table_id)
 
 
-def kept_of(body: bytes) -> Kept:
+def record_of(body: bytes) -> CollectionRecord:
     """What a row says."""
     row = codec.decode(body)
     options, indexes = (
         bson.decode(row["options"], _CODEC),
         [bson.decode(one, _CODEC) for one in row["indexes"]],
     )
-    return Kept(options, tuple(indexes), row["native"], row.get("modified", 0))
+    return CollectionRecord(options, tuple(indexes), row["native"], row.get("modified", 0))
 
 
-def read_kept(transaction: WriteTransaction, table: TableInfo) -> Kept:
+def read_record(transaction: WriteTransaction, table: TableInfo) -> CollectionRecord:
     """What is kept of a collection, as a transaction sees it."""
     rows = transaction.catalogue.live.get(COLLECTIONS)
     head = None if rows is None else transaction.head(rows, row_key(table.id))
-    return NATIVE if head is None else kept_of(head[1])
+    return NATIVE if head is None else record_of(head[1])
 
 
-def keep(transaction: WriteTransaction, table: TableInfo, kept: Kept) -> None:
+def write_record(transaction: WriteTransaction, table: TableInfo, record: CollectionRecord) -> None:
     """Keep this of a collection from now on."""
     rows = _hidden(transaction, COLLECTIONS)
     row = {
         "id": table.id,
-        "options": bson.encode(kept.options),
-        "indexes": list(map(bson.encode, kept.indexes)),
-        "native": kept.is_native,
-        "modified": kept.times_modified,
+        "options": bson.encode(record.options),
+        "indexes": list(map(bson.encode, record.indexes)),
+        "native": record.is_native,
+        "modified": record.times_modified,
     }
     transaction.put(rows, row_key(table.id), codec.encode(row))
 
@@ -371,8 +371,8 @@ def keep_indexes(
     transaction: WriteTransaction, table: TableInfo, indexes: Sequence[Mapping[str, Any]]
 ) -> None:
     """Keep these specifications of indexes from now on, in this order, without that of `_id`."""
-    kept = read_kept(transaction, table)
-    keep(transaction, table, kept._replace(indexes=tuple(map(dict, indexes))))
+    record = read_record(transaction, table)
+    write_record(transaction, table, record._replace(indexes=tuple(map(dict, indexes))))
 
 
 def _hidden(transaction: WriteTransaction, table: HiddenTable) -> TableInfo:

@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.explaining import details
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, kept_of, row_key
+from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, record_of, row_key
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
@@ -90,7 +90,7 @@ class Rules:
 
 @lru_cache(maxsize=256)
 def _rules_in(body: bytes) -> Rules:
-    return Rules(kept_of(body).options)
+    return Rules(record_of(body).options)
 
 
 def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | None:

@@ -111,14 +111,14 @@ def test_images_are_there_where_the_option_says_so_and_of_native_tables(db, spac
     spaces.create(PAID, {"changeStreamPreAndPostImages": {"enabled": True}})
     native = MongoNamespace("reactdb", "native")
 
-    assert [True, False, True] == [spaces.find(name).kept.has_images for name in (native, ORDERS, PAID)]
+    assert [True, False, True] == [spaces.find(name).record.has_images for name in (native, ORDERS, PAID)]
     db.session.transact(
         lambda transaction: keep_indexes(transaction, db.session.info("native"), [{"name": "a_1"}])
     )
     assert ({"name": "a_1"},) == spaces.find(native).indexes
-    assert spaces.find(native).kept.has_images
+    assert spaces.find(native).record.has_images
     spaces.modify(native, {"changeStreamPreAndPostImages": {"enabled": False}})
-    assert not spaces.find(native).kept.has_images
+    assert not spaces.find(native).record.has_images
 
 
 def test_a_collection_is_made_by_the_transaction_that_writes_to_it(db, spaces):

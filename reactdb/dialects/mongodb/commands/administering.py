@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.options import (
 
 
 def existing(request: CommandRequest) -> CollectionInfo:
-    found = request.deployment.spaces.find(request.place())
+    found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         raise MongoError(26, f"ns does not exist: {request.namespace}")
     return found
@@ -39,12 +39,12 @@ def create(request: CommandRequest) -> dict[str, Any]:
     options = creation_options(request.body)
     spaces = request.deployment.spaces
     if request.transaction is not None:
-        request.transaction.create(request.place(), options)
+        request.transaction.create(request.mongo_namespace(), options)
         return {}
     try:
-        spaces.create(request.place(), options)
+        spaces.create(request.mongo_namespace(), options)
     except MongoError as error:
-        found = spaces.find(request.place())
+        found = spaces.find(request.mongo_namespace())
         # To make it again as it is changes nothing.
         if error.code != 48 or found is None or found.options != options:
             raise
@@ -53,7 +53,7 @@ def create(request: CommandRequest) -> dict[str, Any]:
 
 @command("drop", fields="", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
-    spaces, namespace = request.deployment.spaces, request.place()
+    spaces, namespace = request.deployment.spaces, request.mongo_namespace()
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
         return {}
@@ -89,7 +89,7 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
     wanted = request.get("index", dict)
     changed = {} if wanted is None else request.collection_work().modify_index(wanted)
     if options or not changed:
-        request.deployment.spaces.modify(request.place(), options)
+        request.deployment.spaces.modify(request.mongo_namespace(), options)
     return changed
 
 

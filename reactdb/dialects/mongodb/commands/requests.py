@@ -93,7 +93,9 @@ class CommandRequest:
             MongoError.
         """
         bypasses = bool(self.get("bypassDocumentValidation", bool, False))
-        return ViewingWork(self.spaces(), self.place(), self.transaction, bypasses=bypasses, retry=self.retry)
+        return ViewingWork(
+            self.spaces(), self.mongo_namespace(), self.transaction, bypasses=bypasses, retry=self.retry
+        )
 
     def spaces(self) -> Namespaces:
         """The databases and collections: of now, or of the moment that a read concern names.
@@ -127,7 +129,7 @@ class CommandRequest:
             reply.get("cursor", reply)["atClusterTime"] = moment
         return reply
 
-    def place(self) -> MongoNamespace:
+    def mongo_namespace(self) -> MongoNamespace:
         """The collection that the command is about.
 
         Raises:

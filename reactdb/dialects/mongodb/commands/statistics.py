@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.namespaces import CollectionInfo
 
 @command("collStats", fields="scale")
 def collection_statistics(request: CommandRequest) -> dict[str, Any]:
-    found = request.deployment.spaces.find(request.place())
+    found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         return {"ns": request.namespace, "count": 0, "size": 0, "storageSize": 0, "nindexes": 0}
     return {
@@ -71,7 +71,7 @@ def validate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(
             72, "Running the validate command with both background: true and full: true is not supported."
         )
-    found = request.deployment.spaces.find(request.place())
+    found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         raise MongoError(26, f"Collection '{request.namespace}' does not exist to validate.")
     # Whatever is read is checked against its checksum.

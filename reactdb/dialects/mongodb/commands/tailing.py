@@ -21,7 +21,9 @@ def opened_tail(request: CommandRequest) -> dict[str, Any]:
     """The answer to a tailable find. Of a collection without documents there is nothing to tail, as in MongoDB."""
     if request.transaction is not None:
         raise MongoError(263, "Tailable cursors are not allowed in transactions.")
-    tail = open_tail(request.spaces(), request.place(), request.body, simple(request.get("collation", dict)))
+    tail = open_tail(
+        request.spaces(), request.mongo_namespace(), request.body, simple(request.get("collation", dict))
+    )
     if tail is None:
         return {"cursor": {"firstBatch": [], "id": 0, "ns": request.namespace}}
     deployment = request.deployment
