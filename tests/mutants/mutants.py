@@ -2045,8 +2045,8 @@ MUTANTS = [
     Mutant(
         "a tailable cursor passes over what was deleted before it was read",
         "dialects/mongodb/tailing.py",
-        "totals.first > self._seen + 1",
-        "totals.first < 0",
+        "self._stands_at_one and not has_place",
+        "self._stands_at_one and has_place is None and not has_place",
         ("tests/dialects/mongodb/test_mongodb_rules.py::TestTailing",),
     ),
     Mutant(

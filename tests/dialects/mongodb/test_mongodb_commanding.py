@@ -83,7 +83,7 @@ def test_a_command_of_a_transaction_is_undone_with_it(shop: Any) -> None:
 def test_what_cannot_be_in_a_transaction_is_refused(shop: Any) -> None:
     with shop.client.start_session() as session, session.start_transaction():
         with pytest.raises(OperationFailure) as caught:
-            shop.command("createIndexes", "orders", indexes=[], session=session)
+            shop.command("dropIndexes", "orders", index="*", session=session)
 
         assert 263 == caught.value.code
 
