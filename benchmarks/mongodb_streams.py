@@ -3,9 +3,10 @@
     {"fullDocument.user": k}     each stream waits for documents of a user
     {"documentKey._id": k}       or for one document
 
-Each insert concerns one stream, or by its key none, and who is concerned is told of it. The same filters are measured written as `{"$or": [filter]}`, which says no
-value, so that each stream evaluates each event: as before streams were found by values. Both are in the process, in memory, as
-observables of `changes()`. Processor time in microseconds for one insert with its event: the median of rounds that take turns.
+Each insert concerns one stream, or by its key none, and who is concerned is told of it. The same filters are measured written as
+`{"$or": [filter]}`, which says no value, so that each stream evaluates each event: as before streams were found by values. Both are
+in the process, in memory, as observables of `changes()`. Processor time in microseconds for one insert with its event: the median
+of rounds that take turns.
 
 Rule of this file: it prints, and checks that each event was told once.
 """
