@@ -4,7 +4,7 @@
     {"documentKey._id": k}       or for one document
 
 Each insert concerns one stream, or by its key none, and who is concerned is told of it. The same filters are measured written as
-`{"$or": [filter]}`, which says no value, so that each stream evaluates each event: as before streams were found by values. Both are
+`{"$or": [filter]}`, which says no value, so that each stream evaluates each event, as all did before. Both are
 in the process, in memory, as observables of `changes()`. Processor time in microseconds for one insert with its event: the median
 of rounds that take turns.
 
