@@ -2113,6 +2113,13 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
     ),
     Mutant(
+        "a stream passes over changes that nobody has looked at",
+        "dialects/mongodb/waking.py",
+        "        self._unbroken_from = None\n        for waiting",
+        "        for waiting",
+        ("tests/dialects/mongodb/test_mongodb_routing.py",),
+    ),
+    Mutant(
         "a woken stream forgets that it was woken again",
         "dialects/mongodb/waking.py",
         "            if last > position:\n",
