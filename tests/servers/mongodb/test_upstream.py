@@ -43,6 +43,7 @@ NOT_PASSING: Final[dict[str, dict[str, str]]] = {
         "TestCursor.test_where": "no JavaScript is run",
         "TestRawBatchCommandCursor.test_exhaust_cursor_db_set": "exhaust cursors are not offered",
     },
+    "retryable_writes_unified": {},
     "transactions_unified": {},
 }
 """By file, test -> why it does not pass. Those about collations come to it where PyICU is missing."""
@@ -55,6 +56,7 @@ AT_LEAST: Final = {
     "crud_unified": 400,
     "collection": 90,
     "cursor": 70,
+    "retryable_writes_unified": 130,
     "transactions_unified": 250,
 }
 """How many tests there are, so that it is noticed where they are not found."""
