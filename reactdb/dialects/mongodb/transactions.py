@@ -37,7 +37,7 @@ __all__ = ["TRANSIENT", "Transaction", "Transactions"]
 TRANSIENT: Final = "TransientTransactionError"
 """The label of an error after which the whole transaction can be tried again."""
 
-Place = tuple[int, bytes]
+TableKey = tuple[int, bytes]
 """A table's number and a key."""
 
 
@@ -91,12 +91,12 @@ class Transactions:
     def __init__(self, spaces: Namespaces) -> None:
         self.spaces = spaces
         self._lock = threading.Lock()
-        self._written: dict[Place, Transaction] = {}
+        self._written: dict[TableKey, Transaction] = {}
 
     def begin(self) -> Transaction:
         return Transaction(self)
 
-    def claim(self, place: Place, transaction: Transaction) -> bool:
+    def claim(self, place: TableKey, transaction: Transaction) -> bool:
         """Note that a transaction has written a document. Returns: whether no other one had."""
         with self._lock:
             return self._written.setdefault(place, transaction) is transaction
