@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.access import access, find_table
@@ -467,7 +466,7 @@ class Selection:
         given = checked_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
         return self._write(
             "update",
-            partial(update, selected=selected, patch=given, runs_user_code=runs_user_code),
+            lambda write: update(write, selected, given, runs_user_code),
             durability,
             return_changes,
             runs_user_code,
@@ -483,7 +482,7 @@ class Selection:
         new = as_function(document)
         return self._write(
             "replace",
-            partial(replace, selected=self._selected, new=new),
+            lambda write: replace(write, self._selected, new),
             durability,
             return_changes,
             is_user_code(document),
@@ -491,7 +490,7 @@ class Selection:
 
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
-        return self._write("delete", partial(delete, selected=self._selected), durability, return_changes)
+        return self._write("delete", lambda write: delete(write, self._selected), durability, return_changes)
 
     def _write(
         self,
@@ -673,7 +672,7 @@ class Table(Selection):
         prepared = prepare(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
-            partial(insert, documents=prepared, conflict=conflict),
+            lambda write: insert(write, prepared, conflict),
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

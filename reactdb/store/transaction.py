@@ -251,7 +251,7 @@ class WriteTransaction:
                 self.flush()
             try:
                 self.write(table, key, INSERT, None, body)
-                self.flush()
+                self._flush_until(self.count)
             except IntegrityError:
                 self.memory.forget()
                 self.torn_until = 0
@@ -327,9 +327,11 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            names = table.reference, table_id
-            told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
-            told.meta, told.places = meta, places
+            first, time, origin = self.first, self.time, self.origin
+            told = Change(
+                seq, table.reference, table_id, key, kind, prev, old_body, body, first, time, origin, meta
+            )
+            told.places = places
             self.changes.append(told)
         self.count += 1
         if (
@@ -446,34 +448,25 @@ class WriteTransaction:
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
             self.memory.forget_sums()
             self._is_torn = True
-            self._write_out(self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)
-            self._is_torn = False
-            self._have_flushed(self.torn_until)
+            try:
+                self._write_out(self.torn_until, SET_HEAD)
+            finally:
+                self._is_torn = False
         if count > self.flushed:
             self.torn_until = count
-            entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
-            self._write_out(entries, self.flushed)
-            self._have_flushed(count)
+            self._write_out(count, ADD_HEAD)
 
-    def _have_flushed(self, count: int) -> None:
-        flushed, self.flushed, self.torn_until = count - self.flushed, count, 0
-        if count == self.count:
-            self._buffer = []
-            self._latest = {}
-        else:
-            del self._buffer[:flushed]
-            kept = {(one[0], one[3]) for one in self._buffer}
-            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
-
-    def _write_out(self, entries: Sequence[Buffered], step: int, add_head: str = ADD_HEAD) -> None:
-        """Give SQLite these entries, the first of which has the given step.
+    def _write_out(self, count: int, add_head: str) -> None:
+        """Give SQLite what is buffered of the first `count` changes, and empty the buffer of them.
 
         Each key's head is moved once, however many entries it has; and an index entry that goes and comes back stays.
 
         Args:
             add_head: The statement that makes the head of a key that had none.
         """
-        time, origin, seq = self.time, self.origin, self.first + step
+        entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
+        time, origin, step = self.time, self.origin, self.flushed
+        seq = self.first + step
         newest_blocks = self.memory.blocks
         known_sums = self.memory.sums
         is_labelled = origin is not None
@@ -499,12 +492,14 @@ class WriteTransaction:
                 blocks.append((table_id, seq >> BLOCK_BITS))
             sums = known_sums.get(table_id)
             if sums is not None:
-                if body is not None:
+                if before is None:
                     sums.count += 1
                     sums.total += checksum
-                if before is not None:
+                elif body is None:
                     sums.count -= 1
                     sums.total -= before
+                else:
+                    sums.total += checksum - before
             if moved is not None:
                 moves.append(moved)
             if meta is not None:
@@ -524,6 +519,14 @@ class WriteTransaction:
             self._move_index_entries(moves)
         if blocks:
             self._add_blocks(blocks, seq - 1)
+        self.flushed, self.torn_until = count, 0
+        if count == self.count:
+            self._buffer = []
+            self._latest = {}
+        else:
+            del self._buffer[: len(entries)]
+            kept = {(one[0], one[3]) for one in self._buffer}
+            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
         changed: dict[str, list[tuple[Any, ...]]] = {}
@@ -660,11 +663,11 @@ class WriteTransaction:
         self.flushed = self.count
         self.torn_until = 0
         if self.changes is not None:
-            names = (table.reference, table_id)
-            self.changes.extend(
-                Change(seq, *names, key, INSERT, None, None, body, self.first, time, origin)
+            name, first = table.reference, self.first
+            self.changes += [
+                Change(seq, name, table_id, key, INSERT, None, None, body, first, time, origin)
                 for seq, key, body in zip(seqs, keys, bodies, strict=True)
-            )
+            ]
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes
