@@ -175,6 +175,15 @@ class Change:
             found = self.new = codec.decode_frozen(self.new_bytes)
         return found
 
+    def documents(self) -> tuple[codec.FrozenDict | None, codec.FrozenDict | None]:
+        """(`old_val`, `new_val`): each event needs both."""
+        old, new = self.old, self.new
+        if old is None and self._old_bytes is not None:
+            old = self.old_val
+        if new is None and self.new_bytes is not None:
+            new = self.new = codec.decode_frozen(self.new_bytes)
+        return old, new
+
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.seq, self.table, self.table_id, self.key_bytes)
         documents = (self.kind_code, self.prev, self.old_bytes, self.new_bytes)

@@ -657,8 +657,8 @@ MUTANTS = [
     Mutant(
         "a shared queue keeps one more than it may for those who are called",
         "feeds/broadcast.py",
-        "            floor = self.tail.number - limit\n",
-        "            floor = self.tail.number - limit - 1\n",
+        "        floor = tail.number - limit\n",
+        "        floor = tail.number - limit - 1\n",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
@@ -741,7 +741,7 @@ MUTANTS = [
     Mutant(
         "a reader of a shared queue does not hear what it missed",
         "feeds/broadcast.py",
-        "        self._dropped += found.number - self._number",
+        "        self._dropped += number - self._number",
         "        pass",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
