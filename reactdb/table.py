@@ -73,6 +73,7 @@ from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.writing import (
+    PLAIN_KEYS,
     Conflict,
     Write,
     check_return_changes,
@@ -621,7 +622,7 @@ class Table(Selection):
         Raises:
             InvalidKey: The value cannot be a key; MissingValue for None.
         """
-        data = collation.primary_key_bytes(key) if type(key) is str else key_of(key)
+        data = collation.primary_key_bytes(key) if type(key) in PLAIN_KEYS else key_of(key)
         return PointSelection(self._session, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:

@@ -357,49 +357,41 @@ class Writer:
             except SQLiteError as error:
                 self.roll_back()  # At once: until then no other process could write.
                 raise self.engine.translated(error, operation) from error
+        first, last = transactions[0], transactions[-1]
         with self.engine.publisher.committing:
-            wal_bytes = self._commit_and_publish(connection, transactions, operation)
+            version, self._known_version = self._known_version, None
+            first.is_committing = True
+            try:
+                connection.execute("COMMIT")
+                first.is_committed = True
+            except SQLiteError as error:
+                first.is_committing = False
+                raise self._commit_failed(error, operation) from error
+            self.last_seq = last.first + last.count - 1
+            self.last_time = first.time
+            self.note_commit()
+            self.flushes.is_complete = self._is_synchronous is True
+            for transaction in transactions:
+                if transaction.count:
+                    self._own_commit = self.last_seq, transaction.first, transaction.time
+                if transaction.is_catalogue_changed:
+                    self.adopt(transaction.catalogue)
+            wal_bytes = self.check_same_file()
+            self._known_version = version
+            try:
+                self.engine.publisher.publish(transactions, self.last_seq)
+            except Exception:
+                # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
+                logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         try:
             self.checkpoints.after_commit(wal_bytes)
             if self.last_seq >= self.compaction.look_at:
-                self.compaction.after_commit(self.last_seq + 1 - transactions[0].first)
+                self.compaction.after_commit(self.last_seq + 1 - first.first)
         except MemoryError:
             # It is committed, and must not look as if it were not. What was not done comes with another commit.
             logger.warning(
                 "there was no memory for the upkeep of %s after a commit", self.path, exc_info=True
             )
-
-    def _commit_and_publish(
-        self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str
-    ) -> int:
-        """Returns: The size of the write-ahead log."""
-        version, self._known_version = self._known_version, None
-        first = transactions[0]
-        first.is_committing = True
-        try:
-            connection.execute("COMMIT")
-            first.is_committed = True
-        except SQLiteError as error:
-            first.is_committing = False
-            raise self._commit_failed(error, operation) from error
-        last = transactions[-1]
-        self.last_seq = last.first + last.count - 1
-        self.last_time = first.time
-        self.note_commit()
-        self.flushes.is_complete = self._is_synchronous is True
-        for transaction in transactions:
-            if transaction.count:
-                self._own_commit = self.last_seq, transaction.first, transaction.time
-            if transaction.is_catalogue_changed:
-                self.adopt(transaction.catalogue)
-        wal_bytes = self.check_same_file()
-        self._known_version = version
-        try:
-            self.engine.publisher.publish(transactions, self.last_seq)
-        except Exception:
-            # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
-            logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
-        return wal_bytes
 
     def _commit_failed(self, error: Exception, operation: str) -> ReactDBError:
         """COMMIT raised this error: take the transaction back. Returns: the error for the caller."""

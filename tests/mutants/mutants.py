@@ -613,13 +613,13 @@ MUTANTS = [
     Mutant(
         "feeds are told before the commit",
         "store/writer.py",
-        ("        first.is_committing = True\n        try:\n"),
+        ("            first.is_committing = True\n            try:\n"),
         (
-            "        first.is_committing = True\n"
-            "        self.engine.publisher.publish(\n"
-            "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
-            "        )\n"
-            "        try:\n"
+            "            first.is_committing = True\n"
+            "            self.engine.publisher.publish(\n"
+            "                transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
+            "            )\n"
+            "            try:\n"
         ),
         ("tests/feeds/test_feeds_delivery.py::test_a_commit_that_fails_is_told_to_nobody",),
     ),
