@@ -160,7 +160,7 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing or self._bootstrap.is_on:
+        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
         if self.open_views and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.

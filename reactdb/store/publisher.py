@@ -90,13 +90,11 @@ class Publisher:
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
 
-    @property
     def is_heard(self) -> bool:
         """Whether a feed is open."""
         listener = self.listener
         return listener is not None and len(listener.open_views) > 0
 
-    @property
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
         return self._routing is not None and self._routing == get_ident()
@@ -138,7 +136,7 @@ class Publisher:
 
     def catch_up(self) -> bool:
         """Publish what other processes have committed. Whether there was anything."""
-        if self.is_routing:
+        if self.is_routing():
             # Called by a predicate of a feed: this thread holds `committing` already.
             return False
         with self.committing, self.lock:
@@ -188,7 +186,7 @@ class Publisher:
 
     def end_feeds(self) -> None:
         """End every feed, if an error was noted. Called without any lock."""
-        if self._trouble is None or self.is_routing:
+        if self._trouble is None or self.is_routing():
             return
         with self.committing, self.lock:
             error, self._trouble = self._trouble, None

@@ -212,7 +212,6 @@ class WriteTransaction:
         self.is_committing = False
         self.is_committed = False
 
-    @property
     def is_empty(self) -> bool:
         """There is nothing to commit."""
         return not (self.count or self.is_catalogue_changed or self.has_other_rows)
@@ -474,7 +473,7 @@ class WriteTransaction:
         heads: dict[tuple[int, bytes], Head] = {}
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
-        if seq >> BLOCK_BITS != (seq + len(entries) - 1) >> BLOCK_BITS and not self._is_torn:
+        if seq >> BLOCK_BITS != (self.first + count - 1) >> BLOCK_BITS and not self._is_torn:
             # A table may have entries here before the one with which it begins a block.
             for table_id in {entry[0] for entry in entries}:
                 self._sums_of(table_id, seq - 1)
@@ -530,14 +529,15 @@ class WriteTransaction:
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
         changed: dict[str, list[tuple[Any, ...]]] = {}
-        for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
+        for (table_id, key), (seq, is_deleted, was_there, had_tombstone) in heads.items():
+            row = seq, table_id, key
             if is_deleted:
-                changed.setdefault(DROP_HEAD, []).append(name)
-                changed.setdefault(SET_TOMBSTONE, []).append((seq, *name))
+                changed.setdefault(DROP_HEAD, []).append((table_id, key))
+                changed.setdefault(SET_TOMBSTONE, []).append(row)
                 continue
-            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append((seq, *name))
+            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append(row)
             if had_tombstone:
-                changed.setdefault(DROP_TOMBSTONE, []).append(name)
+                changed.setdefault(DROP_TOMBSTONE, []).append((table_id, key))
         for statement, rows in changed.items():
             self.connection.executemany(statement, rows)
 

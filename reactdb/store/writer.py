@@ -192,7 +192,7 @@ class Writer:
         engine = self.engine
         if engine.unusable is not None:
             raise engine.unusable()
-        if engine.publisher.is_routing:
+        if engine.publisher.is_routing():
             raise UsageError(
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
@@ -298,7 +298,7 @@ class Writer:
             self.memory,
             self.last_seq + 1,
             now,
-            [] if collect or engine.publisher.is_heard else None,
+            [] if collect or engine.publisher.is_heard() else None,
             origin,
         )
 
@@ -344,7 +344,7 @@ class Writer:
             self.engine.check_usable()
         connection = self.connection
         for transaction in transactions:
-            if not transaction.is_empty:
+            if not transaction.is_empty():
                 break
         else:
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)

@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed.setdefault(DROP_HEAD, []).append(name)\n",
+        "                changed.setdefault(DROP_HEAD, []).append((table_id, key))\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",
