@@ -1,6 +1,6 @@
 """`python -m benchmarks`: run workloads, print the table, and the marks with pass or miss.
 
-python -m benchmarks                            everything, about a quarter of an hour
+python -m benchmarks                            everything, about an hour
 python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
 python -m benchmarks --quick                    a hundredth of the size, once: does it run?
 python -m benchmarks --from FILE ...            what --json kept; of a peer in a workload, the last file's counts

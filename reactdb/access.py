@@ -303,7 +303,7 @@ def access(query: Query, table: TableInfo) -> Access:
     if last is not None:
         steps = steps[:-1]
         if last.index is not None:
-            find_index_or_primary(last.index, table)
+            index_named(last.index, table)
             steps = (*steps, OrderBy((), last.index, last.kind == "max"), Limit(1))
     check_indexed_steps(steps, table)
     first = steps[0] if steps else None
@@ -375,10 +375,6 @@ def shown(index: IndexInfo | None) -> str:
 
 def index_named(name: str | None, table: TableInfo) -> IndexInfo | None:
     return None if name is None or name == table.primary_key else find_index(name, table)
-
-
-def find_index_or_primary(name: str, table: TableInfo) -> IndexInfo | None:
-    return index_named(name, table)
 
 
 def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:

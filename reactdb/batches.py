@@ -177,7 +177,7 @@ class Batch:
         return len(self.changes)
 
     def __iter__(self) -> Iterator[Event]:
-        """The changes. Who goes on iterating lives: the lease is renewed when half of it is gone."""
+        """The changes. A worker that goes on iterating lives: the lease is renewed when half of it is gone."""
         settings, now_s = self._settings, self._settings.clock.now_s
         for change in self.changes:
             # Inside a transaction nobody else can take it.
@@ -657,7 +657,7 @@ class Batches:
                 )
             )
         except (DatabaseBusy, LeaseLost):
-            # Who has the lease now counts for itself. Where somebody writes for long, the change has one attempt more.
+            # The lease's new worker counts for itself. Where somebody writes for long, the change has one attempt more.
             return
         if is_last:
             progress.failures = 0

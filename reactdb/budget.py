@@ -162,7 +162,7 @@ class Budget:
             self._crowd.leave(self)
 
     def limit(self, seconds: float) -> None:
-        """End the query that has begun so many seconds after its beginning, unless it ends earlier."""
+        """End the query that has begun `seconds` after its beginning, unless it ends earlier."""
         self._ends_at = min(self._ends_at, self._began_at + seconds)
 
     def cancel(self) -> None:
@@ -228,7 +228,7 @@ def spend(steps: int) -> None:
 
 
 def spend_bytes(count: int) -> None:
-    """Spend the steps that so many bytes of documents or strings count as, if there is a budget.
+    """Spend the steps that `count` bytes of documents or strings count as, if there is a budget.
 
     Raises:
         Stopped: As `spend`.

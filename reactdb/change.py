@@ -67,7 +67,8 @@ class Change:
         new_bytes: The document after, encoded; None where there is none.
         old, new: The documents before and after, decoded and shared; also None before `old_val` and `new_val` were asked for.
         origin: What the writer called itself, or None.
-        meta: What the table's write hook derived from this change (see `reactdb.store.hooks`), or None.
+        meta: What the table's write hook derived from this change, or in a table without one what its writer gave with it (see
+            `reactdb.store.hooks`); None where there is nothing.
         places: By the number of an index: the values under which the index has the document before or after. The writer
             computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
     """

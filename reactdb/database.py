@@ -28,7 +28,7 @@ from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
-from reactdb.store.kept import KEPT
+from reactdb.store.kept import drop_table
 from reactdb.store.log import log_changes
 from reactdb.store.retention import (
     AUTO,
@@ -234,12 +234,7 @@ class Database:
         check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
-            table = live_table(transaction, name)
-            transaction.drop_table(table)
-            if table.hook == KEPT:
-                from reactdb.materialize import forget
-
-                forget(transaction, name)
+            drop_table(transaction, live_table(transaction, name))
 
         self._session.transact(one, operation="table_drop")
         return {"tables_dropped": 1}
@@ -449,7 +444,7 @@ class Database:
             max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.set_aside`;
                 None: for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
-            most_backoff_s: But no more than so many.
+            most_backoff_s: The greatest number of seconds that pass between two attempts.
             reset: Begin anew, at `since` and with this selection, whatever is there.
             scheduler: Whose clock is read; None: the system's.
 

@@ -356,7 +356,7 @@ class CannotListen(ReactDBError, OSError):
 class LeaseLost(ReactDBError):
     """An acknowledgement came too late: another worker has taken the consumer over, or somebody has moved its position.
 
-    Nothing was moved, and a transaction that this was a part of is taken back. Who has it now handles the changes again.
+    Nothing was moved, and a transaction that this was a part of is taken back. Its new worker handles the changes again.
     `fence` is the fencing number that the batch was read with, `newest` the one of now; None where the consumer was removed.
     """
 

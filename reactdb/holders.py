@@ -5,7 +5,7 @@
 A holder of this process is gone when it was closed or forgotten. One of another process is gone when there is no such process on
 this machine any more; of other machines, and where that cannot be asked, nothing is known here.
 
-Rule of this file: "gone" is said only of who is surely gone. A number that another process has by now counts as living.
+Rule of this file: "gone" is said only of a holder that surely is. A number that another process has by now counts as living.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from zlib import crc32
 
 
 class Holder(Protocol):
-    """Who has a name here: the worker of a durable consumer, for one."""
+    """The object that has a name here: the worker of a durable consumer, for one."""
 
     @property
     def is_alive(self) -> bool: ...
 
 
 _numbers = count(1)
-# Weakly: who is forgotten is gone.
+# Weakly: a holder that is forgotten is gone.
 _known: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 
 

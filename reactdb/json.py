@@ -333,7 +333,7 @@ def parse(text: str) -> Any:
     except InvalidDocument:
         raise
     except ValueError as error:
-        # Python does not convert an integer with so many digits.
+        # Python does not convert an integer with more digits than its limit.
         raise InvalidDocument(f"not a number: {error}") from None
 
 

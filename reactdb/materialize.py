@@ -10,8 +10,8 @@ minds and which fences a worker off that was taken over; and what the table is e
 somebody has moved the consumer, and the table is built anew. What a view remembers is never written: it is made again from the
 documents as of the position.
 
-A table that is being built is no hidden one: who follows all tables, to copy them for example, would never be told the documents
-that were written while it was hidden.
+A table that is being built is no hidden one: a program that follows all tables, to copy them for example, would never be told
+the documents that were written while it was hidden.
 
 Rule of this file: what is read outside of a transaction is written only where the lease is still as it was read.
 """
@@ -25,7 +25,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reactdb import holders
 from reactdb.consumer import check_lease_s, digest
@@ -39,16 +39,13 @@ from reactdb.logs import logger
 from reactdb.query import Query
 from reactdb.session import PastSession, Session
 from reactdb.store.catalogue import TableInfo, check_name
-from reactdb.store.kept import KEPT, write_kept
+from reactdb.store.kept import KEPT, MATERIALIZED, consumer_of, forget, write_kept
 from reactdb.store.leases import CONSUMER, Lease, read_lease, still_held, write_lease
 from reactdb.store.positions import NamedPosition, find_position, remove_position, write_position
 from reactdb.store.snapshot import Snapshot, low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection, Table
 from reactdb.values import codec
-
-MATERIALIZED: Final = "materialized"
-"""A position of this kind says as of which seq a table is equal to its selection, and to which."""
 
 # Changes after which a step ends, even inside of a commit: what they come to is in memory.
 MOST_CHANGES = 10_000
@@ -122,7 +119,7 @@ class Materialized:
         self._query = _query_of(session, selection)
         self.name = check_name("Table", into)
         self._building = check_name("Table", f"{into}.building")
-        self._consumer = f"{MATERIALIZED}.{into}"
+        self._consumer = consumer_of(into)
         for word, value in (("rebuild", rebuild), ("follow", follow)):
             if not isinstance(value, bool):
                 raise InvalidOption(f"{word} is True or False, not {shown(value)}")
@@ -305,7 +302,7 @@ class Materialized:
             return snapshot.seq
 
     def _wake(self, event: object) -> None:
-        """Something was committed. Who is at work already looks once more when it is done."""
+        """Something was committed. A thread that is at work already looks once more when it is done."""
         self._is_rung = True
         self._answer()
 
@@ -603,12 +600,6 @@ class Materialized:
 
 # ---------------------------------------------------------------------------------------------------------------
 # By name
-
-
-def forget(transaction: WriteTransaction, name: str) -> None:
-    """Remove what the file knows of a kept table that is dropped."""
-    remove_position(transaction, MATERIALIZED, name)
-    remove_position(transaction, CONSUMER, f"{MATERIALIZED}.{name}")
 
 
 def _kept_table(transaction: WriteTransaction, name: str) -> TableInfo | None:

@@ -101,14 +101,14 @@ class Backlog:
             self.failure = None
 
     def next(self, most: int) -> tuple[Sequence[AnyDelta], int]:
-        """The first that wait, at most so many, and the position after them."""
+        """The first that wait, at most `most`, and the position after them."""
         waiting = self.waiting
         if len(waiting) <= most:
             return waiting, self.read_to
         return waiting[:most], waiting[most].seq - 1
 
 
-class Share:
+class PartitionedView:
     """A view of what a row-wise view reports for some partitions, once a change.
 
     Attributes:
@@ -141,7 +141,7 @@ class PartitionReader:
     """See the head of this file.
 
     Attributes:
-        end: Where the log ended when it was read last: who has looked at that is not behind. None: look again.
+        end: Where the log ended when it was read last: a partition that has looked at that is not behind. None: look again.
 
     Thread safety: one thread at a time.
     """
@@ -155,7 +155,7 @@ class PartitionReader:
         self._looks_inside = False
 
     def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
-        """Read on until a part has so many changes, or all parts together have too many, or one that fails comes next.
+        """Read on until `part` has `most` changes, or all parts together have too many, or one that fails comes next.
 
         Args:
             parts: Those of all partitions that this worker has.
@@ -222,10 +222,10 @@ class PartitionReader:
         if read_to is None and is_verbatim:
             # Its changes are given as they are, each once.
             return plan
-        share = Share(view, partitions)
-        share.read_to = read_to
+        wanted = PartitionedView(view, partitions)
+        wanted.read_to = read_to
         # As much of a view as is asked of one that reads on from the log.
-        return Plan(cast("View", share), plan.key, False, plan.failures)
+        return Plan(cast("View", wanted), plan.key, False, plan.failures)
 
     def events(self, deltas: Sequence[AnyDelta]) -> list[Event]:
         """Some of what waits, as it is given."""

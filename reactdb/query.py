@@ -235,7 +235,7 @@ class Query(Value):
     __slots__ = ("steps", "table")
 
     def __init__(self, table: TableReference, steps: tuple[Step, ...] = ()) -> None:
-        # A hidden table is named by who has it alone.
+        # A hidden table is named by its owner alone.
         self.table: str = table  # type: ignore[assignment]
         self.steps = steps
 

@@ -1,4 +1,4 @@
-"""Session: one handle's way into an open file, and the seam that everything above the store stands on.
+"""Session: one handle's way into an open file, and the seam at which everything above begins.
 
     read()                    a snapshot, of one moment
     get(table, key)           one document, by the shortest way
@@ -6,11 +6,12 @@
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
     set_hook(table, hook)     what is derived from every write of a table, whoever writes
     transact(work)            any other change, such as of tables and indexes, as one commit
-    watch(query, options)     a Feed;  reader(...) for who polls
+    watch(query, options)     a Feed;  reader(...) for a caller that polls
     info(table)               what is known of a table
 
-`Table` and `Database`, views of the past (a session with another snapshot), Spark and every dialect use it, and nothing that is
-below it. What they add is their language: names, options, sentences.
+`Table` and `Database`, views of the past (a session with another snapshot) and every dialect begin each read, write and feed
+here. What they are handed (a Snapshot, a WriteTransaction, a FeedReader) they then use by its public methods, with the types and
+the rows that the store offers for it. What they add is their language: names, options, sentences.
 
 Rule of this file: it knows no step of a query and no operation on a document, and checks no argument that a user gives.
 """
@@ -142,8 +143,8 @@ class Session:
         return self.engine.get(table, key)
 
     def newest(self, table: TableReference, key: bytes) -> Change | None:
-        """The newest change of a key of a table, with its document and what the table's write hook derived (`meta`). It may be a
-        deletion. None where the key was never there, or its deletion was compacted away.
+        """The newest change of a key of a table, with its document and its metadata (`meta`), from the table's write hook or from
+        the writer. It may be a deletion. None where the key was never there, or its deletion was compacted away.
 
         Raises:
             TableNotFound.

@@ -1,8 +1,9 @@
 """Writing: what `insert`, `update`, `replace` and `delete` do to documents, inside one write transaction.
 
 One statement is a `Write`: a table, a transaction, a policy, and the counters of the answer. Each operation works out the new
-content of a key and gives it to `Write.put`, which is the only place that compares it with what is stored, logs it and counts
-it. A document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed.
+content of a key and gives it to `Write.put`, which compares it with what is stored, gives it to the transaction and counts it. A
+document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed. Documents whose
+keys are free have nothing to be compared with: `insert` gives them to the transaction together, by `Write.insert_free`.
 
 A policy says what may be stored and what becomes of a mistake. The native one raises, so that the whole write leaves nothing
 behind; the one of a dialect may count the mistake and go on with the next document.
@@ -339,7 +340,7 @@ PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
 def key_within(
     own: dict[str, Any], body: bytes, primary_key: str, most: int = collation.MAX_KEY_BYTES
 ) -> bytes:
-    """The collation bytes of a document's key, at most so many. No other code holds `own`; `body` is `own` encoded."""
+    """The collation bytes of a document's key, at most `most`. No other code holds `own`; `body` is `own` encoded."""
     key = own[primary_key]
     if type(key) not in PLAIN_KEYS:
         # Another thread may change a list, and an instance of a caller's class may give another value each time.

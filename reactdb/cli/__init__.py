@@ -2,6 +2,19 @@
 
 Each command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
+    rows, tail, top, inspecting        what is in a file, its changes, its size
+    importing, exporting, salvaging    documents from text and to text; what can be read of a damaged file
+    doctor, compact, consumers         looking after a file
+    serve, sync                        other databases' clients; another database
+    spark, sparkrun                    from the log to Parquet; how a command runs Spark
+    demo                               a day at New York's airports
+
+What commands share:
+
+    files, condition                   files, tables and keys from a command line; conditions
+    terminal, changelines              output for people; a change as a line
+    csvform, blobfiles                 documents as CSV; blobs as files beside an export
+
 Exit codes: 0 done (also a `tail` or `top` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
 130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; there is never a traceback.
 

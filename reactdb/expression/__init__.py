@@ -1,17 +1,30 @@
 """The expression tree: conditions and computed values, as data.
 
-ReQL's builders, its wire terms, Mango selectors, MongoDB's `$match` and Aidbox's dot expressions are spellings of the
-one tree in `tree`, whose operations are in `registry` and the `operations_*` modules. Read it in this order:
+ReQL's builders and its wire terms are spellings of the one tree in `tree`. MongoDB's queries, Mango's selectors and Aidbox's
+dot expressions are not: they have rules of their own about what is equal and what is missing, and functions of their own. For
+an index or a router, the first two derive what every document that they select has: values, or an expression.
 
-    tree, registry      what an expression is
+Read it in this order:
+
+    tree, registry      what an expression is, and what its operations are called
+    markers             values that exist only while an expression is evaluated
     evaluate            what it means
-    operations_*        what its operations mean
+    operations_array, operations_logic, operations_number, operations_object, operations_sequence, operations_string,
+    operations_time, operations_type
+                        what its operations mean
+    checks              wrong arguments of operations, in ReQL's sentences
+    pattern, pattern_reader
+                        regular expressions for `match`, with a bound on what matching costs
+    paths               the fields that `pluck` and its kin name
     build, namespace    how a user writes it
+    show, stored        it as text, and as a value that an index keeps in the file
     compile             how it is made quick
+    api                 from an expression to a value, in three ways
     analyse             what it says before any document is looked at
-    predicate, update, order    what filter, update and order_by make of it
+    predicate, update, order
+                        what filter, update and order_by make of it
 
-Rule of this folder: it knows values, not tables. It imports `errors`, `codec` and `collation` only.
+Rule of this folder: it knows values, not tables. It imports `reactdb.values`, `errors` and `budget` only.
 
 The names are imported when they are first used, and the operations when one of them is first looked up: a program that inserts
 and gets needs few of them.
@@ -33,6 +46,7 @@ if TYPE_CHECKING:
         conjuncts,
         dict_patterns,
         field_path,
+        fields_read,
         implied_ranges,
         index_ranges,
         is_deterministic,
@@ -79,6 +93,7 @@ _HOMES = {
         "conjuncts",
         "dict_patterns",
         "field_path",
+        "fields_read",
         "implied_ranges",
         "index_ranges",
         "is_deterministic",
@@ -185,6 +200,7 @@ __all__ = [
     "evaluate",
     "expr",
     "field_path",
+    "fields_read",
     "from_data",
     "function_node",
     "implied_ranges",

@@ -11,7 +11,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
@@ -480,6 +480,33 @@ def _is_steady(node: Call, allow_now: bool) -> bool:
     if node.operation == "uuid":
         return len(node.arguments) == 1 and not is_spliced(node)
     return OPERATIONS[node.operation].is_deterministic
+
+
+def fields_read(expression: Expression) -> frozenset[str] | None:
+    """The names of the fields by which a document's value is decided; None where all of it may matter."""
+    found: set[str] = set()
+    pending = [expression.node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Row):
+            return None
+        children = node.children
+        if isinstance(node, Call) and children and isinstance(children[0], Row):
+            names = _fields_read(node)
+            if names is None:
+                return None
+            found.update(names)
+            children = ()
+        pending.extend(children)
+    return frozenset(found)
+
+
+def _fields_read(node: Call) -> Iterable[str] | None:
+    rest, fields = node.children[1:], OPERATIONS[node.operation].fields
+    if fields is None or node.options:
+        return None
+    constants = [child.value for child in rest if isinstance(child, Constant)]
+    return fields(*constants) if len(constants) == len(rest) else None
 
 
 def may_fail(expression: Expression | Predicate | Node) -> bool:

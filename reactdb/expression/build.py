@@ -246,7 +246,7 @@ class Expression:
         return self._call("sub", *others)
 
     def mul(self, *others: Any) -> Expression:
-        """Product of numbers; an array so many times."""
+        """Product of numbers; an array repeated as often as the number says."""
         return self._call("mul", *others)
 
     def div(self, *others: Any) -> Expression:
@@ -300,7 +300,7 @@ class Expression:
         return self._call("match", pattern)
 
     def split(self, *arguments: Any) -> Expression:
-        """The parts between separators (spaces, unless given), at most so many cuts."""
+        """The parts between separators (spaces, unless given); the second argument is the greatest number of cuts."""
         return self._call("split", *arguments)
 
     def upcase(self) -> Expression:
@@ -444,11 +444,11 @@ class Expression:
         return self._call("slice", *places, **options)
 
     def limit(self, count: Any) -> Expression:
-        """The first so many elements."""
+        """The first `count` elements."""
         return self._call("limit", count)
 
     def skip(self, count: Any) -> Expression:
-        """All but the first so many elements."""
+        """All but the first `count` elements."""
         return self._call("skip", count)
 
     def append(self, value: Any) -> Expression:
@@ -557,7 +557,7 @@ class Expression:
         return call("order_by", self, *arguments, **({"descending": descending} if any(descending) else {}))
 
     def sample(self, size: Any) -> Expression:
-        """So many elements by chance."""
+        """`size` elements by chance."""
         return self._call("sample", size)
 
     # ----- all elements
@@ -661,7 +661,7 @@ def call(operation: str, *arguments: Any, **options: Any) -> Expression:
     """An operation of the registry, applied to some values.
 
     Raises:
-        QueryError: There is no such operation, or not with so many arguments or with such an option.
+        QueryError: There is no such operation, or not with this number of arguments or with such an option.
     """
     nodes = tuple([expr(argument).node for argument in arguments])
     named = {name: expr(value).node for name, value in options.items()} if options else None

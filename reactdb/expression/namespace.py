@@ -130,7 +130,7 @@ class Namespace:
         return call("time", *parts)
 
     def epoch_time(self, seconds: Any) -> Expression:
-        """The time so many seconds after 1970."""
+        """The time `seconds` after 1970."""
         return call("epoch_time", seconds)
 
     def iso8601(self, text: Any, **options: Any) -> Expression:

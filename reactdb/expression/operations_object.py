@@ -85,14 +85,18 @@ def _field_of(operation_name: str, value: Any, name: str) -> Any:
     return found_values
 
 
-@operation("get_field", 2)
+def _named(name: Any) -> tuple[str] | None:
+    return (name,) if isinstance(name, str) else None
+
+
+@operation("get_field", 2, fields=_named)
 def get_field(value: Any, name: Any) -> Any:
     if not isinstance(value, (dict, list)):
         _not_an_object("get_field", value)
     return _field_of("get_field", value, string(name))
 
 
-@operation("bracket", 2)
+@operation("bracket", 2, fields=_named)
 def bracket(value: Any, place: Any) -> Any:
     """`value[place]`: a field by its name, an element by its number."""
     if isinstance(place, str):

@@ -8,9 +8,10 @@ meaning: `evaluate` calls it, and so does generated code wherever it has no shor
     strict    the values of its arguments; a Function arrives as a Python callable
     lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
 
-The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot: `mongodb.type`.
-They are registered in the same way, when the module that has them is imported. Indexes keep their expressions by these names, so
-a name never gets another meaning; a process that has not registered one can neither use nor write what it indexes, and says so.
+The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot, such as
+`mongodb.index_keys`. They are registered in the same way, when the module that has them is imported. Indexes keep their
+expressions by these names, so a name never gets another meaning; a process that has not registered one can neither use nor write
+what it indexes, and says so.
 
 Rule of this file: it knows no operation. Modules say that they have some (`import_later`), and are imported when the first name
 is looked up that is not there yet.
@@ -18,7 +19,7 @@ is looked up that is not there yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, Final
 
@@ -45,12 +46,15 @@ class Operation:
         prepare: Given the arguments after the first, when all of them are constants: a function of the first. It saves
             work that would be the same for every document. What it raises is ignored here and raised by `function`.
         acts_on_groups: It takes grouped data whole, instead of being applied to each group.
+        fields: Given the arguments after the first, when all of them are constants: the names of the fields of a document by
+            which, as the first argument, the result is decided; None where others may matter.
     """
 
     __slots__ = (
         "acts_on_groups",
         "at_least",
         "at_most",
+        "fields",
         "function",
         "is_deterministic",
         "is_lazy",
@@ -72,6 +76,7 @@ class Operation:
         never_fails: bool = False,
         prepare: Callable[..., Callable[[Any], Any]] | None = None,
         acts_on_groups: bool = False,
+        fields: Callable[..., Iterable[str] | None] | None = None,
     ) -> None:
         self.name = name
         self.function = function
@@ -83,6 +88,7 @@ class Operation:
         self.never_fails = never_fails
         self.prepare = prepare
         self.acts_on_groups = acts_on_groups
+        self.fields = fields
 
     def check(self, argument_count: int, option_names: frozenset[str]) -> None:
         """Refuse a wrong number of arguments, or an unknown option, with ReQL's sentence."""
@@ -159,13 +165,14 @@ def operation(
     never_fails: bool = False,
     prepare: Callable[..., Callable[[Any], Any]] | None = None,
     acts_on_groups: bool = False,
+    fields: Callable[..., Iterable[str] | None] | None = None,
 ) -> Callable[[Evaluate], Evaluate]:
     """Register the function below as the operation `name`: its meaning, which has to be the same in every process and for ever.
 
     Args:
         name: A word of the dialect or program, a dot, and the operation: `mongodb.type`. Only the core's have no dot.
         at_most: `at_least`, unless given; None is any number.
-        options, is_lazy, is_deterministic, never_fails, prepare, acts_on_groups: See `Operation`.
+        options, is_lazy, is_deterministic, never_fails, prepare, acts_on_groups, fields: See `Operation`.
 
     Raises:
         UsageError: The name is another function's, or has no dot.
@@ -193,6 +200,7 @@ def operation(
             never_fails,
             prepare,
             acts_on_groups,
+            fields,
         )
         return function
 

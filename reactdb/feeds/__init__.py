@@ -1,7 +1,11 @@
 """Feeds: query results that are kept up to date, and delivered.
 
-Read them in this order, in which they are built up: each imports only what stands above it (a contract in `pyproject.toml`).
-To follow one event, begin at `dispatch`.
+The way of an event: the store gives `hub` a commit, and `dispatch` asks `router` which views it concerns. What these report goes
+into a `broadcast`, or into the `queues` of single subscriptions. When the writer has finished, the broadcast makes the event and
+calls its observers. Everybody else has a consumer (in `consumers`) that polls a subscription, and the subscription makes the
+event.
+
+Read the files in this order, in which they are built up: each imports only what stands above it (a contract in `pyproject.toml`).
 
 What a feed is:
 
@@ -18,7 +22,7 @@ What a feed is:
     initial         the initial values: what a feed begins with
     bootstrap       views made ready beside the writers
 
-The way of an event:
+Delivery, from the bottom up:
 
     router          which views a change concerns; `intervals` finds the ranges that hold a value
     queues          the queue of one subscription alone
@@ -31,7 +35,9 @@ The way of an event:
 
 What programs hold:
 
+    listening       a subscription, a cursor or a reader ends when it is closed or forgotten
     inspect         what a feed is, for people
+    reader          a feed that is asked what there is, and never waits
     rx              what makes a feed an Observable; the one module that imports reactivex, and only when it is used
     feed            what `changes()` returns
     livelist        a list that follows

@@ -79,7 +79,7 @@ class BroadcastMember(Protocol):
         """There is something new."""
 
     def missed(self, count: int) -> None:
-        """So many deltas were dropped, and this count is delivered next."""
+        """`count` deltas were dropped, and this is delivered next."""
 
     def fail(self, error: Exception) -> bool:
         """It could not take in what was published, so what is queued is all that it can deliver. Returns False."""
@@ -446,7 +446,7 @@ class ReadPosition:
             self._stop = self.broadcast.tail.number
 
     def carry(self, dropped: int) -> None:
-        """It goes on where another queue of the subscription ended, which has dropped so many."""
+        """It goes on where another queue of the subscription ended, which has dropped `dropped` deltas."""
         self._dropped += dropped
 
     def __len__(self) -> int:
@@ -514,11 +514,11 @@ class CallPosition:
         self.broadcast.wake()
 
     def carry(self, dropped: int) -> None:
-        """It goes on where another queue of the subscription ended, which has dropped so many."""
+        """It goes on where another queue of the subscription ended, which has dropped `dropped` deltas."""
         self._dropped += dropped
 
     def missed(self, count: int) -> None:
-        """So many deltas were dropped and never delivered."""
+        """`count` deltas were dropped and never delivered."""
         self._start += count
         self._dropped += count
 

@@ -778,7 +778,7 @@ class ReaderConsumer(AskedConsumer):
         return self._rest()
 
     def poll(self, most: int) -> list[Any]:
-        """Up to so many events of those that there are.
+        """The events that there are, at most `most`.
 
         Raises:
             Exception: What ended the feed, where no event is left.

@@ -287,7 +287,8 @@ class Feed(Stays, Observable[Event]):
         return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
 
     def stats(self) -> dict[str, Any]:
-        """Figures of its newest subscription: queued, dropped and delivered deltas, lag in seq and in seconds."""
+        """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and delivered (`told`), and the lag,
+        in seqs and in seconds."""
         return stats(self._newest, time.time())
 
 

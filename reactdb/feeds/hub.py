@@ -132,7 +132,7 @@ class FeedHub:
         self.live.dispatcher.abandon()
 
     def lowest_needed(self, oldest: int) -> int | None:
-        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has to."""
+        """The smallest position >= `oldest` from which some feed has still to read the log, or None."""
         with self._lock:
             # What is published later may not fit into a queue. What another process has written is read before it is delivered.
             needed = [self.engine.publisher.published] if self.live.nodes else []

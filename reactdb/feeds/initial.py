@@ -34,10 +34,11 @@ VALUES_IN_A_LIST = 1_000
 
 
 class Later:
-    """A snapshot that is begun inside of another context and outlives it.
+    """A context that holds a snapshot which is opened somewhere within it (`enter`), and closes it at its end, unless somebody
+    takes it over (`keep`).
 
     Attributes:
-        is_lasting: It may outlive this one, too.
+        is_lasting: The snapshot that was entered may be kept past the end: it holds up nobody.
 
     Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
     """
@@ -140,7 +141,7 @@ class InitialValues:
         return self
 
     def _in_lists(self, events: Iterator[Event], most: int | None) -> Iterator[Any]:
-        """Lists of so many of them; None: one list of all."""
+        """The events in lists of at most `most`; None: one list of all."""
         error: Exception | None = None
         while error is None:
             before, found = self._place, []

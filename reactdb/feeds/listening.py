@@ -32,7 +32,7 @@ class Listening(Stays, Generic[Consumer]):
         self._flow = flow
 
     def close(self) -> None:
-        """End it. Any thread; a second call does nothing. Who waits for an event of it goes on at once."""
+        """End it. Any thread; a second call does nothing. A thread that waits for an event of it goes on at once."""
         self._consumer.close()
         self._consumer.settle()
 

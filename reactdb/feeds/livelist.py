@@ -45,7 +45,7 @@ class Edits(list[Event]):
 
 
 class Listener(NamedTuple):
-    """Who follows a list."""
+    """One follower of a list."""
 
     callback: Callable[[Edits], object]
     before: Callable[[Event], object] | None

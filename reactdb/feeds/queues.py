@@ -370,10 +370,11 @@ class SquashQueue:
 
 
 def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
-    """The net differences of positions, as those of groups. The position of a value in its group is not delivered, so a value
-    that left one position while an equal one took another is no difference.
+    """The net differences of each position, as net differences of each group. Subscribers see which values a group has, and not
+    at which position: a value that left one position while an equal value took another is no difference to them.
 
-    Where steps were about two positions together (`has_pairs`), so are these: else they would be more than the steps were.
+    `has_pairs`: Some steps were an old and a new value in one event. Then old and new values are paired here, too, or there would
+    be more events than there were steps.
     """
     groups: dict[Hashable, list[AnyDelta]] = {}
     for delta in deltas:

@@ -8,7 +8,7 @@
 `on_ready` is called once when there is something to poll, by the thread that committed it or another one, and again only after
 `poll` has found nothing more. So who waits for it polls until nothing is left, and then waits.
 
-Rule of this file: it connects. Who takes what from which subscription is `consumers`.
+Rule of this file: it connects. How events are taken from subscriptions is in `consumers`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         """The events that there are, oldest first; an empty list where there are none. It never waits for one.
 
         Args:
-            max: At most so many. Where as many come, there may be more, and `on_ready` is not called for them: poll again.
+            max: The greatest number of events. Where as many come, there may be more, and `on_ready` is not called for them:
+                poll again.
 
         Raises:
             InvalidOption: `max` is no number from 1 on.

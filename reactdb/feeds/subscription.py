@@ -268,8 +268,9 @@ class Subscription:
             self._open(self._opening_then())
 
     def begin_after(self, seq: int) -> None:
-        """Deliver no commit up to `seq`: other members of its union do not know of these. Not where it begins with an earlier
-        state than theirs, or in the past."""
+        """Deliver no commit up to `seq`. The members of a union of feeds of whole commits began one after the other, and a commit
+        that only some of them saw must not be delivered by halves. A member that resumes (`since`) is left as it is, and so is
+        one of a feed without batches."""
         queue = self.queue
         if self.request.options.since is None and type(queue) is CommitQueue:
             self.since = max(self.since, seq)
@@ -385,7 +386,7 @@ class Subscription:
             queue.broadcast.sleepers[self] = None
 
     def missed(self, count: int) -> None:
-        """So many deltas of a broadcast were dropped, and this count is delivered next."""
+        """`count` deltas of a broadcast were dropped, and this is delivered next."""
         queue = self.queue
         if type(queue) is CallPosition:
             queue.missed(count)

@@ -5,7 +5,7 @@ them over.
 
     filter      a field that is missing counts as the default; other errors end the feed
     ["field"]   passes over events that lack the field, like with_fields and has_fields; map does not
-    limit       ends the feed after so many items
+    limit       ends the feed after n items
 
 Rule of this file: a term is a step like those of a query, and `steps` says what it does. Here arguments become terms.
 """

@@ -79,7 +79,7 @@ class Sync:
         self._close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it ends, at most so many seconds: whether it has ended.
+        """Wait until it ends, at most `timeout` seconds: whether it has ended.
 
         Raises:
             SyncFailed: One of the directions could not go on; the other has been stopped.

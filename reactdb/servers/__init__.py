@@ -5,10 +5,12 @@ users         who may come in
 scram         how a client proves it without sending its password
 tls           a certificate and a key
 workers       threads that carry requests out
+listening     the socket of a port, and what the system says against it
 connection    one client, and what a protocol has to bring (Conversation)
 server        one port
 rethinkdb/    RethinkDB's protocol
-http/         CouchDB's HTTP, as an ASGI application
+mongodb/      MongoDB's protocol
+http/         CouchDB's and Aidbox's HTTP, as ASGI applications
 
-Rule of this folder: sockets, connections and limits. What a request means is in the dialect of the same name.
+Rule of this folder: sockets, connections and limits. What a request means is in `reactdb.dialects`.
 """

@@ -5,6 +5,32 @@
     with reactdb.spark.session("report") as spark:
         games = spark.read.format("reactdb").option("table", "games").load("arena.db")
 
+What Spark calls, and what is asked for:
+
+    source                             the data source; it hands each call to one of the modules below
+    environment, shipping              what Spark needs beside reactdb; the package for its workers
+    options, write_options             a read's and a write's options as values
+
+Reading:
+
+    fleet                              the files that a path means, each pinned to one state
+    partitions                         the ranges of files that one task reads
+    inference, schema                  which type holds a sample; which columns a read has
+    keys, variant, columns, documents  keys, values and documents as Arrow arrays
+    snapshot, changes                  documents as of one seq; the log as rows
+    change_plan, positions, stream     slices of the log; how far a stream has come; streaming
+
+Writing:
+
+    row_documents, whole_documents     rows as the documents that are stored
+    staging, handles, write            what tasks wrote, kept until the commit; the database that stays open; the commit
+
+From the log to Parquet:
+
+    reach                              how far the files go, and how far each was read
+    parts                              a folder of Parquet that grows by whole parts
+    rows, queries, pipelines           change rows; what is asked of them; the pipelines
+
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.
 """
 

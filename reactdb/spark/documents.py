@@ -32,8 +32,8 @@ from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
 
 ARRAY_32 = b"\xdd"
-# A page that does not fit is cut into so many parts. With eight, one document in 2,000 is found in three steps, which read the
-# page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
+# The number of parts that a page is cut into which does not fit. With eight, one document in 2,000 is found in three steps, which
+# read the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
 PARTS = 8
 # So few documents are converted one by one, because a call for them together costs as much.
 FEW = 4

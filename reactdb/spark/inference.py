@@ -34,7 +34,7 @@ from reactdb.values.value_types import is_registered
 
 # A dict with more fields is used as a map, and its struct would be as wide as the table is long.
 MOST_FIELDS = 1_000
-# A double holds every int of up to so many bits.
+# A double holds every int of up to this number of bits.
 EXACT_BITS = 53
 MOST_DIGITS, USUAL_SCALE = 38, 18
 

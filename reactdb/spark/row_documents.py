@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Values = Callable[[pa.Array], list[Any]]
 
-# So many rows become dicts at a time, because with ten times as many the garbage collector adds 40% to the time.
+# Rows that become dicts at a time: no more, because with ten times as many the garbage collector adds 40% to the time.
 ROWS_AT_ONCE = 1_000
 
 PLAIN_TYPES = (

@@ -54,7 +54,7 @@ FORMS: dict[str, spark.DataType] = {
     "variant": spark.VariantType(),
     "binary": spark.BinaryType(),
 }
-# A sample is taken from so many places in a file.
+# The number of places in a file from which a sample is taken.
 PLACES = 10
 
 

@@ -40,7 +40,7 @@ from reactdb.writing import Prepared, Write, insert, prepare
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# An overwrite deletes so many rows at a time.
+# Rows that an overwrite deletes at a time.
 ROWS_AT_ONCE = 1_000
 
 # ---------------------------------------------------------------------------------------------------------------

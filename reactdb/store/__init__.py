@@ -15,18 +15,19 @@ The way of a write, from top to bottom:
     writer          queue, BEGIN, work, COMMIT, publish: the whole way; the other files are its steps
     write_queue     which thread is next, and whose writes share a commit
     transaction     the write buffer: log entries, heads and index entries, and savepoints
-    hooks           what a dialect derives from each write of a table
+    hooks           what is derived from each write of a table; `kept` has the hook that refuses all writers but one
     log             entries of the log, written and read
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
-    retention       removes history, where it takes more than its `room`
+    retention       removes history, where it takes more than its `room`; before that, `sweeps` make smaller what hooks keep
 
 The way of a read:
 
     open_file       what the parts of an engine ask of it and of its writer
-    engine          one open file: `get`, `snapshot` and `past`, each on a reader's connection
+    engine          one open file: `get` and `snapshot`, each on a reader's connection
     readers         the connections that read
     snapshot        the documents, indexes and log as of one seq; `undo` takes changes back, for an earlier one
+    newest          the newest entry of each document, also below the low-water mark
     walk            a long read that does not keep the write-ahead log from being emptied
     exports         the log and the documents in bulk, as columns of bytes
     blobs           large values in pieces, and which log entries refer to them

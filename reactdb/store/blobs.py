@@ -354,7 +354,7 @@ def remove_unused(
     held: Collection[int] = (),
     most: int = MOST_PIECES,
 ) -> RemovedBlobs:
-    """Remove blobs that nothing refers to, and what was left of others, by at most so many pieces.
+    """Remove blobs that nothing refers to, and what was left of others, by at most `most` pieces.
 
     Args:
         now: In milliseconds since 1970.
@@ -384,7 +384,11 @@ def has_unused(connection: Connection, now: int) -> bool:
 
 
 def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) -> int:
-    """Remove so many pieces of a blob that was given up; with the last one, the blob. Returns: how many, and one for the blob."""
+    """Remove at most `most` pieces of a blob that was given up; with the last one, the blob.
+
+    Returns:
+        How many, and one for the blob.
+    """
     first, end = blob << NUMBER_BITS, (blob + 1) << NUMBER_BITS
     found = connection.execute(
         "SELECT id FROM pieces WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (first, end, most)

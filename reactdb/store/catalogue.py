@@ -14,12 +14,16 @@ from typing import Any
 from reactdb.change import HiddenTable, TableReference
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, InvalidName, QueryError
 from reactdb.expression import Expression, check_known, compile_value, from_data
+from reactdb.expression.markers import absent
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import check_catalogue, fact
 from reactdb.values import codec, collation
 
 # Bytes that a hidden entry keeps of its value: a large object in an indexed field must not be in the file once more.
 HIDDEN_VALUE_BYTES = 128
+
+# Of these types, values that are equal are the same. (0.0 and -0.0 are not.)
+_EXACT = frozenset((str, int, bool, bytes))
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}", re.ASCII)
 
@@ -48,7 +52,7 @@ class IndexInfo:
     hold between all types, and objects are above all numbers.
     """
 
-    __slots__ = ("_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
+    __slots__ = ("_fields", "_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
 
     def __init__(self, id: int, table_id: int, name: str, expression: Expression, multi: bool) -> None:
         self.id = id
@@ -58,6 +62,8 @@ class IndexInfo:
         self.multi = multi
         self.value_of: Callable[[dict[str, Any]], Any] = self._first_value_of
         self._is_known = False
+        # By which the value is decided; None where that is not known.
+        self._fields: frozenset[str] | None = None
 
     def check(self) -> None:
         """Raises: IncompatibleFormat: The expression has an operation that this process does not know."""
@@ -72,6 +78,10 @@ class IndexInfo:
         # Not when the list of indexes is read: a process need not know all of them.
         self.check()
         self.value_of = compile_value(self.expression)
+        # Imported here because many programs have no index.
+        from reactdb.expression import fields_read
+
+        self._fields = fields_read(self.expression)
         return self.value_of(document)
 
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
@@ -81,6 +91,16 @@ class IndexInfo:
         value is missing or fails.
         """
         return [(key, tag) for index_id, key, tag in self.stored_entries(document) if index_id > 0]
+
+    def is_untouched(self, old: dict[str, Any], new: dict[str, Any]) -> bool:
+        """Whether both documents surely have the same entries, as far as that is seen without computing them."""
+        if self._fields is None:
+            return False
+        for name in self._fields:
+            one, other = old.get(name, absent), new.get(name, absent)
+            if one is not other and not (type(one) is type(other) in _EXACT and one == other):
+                return False
+        return True
 
     def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
         """The document's rows in the table `entries`, as (index_id, value bytes, tag), with the hidden ones.

@@ -160,7 +160,7 @@ class Checkpoints:
                 logger.debug("writing over the failed commit of %s failed", self._writer.path, exc_info=True)
 
     def run(self, *, keep_bytes: int = 0) -> bool:
-        """Copy the log into the file and empty it, but for so many bytes of room. Whether it succeeded."""
+        """Copy the log into the file and empty it, but for `keep_bytes` of room. Whether it succeeded."""
         if self._writer.guard is None:
             return True
         reason = self._try(keep_bytes)

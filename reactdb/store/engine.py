@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -334,37 +334,43 @@ class Engine:
                 connection.execute("ROLLBACK")
             self._give_back(reader)
 
-    @contextmanager
-    def fresh_snapshot(self) -> Iterator[Snapshot]:
+    def newest_seq(self) -> int:
+        """The seq of the newest change that is committed, by one statement."""
+        writer = self.writer
+        if writer is not None and self.is_memory:
+            # Nobody else writes it.
+            return writer.last_seq
+        reader = self._take_reader()
+        try:
+            return head_seq(reader.connection)
+        except SQLiteError as error:
+            raise self.translated(error, "read") from error
+        finally:
+            self._give_back(reader)
+
+    def fresh_snapshot(self) -> AbstractContextManager[Snapshot]:
         """What is committed, also inside a write transaction of this thread."""
-        writer, transaction = self.writer, self.current_transaction()
-        if writer is None or transaction is None:
-            with self.snapshot() as snapshot:
-                yield snapshot
-        elif self.is_memory:
+        transaction = self.current_transaction()
+        return self.snapshot() if transaction is None else self._without(transaction)
+
+    @contextmanager
+    def _without(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
+        """What was committed before a write transaction of this thread."""
+        assert self.writer is not None
+        if self.is_memory:
             # No other connection can read while this one writes. So this one reads, and leaves out what is not committed yet.
             with self.snapshot() as snapshot:
                 # Tables and indexes as committed: a table that the transaction makes may never be.
                 yield as_of(Snapshot(snapshot.connection, self.catalogue), transaction.first - 1)
         else:
-            with writer.set_aside(), self.snapshot() as snapshot:
+            with self.writer.set_aside(), self.snapshot() as snapshot:
                 yield snapshot
 
     @contextmanager
     def poll(self) -> Iterator[Snapshot]:
-        """`fresh_snapshot`, for who reads what is to be published: closing waits until it is read."""
+        """`fresh_snapshot` for the reader that publishes other processes' commits. Closing the engine waits for it to end."""
         with self._polling, self.fresh_snapshot() as snapshot:
             yield snapshot
-
-    @contextmanager
-    def past(self, seq: int) -> Iterator[Snapshot]:
-        """The documents as of `seq`.
-
-        Raises:
-            HistoryLost: The changes since then were compacted away.
-        """
-        with self.snapshot() as now:
-            yield as_of(now, seq)
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read began that is still going on; 0.0 where there is none."""

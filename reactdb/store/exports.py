@@ -31,7 +31,7 @@ from reactdb.store.snapshot import Snapshot, head_seq, low_water
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000
-# A page ends early with the row that brings it to so many bytes of documents.
+# A page ends early with the row that brings it to this number of bytes of documents.
 PAGE_BYTES = 8 * 1024 * 1024
 
 LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
@@ -313,7 +313,7 @@ def _taken_back(
 def _then(
     snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes], most_bytes: int
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Each of these keys, in order, with its document as of `seq`; the last is the one that reaches so many bytes."""
+    """Each of these keys, in order, with its document as of `seq`; the last is the one that reaches `most_bytes`."""
     rows = snapshot.connection.execute(BACK, (table.id, keys[0], keys[-1], seq, LONG_HISTORY)).fetchall()
     if len(rows) >= LONG_HISTORY:
         for key in keys:
@@ -349,7 +349,7 @@ def _then(
 
 
 def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> list[bytes]:
-    """Keys that cut the table of today into ranges of so many documents: the beginnings of all but the first."""
+    """Keys that cut the table of today into ranges of `documents_each` documents: the beginnings of all but the first."""
     found: list[bytes] = []
     start = b""
     while True:

@@ -1,8 +1,9 @@
 """Write hooks: what is derived from every write of a table, inside its transaction, whoever writes.
 
 Of a version of a document a dialect needs more than the document: CouchDB its revision, MongoDB what an update has touched. That
-is the entry's metadata, small bytes of the dialect's own. It cannot be worked out later, and one writer that leaves it out spoils
-it for all. So a hook is a function with a name:
+is the entry's metadata, small bytes of the dialect's own. It cannot be worked out later. A writer may give it himself, with the
+write, where nobody else's writes need any (`meta` of `WriteTransaction.write`; MongoDB's updates do so). Where one writer that
+leaves it out would spoil it for all, a hook derives it. A hook is a function with a name:
 
     register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported;
                                  that of one of our own dialects is imported when it is first asked
@@ -136,8 +137,8 @@ class Derived(NamedTuple):
     """What a hook makes of a draft.
 
     Attributes:
-        meta: The entry's metadata, or None for none. The same document without metadata, or with the same and nothing beside, is
-            no new version, and has no entry.
+        meta: The entry's metadata, or None for none. Where the document stays the same, there is a new version, with an entry,
+            only if there is metadata that differs from that before, or metadata and something `beside`.
         beside: (table, key, encoded document) of what is to be written to other tables with it; a document of None is a
             deletion, of what may be there or not.
     """
@@ -150,7 +151,10 @@ Derive = Callable[[Draft], Derived]
 
 _HOOKS: Final[dict[str, Derive]] = {}
 # Where our own dialects register theirs. By name: the store imports nothing that stands on it.
-_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.revisions"}
+_OF_DIALECTS: Final = {
+    "couchdb.revisions": "reactdb.dialects.couchdb.revisions",
+    "mongodb.rules": "reactdb.dialects.mongodb.rules",
+}
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", re.ASCII)
 
 

@@ -1,7 +1,7 @@
 """Kept tables: those that `materialize` keeps equal to a selection, and that nothing else may write.
 
 The table names the write hook of this file, which is known to every process: so every writer is refused, native or of a dialect,
-unless the write is the keeper's.
+unless the write is the keeper's. What the file knows beside the table, a lease and a position, goes with it when it is dropped.
 
 Rule of this file: it refuses, and derives nothing.
 """
@@ -15,10 +15,15 @@ from reactdb.change import DELETE, REPLACE
 from reactdb.errors import UsageError
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
+from reactdb.store.leases import CONSUMER
+from reactdb.store.positions import remove_position
 from reactdb.store.transaction import WriteTransaction
 
 KEPT: Final = "reactdb.materialized"
 """The name of the hook in the catalogue."""
+
+MATERIALIZED: Final = "materialized"
+"""A position of this kind says as of which seq a kept table is equal to its selection, and to which."""
 
 # What the keeper asks of the hook.
 _KEEPER: Any = object()
@@ -46,3 +51,21 @@ def write_kept(
         if body != (None if old is None else old[1]):
             kind = DELETE if body is None else REPLACE
             transaction.write(table, key, kind, old, body, asked=_KEEPER)
+
+
+def consumer_of(name: str) -> str:
+    """The durable consumer whose lease the keeper of the table of this name has."""
+    return f"{MATERIALIZED}.{name}"
+
+
+def drop_table(transaction: WriteTransaction, table: TableInfo) -> None:
+    """Drop a table, whether or not it is a kept one, for all who drop tables by their names."""
+    transaction.drop_table(table)
+    if table.hook == KEPT:
+        forget(transaction, table.name)
+
+
+def forget(transaction: WriteTransaction, name: str) -> None:
+    """Remove what the file knows of the kept table of this name: the position, and the lease."""
+    remove_position(transaction, MATERIALIZED, name)
+    remove_position(transaction, CONSUMER, consumer_of(name))

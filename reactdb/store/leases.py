@@ -47,7 +47,7 @@ class Lease(Value):
         fence: The fencing number: of the holder, or of the last one.
         holder: The worker that has it; None: nobody.
         until_ms: When the holder counts as hung, in milliseconds since 1970; of a lease that was given up, until when it waits
-            for who has wished for it.
+            for the worker that has wished for it.
         lease_ms: For how long a holder may be silent.
         wished_by: The worker that would have it.
         attempts: How often the change `failing` has failed alone.
@@ -123,7 +123,7 @@ class Lease(Value):
         return self.changed(until_ms=now_ms + self.lease_ms)
 
     def given_up(self, now_ms: int) -> Lease:
-        """Nobody has it. Who has wished for it comes first."""
+        """Nobody has it. A worker that has wished for it comes first."""
         return self.changed(holder=None, until_ms=now_ms + 2 * self.lease_ms // LOOKS)
 
     def moved(self, seq: int) -> Lease:

@@ -109,7 +109,7 @@ def read(
         table_ids: Of these tables alone; None: of all.
         has_old: Read the documents before, too.
         limit: The most entries of a page.
-        most_bytes: The page ends with the entry that brings it to so many bytes of documents; None: however many they are.
+        most_bytes: The page ends with the entry that brings it to this number of bytes of documents; None: however many they are.
         oldest: The oldest position that the log can be read from, where the caller knows it.
 
     Returns:
@@ -185,7 +185,7 @@ def time_at(connection: Connection, seq: int) -> int:
 def fetch(
     cursor: Any, limit: int, most_bytes: int, body: int, old: int | None = None
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have so many bytes of documents.
+    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have `most_bytes` of documents.
 
     Row by row, because only a row that is there says how large it is: any of the next hundred may have a document of 16 MB.
     That costs as much as calls for hundreds of rows.
@@ -223,7 +223,7 @@ def changes_of(
 
     Args:
         old_documents: Where the documents before are looked up, if the entries were read without.
-        decoded: The documents before and after, of who has decoded them already.
+        decoded: The documents before and after, from a caller that has decoded them already.
     """
     if entries is None:
         return iter(())
@@ -371,7 +371,7 @@ def _pages(
 
 
 def decoded_changes(entries: Entries | None, catalogue: Catalogue) -> Iterator[Change]:
-    """`changes_of`, for who will look at every document."""
+    """`changes_of`, for a caller that will look at every document."""
     return iter(()) if entries is None else chain.from_iterable(_decoded(entries, catalogue))
 
 
@@ -525,7 +525,7 @@ ADD_HEADS = (
 
 
 class Appending(NamedTuple):
-    """The statements that append one entry, and `APPENDED` entries, of so many columns."""
+    """The statements that append one entry, and `APPENDED` entries, with the columns of one kind of entry."""
 
     one: str
     many: str
@@ -549,7 +549,7 @@ LABELLED = appending(
 
 
 def append(connection: Connection, how: Appending, rows: Iterable[tuple[Any, ...]], count: int) -> None:
-    """Append so many entries, given as rows of the columns of `how`."""
+    """Append `count` entries, given as rows of the columns of `how`."""
     rest = iter(rows)
     even = count - count % APPENDED
     if even:

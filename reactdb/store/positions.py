@@ -1,7 +1,7 @@
 """Positions: how far somebody has come, under a name, kept in the file.
 
-A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with who holds
-it. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
+A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with its
+holder. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
 hearing of it writes its position in the same transaction as the documents, so there is no moment at which the one is there and
 the other is not.
 
@@ -23,6 +23,11 @@ PARTS = f"SELECT {COLUMNS} FROM positions WHERE kind = ? AND name = ? ORDER BY p
 ALL = f"SELECT {COLUMNS} FROM positions WHERE kind = ? ORDER BY name, part"
 SET = f"INSERT OR REPLACE INTO positions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 REMOVE = "DELETE FROM positions WHERE kind = ? AND name = ?"
+EXPIRED = "DELETE FROM positions WHERE kind = ? AND leased < ?"
+OLDEST = (
+    "DELETE FROM positions WHERE kind = ? AND (name, part) IN (SELECT name, part FROM positions WHERE kind = ?"
+    " ORDER BY leased LIMIT max(0, (SELECT count(*) FROM positions WHERE kind = ?) - ?))"
+)
 
 RECEIPT = "receipt"
 """A position of this kind is the number of the last delivery that was taken in from the sender of that name."""
@@ -38,8 +43,8 @@ class NamedPosition(NamedTuple):
         position: A seq, or the number of a delivery.
         epoch: The epoch in which the seq was given out; None where it is no seq.
         fence: Grows by one with each new holder, so that a stale one can be told.
-        holder: Who works from here at present; None: nobody.
-        leased: Until when the holder may, in milliseconds since 1970; None without a holder.
+        holder: The worker that works from here at present; None: nobody.
+        leased: Until when the holder may, or the row is needed, in milliseconds since 1970; None without either.
         attempts: How often what comes next has failed.
         value: Anything else, in msgpack.
     """
@@ -89,6 +94,14 @@ def remove_position(transaction: WriteTransaction, kind: str, name: str) -> int:
     removed = transaction.execute(REMOVE, (kind, name)).rowcount
     transaction.has_other_rows = transaction.has_other_rows or removed > 0
     return int(removed)
+
+
+def remove_expired(transaction: WriteTransaction, kind: str, now_ms: int, most: int) -> None:
+    """Remove the positions of a kind whose time is over, and the oldest of more than `most`."""
+    transaction.secure()
+    removed = transaction.execute(EXPIRED, (kind, now_ms)).rowcount
+    removed += transaction.execute(OLDEST, (kind, kind, kind, most)).rowcount
+    transaction.has_other_rows = transaction.has_other_rows or removed > 0
 
 
 def last_receipt(connection: Connection, sender: str) -> int | None:

@@ -38,8 +38,8 @@ class CommitListener(Protocol):
         """Take in the next commit. Must not raise, run user code or write."""
 
     def lowest_needed(self, oldest: int) -> int | None:
-        """The lowest position, of those from `oldest` on, from which a feed has still to read the log; None: none has. Called
-        without the publish lock.
+        """The smallest position >= `oldest` from which some feed has still to read the log, or None. Called without the publish
+        lock.
         """
 
     def abort(self, error: ReactDBError) -> None:

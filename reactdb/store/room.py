@@ -18,7 +18,7 @@ from reactdb.store.snapshot import head_seq, low_water
 
 # What history may take in any case: 256 MB.
 LEAST_BYTES = 256_000_000
-# A sample is so many stretches of the log with so many changes each.
+# A sample is this number of stretches of the log, with as many changes each as the next figure says.
 STRETCHES = 32
 STRETCH_CHANGES = 8
 # The sample is taken again when the history has grown by a part of this.
@@ -68,7 +68,7 @@ class History(NamedTuple):
         return int(self.change_bytes * (self.head - self.low)) + sum(size for _, size in self.dropped)
 
     def mark_without(self, excess: float) -> int:
-        """The lowest low-water mark at which history takes so many bytes less; the newest seq where there is none."""
+        """The lowest low-water mark at which history takes `excess` bytes less; the newest seq where there is none."""
         mark = self.low
         for seq, size in sorted(self.dropped):
             if excess <= 0 or excess <= (seq - mark) * self.change_bytes:

@@ -4,6 +4,13 @@ A new file is made as the steps would leave it, in one go, because each ALTER TA
 takes the steps, for an older file, with sqlite-utils, whose import costs more than all else that opening a file needs. Both have
 the same statements.
 
+The names in the file that other files have other words for:
+
+    log              each row is an entry (a change); `seal` is its checksum, as in other tables
+    heads, graves    the seq of the newest entry of each document that is there; of each that was deleted (its tombstone)
+    marks            which blocks of 32 seqs have changes of a table, and its running sums as of a block
+    entries          index entries: one for each value under which an index has a document. Not those of the log
+
 Rule of this file: a step that was released is never edited; the next format is another step. All of them run inside one BEGIN
 IMMEDIATE of ours, so that a crash leaves the old format or the new one.
 """

@@ -196,7 +196,7 @@ def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | 
     """The sums of the documents and index entries that are there, as of `seq`, which is now.
 
     Args:
-        most: None where there are more documents than so many.
+        most: The result is None where there are more documents than this.
     """
     if most is not None:
         bounded = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"

@@ -1,7 +1,8 @@
 """WriteTransaction: what one commit does to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write of a document is the same step: `put` notes the new entry in the write buffer, and what is noted is given to SQLite
-together (`flush`): the entries, the heads of the documents that they are about, and the index entries that differ in the end. A
+Every write of a document is the same step: `write` notes the new entry in the write buffer (`put` does so where the document
+differs from what is there, `insert` where its key is free). What is noted is given to SQLite together (`flush`): the entries, the
+heads of the documents that they are about, and the index entries that differ in the end. A
 deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
 write is a buffer of one.
 
@@ -73,8 +74,8 @@ ADD_ENTRY = "INSERT INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)
 SET_ENTRY = "INSERT OR IGNORE INTO entries (index_id, value, key, tag) VALUES (?, ?, ?, ?)"
 DROP_ENTRY = "DELETE FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?"
 
-# Entries that may be buffered, and the greatest document among them: 16 MiB at most. Of more or larger ones, each costs no less
-# together with others than alone; and where there is no room for a large one, its own write says so.
+# Flush at this many entries: beyond it, batching saves nothing. A larger document is flushed at once, so that DiskFull is raised
+# by its own write.
 MOST_ENTRIES = 1_024
 LARGE_BYTES = 16_384
 
@@ -320,7 +321,7 @@ class WriteTransaction:
             meta, beside = derived
         moves = places = None
         if table.indexes:
-            moves, places = index_moves(table, key, old_body, body)
+            moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         seq = self.first + self.count if self.count else self.first
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
@@ -442,8 +443,8 @@ class WriteTransaction:
     def _flush_until(self, count: int) -> None:
         """Give SQLite what is buffered of the first `count` changes."""
         if self.torn_until:
-            # Ctrl-C struck the last time. What came then is written again, and nothing else with it: of more, other things
-            # would cancel out. The log takes an entry once only.
+            # Ctrl-C struck the last flush. Exactly its rows are written again, once those that did arrive are removed from the
+            # log. Together with later ones, index entries that were already written could cancel out and be skipped.
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
             self.memory.forget_sums()
             self._is_torn = True
@@ -887,17 +888,24 @@ class Savepoint:
 
 
 def index_moves(
-    table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None
+    table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None, *, has_places: bool = True
 ) -> tuple[Moves | None, dict[int, Sequence[bytes]]]:
-    """What moves in the indexes with one step of a document, and under which values of each index it is or was."""
+    """What moves in the indexes with one step of a document, and under which values of each index it is or was.
+
+    Args:
+        has_places: The latter is wanted.
+    """
     old = None if old_body is None else codec.decode(old_body)
     new = None if body is None else codec.decode(body)
     dropped: list[IndexEntry] = []
     added: list[IndexEntry] = []
     places: dict[int, Sequence[bytes]] = {}
     for index in table.indexes.values():
+        is_untouched = old is not None and new is not None and index.is_untouched(old, new)
+        if is_untouched and not has_places:
+            continue
         before = [] if old is None else index.stored_entries(old)
-        after = [] if new is None else index.stored_entries(new)
+        after = before if is_untouched else [] if new is None else index.stored_entries(new)
         if before == after:
             places[index.id] = [value for index_id, value, _ in before if index_id > 0]
             continue

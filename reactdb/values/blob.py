@@ -85,7 +85,7 @@ def _parse(text: str) -> Blob:
 
 register_type(ValueType("reactdb.blob", CODE, Blob, _encode, _decode, text=str, parse=_parse))
 
-# How MessagePack writes an extension type of so many bytes, before its bytes. One byte alone is found in a tenth of the time.
+# How MessagePack writes an extension type of this length, before its bytes. One byte alone is found in a tenth of the time.
 HEADER: Final = bytes((0xC7, DIGEST_BYTES + 8, CODE))
 
 

@@ -130,7 +130,7 @@ def _equal_value(value: Any) -> Any:
 
 
 def primary_key_bytes(value: Any, most: int = MAX_KEY_BYTES) -> bytes:
-    """The bytes of a document's primary key, at most so many.
+    """The bytes of a document's primary key, at most `most`.
 
     Raises:
         InvalidKey: Null, an object, NaN, an infinity, a bound, an array with one of those inside, or too

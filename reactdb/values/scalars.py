@@ -4,7 +4,7 @@ The format of documents and the format of keys agree on what an int, a Decimal a
 both, and the microseconds that both write, are therefore defined once, here.
 
 Rule of this file: it sees one scalar at a time and knows neither its bytes nor its path. It raises `Refused`,
-which the caller, who knows the path, turns into a public error.
+which the caller, knowing the path, turns into a public error.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def microseconds_since_midnight(value: time) -> int:
 
 
 def time_of_day(microseconds: int) -> time:
-    """The time so many microseconds after midnight; ValueError beyond the day."""
+    """The time `microseconds` after midnight; ValueError beyond the day."""
     seconds, microsecond = divmod(microseconds, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)

@@ -95,8 +95,8 @@ def index_not_maintained() -> None:
     """One write in twenty forgets the indexes."""
     moves, random = transaction.index_moves, Random(1)
 
-    def sometimes(*args: Any) -> Any:
-        found = moves(*args)
+    def sometimes(*args: Any, **options: Any) -> Any:
+        found = moves(*args, **options)
         return found if random.random() > 0.05 else (None, found[1])
 
     transaction.index_moves = sometimes

@@ -23,6 +23,7 @@ from typing import Any
 
 import reactdb
 from reactdb import keyed, materialize, row
+from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.positions import find_position
 from reactdb.store.transaction import WriteTransaction
@@ -163,7 +164,7 @@ class Keepers(killing.Killing):
         for name in SELECTIONS:
             with self.db.transaction():
                 with self.db.session.read() as snapshot:
-                    found = find_position(snapshot.connection, materialize.MATERIALIZED, name)
+                    found = find_position(snapshot.connection, MATERIALIZED, name)
                 if found is None or found.position is None:
                     continue
                 kept = sorted(self.db.table(name).run(), key=lambda one: one["id"])

@@ -24,8 +24,8 @@ import reactdb
 from reactdb.change import TableReference
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
-from reactdb.materialize import MATERIALIZED
 from reactdb.query import Query
+from reactdb.store.kept import MATERIALIZED
 from reactdb.store.positions import find_position
 from reactdb.store.tools import doctor
 from reactdb.table import Table

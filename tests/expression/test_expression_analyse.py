@@ -10,9 +10,11 @@ import pytest
 from reactdb.expression import (
     KeyRange,
     as_predicate,
+    branch,
     conjuncts,
     expr,
     field_path,
+    fields_read,
     implied_ranges,
     index_ranges,
     is_deterministic,
@@ -229,6 +231,26 @@ def test_what_may_fail_for_some_document_is_known() -> None:
     assert not any(may_fail(as_predicate(one)) for one in safe)
     assert all(may_fail(as_predicate(one)) for one in unsafe)
     assert may_fail(as_predicate(lambda document: True))
+
+
+def test_the_fields_that_decide_a_value_are_known() -> None:
+    for value, fields in [
+        (a, {"a"}),
+        (a["x"]["y"], {"a"}),
+        (expr([a, b.downcase()]), {"a", "b"}),
+        (branch(a > 1, b, row.get_field("c")), {"a", "b", "c"}),
+        (a.map(lambda one: one["x"] + b), {"a", "b"}),
+        (expr(1), set()),
+    ]:
+        assert fields_read(value) == fields, value
+    for value in (
+        row.keys(),
+        row.has_fields("a"),
+        row[a],
+        row[0],
+        a.map(lambda one: row["b"]) + row.count(),
+    ):
+        assert fields_read(value) is None, value
 
 
 def test_a_range_knows_what_is_in_it() -> None:

@@ -101,7 +101,7 @@ class Shop:
         self.spaces.create(namespace)
 
     def _options(self, namespace, value):
-        self.spaces.modify(namespace, {"validator": {"x": value}})
+        self.spaces.modify(namespace, {"validator": {"unused": {"$ne": value}}})
 
     def _rename(self, source, target, drop_target):
         self.spaces.rename(source, target, drop_target=drop_target)

@@ -12,9 +12,20 @@ import pytest
 
 import reactdb
 from reactdb import materialize, row
+from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.errors import HistoryLost, InvalidOption, QueryError, TableNotFound, UnsupportedFeed, UsageError
-from reactdb.store.leases import read_lease, write_lease
+from reactdb.store.kept import MATERIALIZED
+from reactdb.store.leases import CONSUMER, read_lease, write_lease
+from reactdb.store.positions import read_positions
 from reactdb.testing import Recorder, VirtualClock
+
+# How each interface drops the table `shop.totals`.
+DROPS = {
+    "reactdb": lambda db: db.table_drop("shop.totals"),
+    "CouchDB": lambda db: Couch(db).drop(database_name("shop.totals")),
+    "MongoDB": lambda db: reactdb.mongodb(db)["shop"]["totals"].drop(),
+}
 
 
 @pytest.fixture
@@ -445,6 +456,16 @@ class TestGoingOn:
         kept.catch_up()
 
         assert 2 == db.table("totals").count().run()
+
+    @pytest.mark.parametrize("interface", sorted(DROPS))
+    def test_whoever_drops_it_its_lease_and_its_position_are_gone(self, db, interface):
+        db.materialize(db.table("orders").group("city").sum("euros"), into="shop.totals")
+        DROPS[interface](db)
+
+        assert ["orders"] == db.table_list()
+        with db.session.read() as snapshot:
+            assert [] == read_positions(snapshot.connection, MATERIALIZED)
+            assert [] == read_positions(snapshot.connection, CONSUMER)
 
 
 class TestOneWorker:

@@ -228,7 +228,7 @@ class ResourceType:
             name if name.startswith(".") else "." + name: _text(value)
             for name, value in (where or {}).items()
         }
-        found = self.changes_page(
+        asked = changes_asked(
             spelled(
                 {
                     "version": version if version is None else str(version),
@@ -240,14 +240,10 @@ class ResourceType:
                     "_cut-commits": cut_commits,
                     **conditions,
                 }
-            ),
-            id,
+            )
         )
+        found = self.changes_asked(asked, id)
         return None if found is None else found.body
-
-    def changes_page(self, parameters: Parameters, id: str | None = None) -> VersionedPage | None:
-        """`changes`, by the parameters of a URL."""
-        return self.changes_asked(changes_asked(parameters), id)
 
     def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> VersionedPage | None:
         """`changes`, by what was asked for."""

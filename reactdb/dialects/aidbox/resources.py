@@ -3,9 +3,9 @@
     Resource(body, version, time)      one that is there
     Writing(transaction)               what one transaction writes; several writes are one commit
 
-A version is the seq of the last change. `If-Match` makes a write depend on it: who has read an older one is refused.
+A version is the seq of the last change. `If-Match` makes a write depend on it: a writer that has read an older one is refused.
 
-Rule of this file: one snapshot or one transaction; who opens it is `aidbox`.
+Rule of this file: one snapshot or one transaction, which `aidbox` opens.
 """
 
 from __future__ import annotations

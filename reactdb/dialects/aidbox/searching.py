@@ -1,7 +1,7 @@
 """Search: the resources of a type that dot expressions let pass, in pages, as a Bundle of the type `searchset`.
 
 Resources come in the order of their primary keys. A page is counted from the first resource each time, as in Aidbox: where
-others write meanwhile, who pages through may miss one. `$changes` with an upper version does not.
+others write meanwhile, a client that pages through may miss one. `$changes` with an upper version does not.
 
 Rule of this file: it reads one snapshot. URLs of links are the server's.
 """

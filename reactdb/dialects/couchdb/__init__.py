@@ -6,6 +6,7 @@
     states                   a document with all its leaves, and edits of it
     revisions                what is kept of revisions, and the write hook that keeps it
     trees                    revision trees, as pure functions
+    sweeping                 what is removed before a compaction: ancestors that no path reaches any more
     documents, attachments, locals, listing, settings, sequences, spelling
                              how each of these is told and kept
     mango, collation         selectors, and the order of values

@@ -59,7 +59,7 @@ class ChangesRequest:
         attachments: In `doc`, the bytes of attachments.
         filter: Which revisions are told; None: all.
         doc_ids: Of these documents only; None: of all.
-        seq_interval: Only one row in so many has its seq.
+        seq_interval: Only one row in `seq_interval` has its seq.
         until: End with this position, where it is one of the past: documents that have changed after it are not told.
         deletions_after: Of documents that are deleted, only those are told that were deleted after this position.
         removals: With a filter: a document that does not pass, but did where the feed began or had got to, has a row with
@@ -203,7 +203,7 @@ class ChangesFeed:
         return self._is_finished
 
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
-        """The next rows that are there now, at most so many, and of large documents fewer. Fewer do not mean that there are no
+        """The next rows that are there now, at most `most`, and of large documents fewer. Fewer do not mean that there are no
         more: an empty list does."""
         with self._lock:
             self._is_told = False

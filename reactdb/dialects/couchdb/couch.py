@@ -26,6 +26,7 @@ from reactdb.dialects.couchdb.spelling import check_name, database_name, table_n
 from reactdb.dialects.couchdb.tasks import active_tasks
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.kept import drop_table
 from reactdb.store.transaction import WriteTransaction
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Couch:
             table = transaction.catalogue.live.get(table_name(name))
             if table is None:
                 raise no_database()
-            transaction.drop_table(table)
+            drop_table(transaction, table)
             for kind in KINDS:
                 beside = transaction.catalogue.live.get(hidden(kind, table.id))
                 if beside is not None:

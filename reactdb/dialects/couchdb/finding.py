@@ -41,7 +41,7 @@ from reactdb.store.snapshot import Row as DocumentRow
 __all__ = ["bulk_delete_indexes", "create_index", "delete_index", "explain", "find", "indexes"]
 
 SCANNED_MUCH: Final = 10
-"""So many documents examined for each that is found bring a warning: CouchDB's own number."""
+"""The number of documents examined for each one found from which on there is a warning: CouchDB's own."""
 
 _Key = tuple[Any, ...]
 _Place = tuple[_Key, bytes]

@@ -282,7 +282,7 @@ def _json(value: Any) -> str:
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Documents as a call takes them: so many, or so many characters."""
+    """Documents in batches, as one call takes them: bounded in number and in characters."""
     batch: list[str] = []
     characters = 0
     for text in texts:

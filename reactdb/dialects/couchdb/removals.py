@@ -24,7 +24,7 @@ UNKNOWN: Final = object()
 
 
 class ToldBefore:
-    """What one reader was told, who begins with the documents as they were at `position`."""
+    """What one reader was told that begins with the documents as they were at `position`."""
 
     def __init__(self, database: DocumentReader, position: int) -> None:
         self._database = database

@@ -78,7 +78,7 @@ class ScriptProcess:
         self._dropped.append(number)
 
     def ask(self, within_s: float, *message: Any, life: Life | None = None) -> tuple[str, Life]:
-        """Send a message, and wait so many seconds for its answer. Returns: its text, and the life of the process.
+        """Send a message, and wait `within_s` seconds for its answer. Returns: its text, and the life of the process.
 
         Args:
             life: Where the function was made that it is about.
@@ -114,7 +114,7 @@ class ScriptProcess:
         process = self._process
         if process is None or self._life[0] != os.getpid():
             return
-        # Who waits for an answer hears of it.
+        # The thread that waits for an answer hears of it.
         process.kill()
         with self._lock:
             self._end()

@@ -1,4 +1,4 @@
-"""Waking: who waits for a database's next change is called when there is one.
+"""Waking: whoever waits for a database's next change is called when there is one.
 
 One subscription a table and process serves all who wait there. Who waits for some documents only, or for those that have a value
 in a field, is found by hashing what has changed: so thousands who wait for others cost a write nothing.

@@ -8,7 +8,8 @@ In reading order:
     ordering, collation      the order and equality of BSON values; of texts as a command asks for it
     paths                    what of a document a dotted path leads to
     numeric, times, zones    arithmetic of BSON's numbers; its dates; calendars
-    patterns, pattern_bounds regular expressions; which of them may never end
+    patterns, pattern_bounds
+                             regular expressions; which of them may never end
     expressions/             expressions of aggregation
     filters, conditions, schemas
                              queries; what one of their operators says of one value; `$jsonSchema`
@@ -20,14 +21,19 @@ In reading order:
                              update arguments; which elements `$[name]` means; how an update follows its paths; what one of
                              its operators makes of one value
     diff                     the difference of two versions, as change events tell it
-    names, namespaces        databases and collections as tables; what is kept of each
+    names, options, namespaces
+                             what may be a name; options of collections; databases and collections as tables
     entries                  how a document is stored, and what an update says of itself in the log
-    index_keys, partial, indexes, planning, scanning
-                             what an index holds, and which serves a query; what bytes say before they are decoded
-    targets, transactions, reading, writing, bulk_writing, sweeping, variables, collection, aggregating
+    index_keys, partial, indexes, hinting, planning, scanning
+                             what an index holds, what a hint asks of it, and which serves a query; what bytes say before they
+                             are decoded
+    explaining, rules, capped, tailing
+                             validators and their reasons, and what is cut off: the write hook of tables that have them
+    targets, transactions, retries, reading, writing, bulk_writing, sweeping, variables, collection, aggregating,
+    viewing
                              the work of the commands, without the wire
-    tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, streams, waking
-                             change streams
+    tokens, points, scopes, pages, events, images, splitting, stream_options, stream_stages, routing, streams, waking
+                             change streams; by which values a change finds them
     opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
     commands/                the commands that drivers send
 

@@ -1,7 +1,7 @@
 """Accumulators: what `$group` and its kin make of the documents of one group.
 
 An accumulator has two parts. `of_document` gives the value that a document adds; `begin` makes what such values are added to.
-Both know nothing of groups, so `$bucket` and `$setWindowFields` use them as they are.
+Both know nothing of groups, so `$bucket` and `$bucketAuto` use them as they are.
 
 Rule of this file: totals of numbers are in `totals`.
 """

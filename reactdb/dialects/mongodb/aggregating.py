@@ -26,8 +26,9 @@ from reactdb.dialects.mongodb.ordering import MISSING, equal
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
+from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction
-from reactdb.dialects.mongodb.variables import now, values_of
+from reactdb.dialects.mongodb.variables import values_of
 
 __all__ = ["aggregate"]
 
@@ -48,6 +49,7 @@ def aggregate(
     variables: Mapping[str, Any] | None = None,
     collation: Any = None,
     transaction: Transaction | None = None,
+    bypasses: bool = False,
 ) -> Iterator[Document]:
     """The results of a pipeline, read as they are asked for. With `$out` or `$merge`, everything is written at once.
 
@@ -55,6 +57,7 @@ def aggregate(
         namespace: A collection, or a database for a pipeline that begins with documents of its own.
         variables: `let`: constants and expressions by name.
         collation: A collation's document, or None.
+        bypasses: What `$out` and `$merge` write is not validated.
 
     Raises:
         MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, a view stands on
@@ -70,7 +73,7 @@ def aggregate(
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
     values = values_of(variables) or {"NOW": now()}
-    beside = _Beside(spaces, namespace, transaction)
+    beside = _Beside(spaces, namespace, transaction, bypasses)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
     compiled = Pipeline(pipeline, setting)
@@ -93,8 +96,9 @@ class _Beside:
     """The collections of a file, for the stages that read or write some."""
 
     def __init__(
-        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None
+        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None, bypasses: bool
     ) -> None:
+        self._bypasses = bypasses
         self._spaces = spaces
         self._namespace = namespace
         self._transaction = transaction
@@ -113,8 +117,10 @@ class _Beside:
         own = MongoNamespace(target.db, f"tmp.agg_out.{uuid4()}")
         with spaces.session.transaction():
             before = spaces.find(target)
+            if before is not None and before.options.get("capped"):
+                raise MongoError(17152, f"namespace '{target}' is capped so it can't be used for $out")
             spaces.create(own, {} if before is None else before.options)
-            work = CollectionWork(spaces, own)
+            work = CollectionWork(spaces, own, bypasses=self._bypasses)
             if before is not None and before.indexes:
                 work.create_indexes(before.indexes)
             if given:
@@ -126,7 +132,7 @@ class _Beside:
         spaces, target = self._spaces, namespace_of(merging.namespace)
         given = list(documents)
         with spaces.session.transaction():
-            work = CollectionWork(spaces, target)
+            work = CollectionWork(spaces, target, bypasses=self._bypasses)
             if given and merging.when_not_matched == "insert":
                 spaces.ensure(target)
             self._check_unique(merging, target)
@@ -160,14 +166,20 @@ class _Beside:
         if "count" in spec:
             found["count"] = work.count({})
         if "storageStats" in spec:
-            found["storageStats"] = {"count": work.count({}), "nindexes": len(work.list_indexes())}
+            own = self._spaces.find(self._namespace)
+            is_capped = own is not None and bool(own.options.get("capped"))
+            found["storageStats"] = {
+                "count": work.count({}),
+                "nindexes": len(work.list_indexes()),
+                "capped": is_capped,
+            }
         return [found]
 
 
 def _check(answer: Mapping[str, Any]) -> None:
     """Raises: MongoError: One of the writes failed."""
     for error in answer.get("writeErrors", ()):
-        details = {name: error[name] for name in ("keyPattern", "keyValue") if name in error}
+        details = {name: error[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error}
         raise MongoError(error["code"], error["errmsg"], **details)
 
 

@@ -9,15 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
+from bson.int64 import Int64
+
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["bulk_write"]
+__all__ = ["NAMESPACE", "bulk_write"]
 
 Document = dict[str, Any]
+NAMESPACE: Final = "admin.$cmd.bulkWrite"
+"""Where the results of bulk writes are read."""
 _KINDS: Final = ("insert", "update", "delete")
 _STATEMENT_NAMES: Final = {
     "filter": "q",
@@ -69,6 +74,8 @@ def bulk_write(
     errors_only: bool = False,
     variables: Mapping[str, Any] | None = None,
     transaction: Transaction | None = None,
+    bypasses: bool = False,
+    retry: RetryableWrite | None = None,
 ) -> tuple[list[Document], Document]:
     """Carry out the operations; with `ordered`, until one fails.
 
@@ -77,6 +84,8 @@ def bulk_write(
             `{"delete": 0, "filter"}`, each with the number of its collection.
         collections: `nsInfo`: `{"ns": "shop.orders"}`.
         errors_only: Only the results of those that failed are wanted.
+        bypasses: What is written is not validated.
+        retry: What a driver may send again, so that its answer is kept.
 
     Returns:
         The results, a document each, and the counters of the reply.
@@ -90,9 +99,10 @@ def bulk_write(
         ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"), 0
     )
     results: list[Document] = []
-    with nullcontext() if transaction is not None else spaces.session.transaction():
+    with nullcontext() if transaction is not None else spaces.session.transaction() as commit:
+        before = 0 if commit is None else commit.count
         for first, run in _runs(checked):
-            work = CollectionWork(spaces, run[0].namespace, transaction)
+            work = CollectionWork(spaces, run[0].namespace, transaction, bypasses=bypasses)
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
                     counts["nErrors"] += 1
@@ -100,7 +110,14 @@ def bulk_write(
                     results.append(result)
             if ordered and counts["nErrors"]:
                 break
+        if retry is not None and commit is not None and commit.count > before:
+            retry.remember(commit, told(results, counts))
     return results, counts
+
+
+def told(results: Sequence[Document], counts: Document) -> Document:
+    """The whole answer, without a cursor that would have to be read on."""
+    return {"cursor": {"firstBatch": list(results), "id": Int64(0), "ns": NAMESPACE}, **counts}
 
 
 def _namespace(given: Any) -> MongoNamespace:

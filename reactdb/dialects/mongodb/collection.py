@@ -1,6 +1,6 @@
 """Documents of one collection, read and written: the work of the commands, without the wire.
 
-    work = CollectionWork(files, MongoNamespace("shop", "orders"))
+    work = CollectionWork(spaces, MongoNamespace("shop", "orders"))
     work.insert([{...}])                    {"n": 1}
     work.update([{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}])
     work.find({"filter": {"a": 1}})         an iterator of documents
@@ -18,13 +18,15 @@ from typing import Any, Final, TypeVar
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import VIEW_KEY, Namespaces
+from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
@@ -65,28 +67,46 @@ def simple(collation: Any) -> Any:
 
 
 class CollectionWork:
-    """See the head of this file. Any thread, unless it is given a transaction."""
+    """See the head of this file. Any thread, unless it is given a transaction.
+
+    Attributes:
+        transaction: What it is a part of; None where each command is a commit of its own.
+    """
 
     def __init__(
-        self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None = None
+        self,
+        spaces: Namespaces,
+        namespace: MongoNamespace,
+        transaction: Transaction | None = None,
+        *,
+        bypasses: bool = False,
+        retry: RetryableWrite | None = None,
     ) -> None:
         """
+        Args:
+            bypasses: What is written is not validated.
+            retry: What a driver may send again, so that its answer is kept.
+
         Raises:
             MongoError: 73, there can be no such collection.
         """
         self.spaces = spaces
         self.namespace = namespace
-        self._transaction = transaction
+        self.transaction = transaction
+        self._bypasses = bypasses
+        self._retry = retry
         self._name = spaces.names.table(namespace)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
 
-    def _write(self, work: Callable[[WriteTransaction | KeptWrites], T]) -> T:
-        """Carry out a command in the transaction, or as a commit of its own."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+    def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
+        """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 return work(target)
+        if self._retry is not None:
+            work = remembering(self._retry, work)
         try:
             return self.spaces.session.transact(work, is_shareable=True)
         except ReadOnlyDatabase as error:
@@ -106,6 +126,9 @@ class CollectionWork:
             return self._no_view(self.spaces.within(target, self.namespace))
         return self._no_view(target.within(self.namespace))
 
+    def _writer(self, target: WriteTransaction | KeptWrites, table: TableInfo) -> DocumentWriter:
+        return DocumentWriter(target, table, self.namespace, bypasses=self._bypasses)
+
     def _no_view(self, table: TableInfo) -> TableInfo:
         if table.primary_key == VIEW_KEY and self.spaces.view(self.namespace) is not None:
             raise MongoError(166, f"Namespace {self.namespace} is a view, not a collection")
@@ -115,8 +138,8 @@ class CollectionWork:
         """An answer with its errors, which end a transaction."""
         if errors:
             answer["writeErrors"] = errors
-            if self._transaction is not None:
-                self._transaction.abort()
+            if self.transaction is not None:
+                self.transaction.abort()
         return answer
 
     # -----------------------------------------------------------------------------------------------------------
@@ -128,21 +151,11 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given: list[Document] = []
-        stored: list[tuple[bytes, bytes] | MongoError] = []
+        given = list(map(with_id, documents))
         table = self.spaces.table(self.namespace) or _UNMADE
-        for document in documents:
-            try:
-                with_own = with_id(document)
-                stored.append(body_of(table, with_own))
-                given.append(with_own)
-            except MongoError as error:
-                stored.append(error)
-                given.append(document)
-                if ordered:
-                    break
-        plain = [one for one in stored if isinstance(one, tuple)]
-        if len(plain) == len(documents) and self._transaction is None and not _has_unique(table):
+        stored = [_stored(table, document) for document in given]
+        plain = [one for one in stored if type(one) is tuple]
+        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
             try:
                 return self._write(lambda target: self._insert_free(target, given, plain))
             except KeyTaken:
@@ -150,11 +163,11 @@ class CollectionWork:
                 pass
         errors: list[Document] = []
 
-        def one_by_one(target: WriteTransaction | KeptWrites) -> int:
+        def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
-            writer = DocumentWriter(target, self._made(target), self.namespace)
+            writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=False)):
+            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
                 try:
                     if isinstance(one, MongoError):
                         raise one
@@ -163,11 +176,11 @@ class CollectionWork:
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
-            return inserted
+            return self._ended({"n": inserted}, errors)
 
-        return self._ended({"n": self._write(one_by_one)}, errors)
+        return self._write(one_by_one)
 
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
@@ -181,7 +194,7 @@ class CollectionWork:
         table = self._made(target)
         if table.primary_key != "_id":
             stored = [body_of(table, document) for document in given]
-        if _has_unique(table):
+        if _has_conditions(table):
             # It was made meanwhile.
             raise KeyTaken
         if len(stored) == 1:
@@ -189,7 +202,7 @@ class CollectionWork:
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = DocumentWriter(target, table, self.namespace).taken(given[0]["_id"])
+                taken = self._writer(target, table).taken(given[0]["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
         elif stored:
             keys, bodies = zip(*stored, strict=True)
@@ -216,7 +229,8 @@ class CollectionWork:
         answer: Document = {}
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> None:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
+            answer.pop("writeErrors", None)
             answer.update({"n": 0, "nModified": 0})
             errors.clear()
             upserted: list[Document] = []
@@ -227,13 +241,11 @@ class CollectionWork:
                     table = self._table(target)
                     if table is None and not statement.is_upsert:
                         continue
-                    done = DocumentWriter(target, table or self._made(target), self.namespace).update(
-                        statement
-                    )
+                    done = self._writer(target, table or self._made(target)).update(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
                     continue
                 answer["n"] += done.matched
@@ -244,9 +256,9 @@ class CollectionWork:
             answer.pop("upserted", None)
             if upserted:
                 answer["upserted"] = upserted
+            return self._ended(answer, errors)
 
-        self._write(work)
-        return self._ended(answer, errors)
+        return self._write(work)
 
     def _checked(
         self,
@@ -274,9 +286,15 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
+            self._check_hint(given.get("hint"))
             return make(given, variables)
         except MongoError as error:
             return error
+
+    def _check_hint(self, hint: Any) -> None:
+        """Raises: MongoError: 2, there is a collection, and it has no such index."""
+        if hint and self.spaces.table(self.namespace) is not None:
+            self.hinted(hint)
 
     @staticmethod
     def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
@@ -313,7 +331,7 @@ class CollectionWork:
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
         errors: list[Document] = []
 
-        def work(target: WriteTransaction | KeptWrites) -> int:
+        def work(target: WriteTransaction | KeptWrites) -> Document:
             errors.clear()
             deleted = 0
             for place, statement in enumerate(checked):
@@ -322,15 +340,15 @@ class CollectionWork:
                         raise statement
                     table = self._table(target)
                     if table is not None:
-                        deleted += DocumentWriter(target, table, self.namespace).delete(statement)
+                        deleted += self._writer(target, table).delete(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
-                    if ordered or self._transaction is not None:
+                    if ordered or self.transaction is not None:
                         break
-            return deleted
+            return self._ended({"n": deleted}, errors)
 
-        return self._ended({"n": self._write(work)}, errors)
+        return self._write(work)
 
     @staticmethod
     def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
@@ -366,6 +384,8 @@ class CollectionWork:
             variables=values_of(command.get("let")),
         )
 
+        self._check_hint(command.get("hint"))
+
         def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)
             if table is None:
@@ -374,7 +394,7 @@ class CollectionWork:
                 if not modify.statement.is_upsert:
                     return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
                 table = self._made(target)
-            return DocumentWriter(target, table, self.namespace).find_and_modify(modify)
+            return self._writer(target, table).find_and_modify(modify)
 
         return self._write(work)
 
@@ -385,11 +405,15 @@ class CollectionWork:
         """The documents that a find is about, one after the other.
 
         Args:
-            command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`.
+            command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`, `min`, `max`, `returnKey`.
 
         Raises:
             MongoError: As the command deserves, before the first document.
         """
+        if command.get("showRecordId"):
+            raise MongoError(
+                238, "find with showRecordId is not supported: documents have no numbers but their _id"
+            )
         variables, collation = values_of(command.get("let")), simple(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
@@ -399,22 +423,37 @@ class CollectionWork:
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
+        walk = self._walk(command)
         documents = self.matching(selection, command.get("hint"))
+        if walk is not None:
+            documents = walk.documents(documents)
         if sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
             documents = reversed(list(documents))
         if skip or limit:
             documents = cut(documents, skip, limit)
+        if command.get("returnKey"):
+            return ({} if walk is None else walk.key_of(document) for document in documents)
         if shape is not None:
             matched = selection.filter if shape.is_positional else None
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def matching(self, selection: FilterSelection, hint: Any = None) -> Iterator[Document]:
-        """The documents that match, in the order of their keys."""
-        if self._transaction is not None:
-            with self._transaction.statement() as target:
+    def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
+        """The walk along the index that a find names."""
+        check_bounds(command)
+        hint = command.get("hint")
+        if not hint or self.spaces.table(self.namespace) is None:
+            return None
+        return IndexWalk(self.hinted(hint), command)
+
+    def matching(
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of their keys. `field`: see `Scan.documents`."""
+        if self.transaction is not None:
+            with self.transaction.statement() as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
@@ -424,11 +463,14 @@ class CollectionWork:
         if table is None:
             return iter(())
         if hint:
-            self._check_hint(table, hint)
+            index = self.hinted(hint)
+            if index.stored is not None:
+                found = Scan(self.spaces.session, table).documents(selection, indexes_of(table))
+                return filter(index.holds, found)
         elif selection.key is not None:
             return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
-            selection, indexes_of(table) if table.indexes else ()
+            selection, indexes_of(table) if table.indexes else (), field=field
         )
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -439,27 +481,19 @@ class CollectionWork:
             return iter(())
         return iter(() if body is None else (document_of(table, body),))
 
-    def _check_hint(self, table: TableInfo, hint: Any) -> None:
-        known = listed(self.spaces.kept(table).indexes)
-        if isinstance(hint, str):
-            is_there = any(one["name"] == hint for one in known)
-        else:
-            is_there = "$natural" in hint or any(
-                list(one["key"].items()) == list(hint.items()) for one in known
-            )
-        if not is_there:
-            raise MongoError(
-                2,
-                "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing "
-                "index",
-            )
+    def hinted(self, hint: Any) -> HintedIndex:
+        """The index that a hint names. Raises: MongoError: 2, there is none."""
+        table = self.spaces.table(self.namespace)
+        known = listed(() if table is None else self.spaces.kept(table).indexes)
+        return hinted(known, table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
         """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
         skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
         table = self.spaces.table(self.namespace)
-        if not given and self._transaction is None:
+        is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
+        if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             selection = FilterSelection(given, collation=simple(command.get("collation")))
@@ -478,9 +512,11 @@ class CollectionWork:
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
-        for document in self.matching(selection, command.get("hint")):
-            for value in _distinct_values(document, parts):
-                values.setdefault(sort_key(value, text), value)
+        for document in self.matching(selection, command.get("hint"), field=parts[0]):
+            for end in ends(document, parts):
+                for value in end if type(end) is list else (end,):
+                    values.setdefault(sort_key(value, text), value)
+        values.pop(sort_key(MISSING), None)
         return [values[one] for one in sorted(values)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -541,7 +577,7 @@ class CollectionWork:
         return self.spaces.session.transact(work, operation="index_modify")
 
     def _check_outside(self, command: str) -> None:
-        if self._transaction is not None:
+        if self.transaction is not None:
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:
@@ -556,18 +592,45 @@ class CollectionWork:
         return listed(self.spaces.kept(table).indexes)
 
 
+def remembering(
+    retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
+) -> Callable[[WriteTransaction | KeptWrites], Document]:
+    """The same work, whose answer is kept with what it has written. What has written nothing may be done again."""
+
+    def remembered(target: WriteTransaction | KeptWrites) -> Document:
+        assert isinstance(target, WriteTransaction)
+        before = target.count
+        answer = work(target)
+        if target.count > before:
+            retry.remember(target, answer)
+        return answer
+
+    return remembered
+
+
 class _Unmade:
     """A collection that is not there yet, as far as its documents are prepared for it."""
 
     primary_key: Final = "_id"
+    hook: Final = None
     indexes: Final[Mapping[str, Any]] = {}
 
 
 _UNMADE: Any = _Unmade()
 
 
-def _has_unique(table: TableInfo) -> bool:
-    """There are keys to be checked beside `_id`, so that documents are inserted one by one."""
+def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
+    """The key and the bytes of a document, or why it has none."""
+    try:
+        return body_of(table, document)
+    except MongoError as error:
+        return error
+
+
+def _has_conditions(table: TableInfo) -> bool:
+    """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
+    if table.hook == RULES:
+        return True
     return bool(table.indexes) and any(index.is_unique for index in indexes_of(table))
 
 
@@ -588,13 +651,3 @@ def _whole(name: str, value: Any) -> int:
     if value < 0:
         raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
     return int(value)
-
-
-def _distinct_values(document: Document, parts: Sequence[str]) -> Iterator[Any]:
-    for value in ends(document, parts):
-        if value is MISSING:
-            continue
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value

@@ -106,7 +106,8 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
         def compare_number(value: Any) -> bool:
             found = type(value)
             if found in _PLAIN_NUMBERS:
-                return holds(value, number)
+                # A Decimal would refuse to be compared with NaN.
+                return value == value and holds(value, number)
             if found is not Decimal128:
                 return False
             decimal = value.to_decimal()

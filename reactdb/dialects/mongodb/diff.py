@@ -11,7 +11,7 @@ would carry them:
     document    {"u": changed fields, "i": new ones, "d": removed ones, "s" + name: the parts inside}
     array       {"a": true, "l": new length, "u" + index: new element, "s" + index: the parts inside}
 
-Rule of this file: it knows nothing of who has written.
+Rule of this file: it does not know which writer made the versions.
 """
 
 from __future__ import annotations

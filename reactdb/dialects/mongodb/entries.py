@@ -17,7 +17,7 @@ Rule of this file: documents and bytes. They are written in `writing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bson.objectid import ObjectId
@@ -113,6 +113,16 @@ def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
     return shown(table, codec.decode(body))
 
 
+def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[dict[str, Any]]:
+    """BSON documents of encoded native ones, of which this field of the first level is looked at. Others may be missing, and
+    documents without it.
+    """
+    natives = codec.decode_many(bodies)
+    if name == "_id" or table.primary_key != "_id":
+        return (shown(table, native) for native in natives)
+    return (to_bson({name: native[name]}) for native in natives if name in native)
+
+
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     """The BSON document of a native one. It may share what is inside."""
     name = table.primary_key
@@ -152,19 +162,29 @@ def with_session(meta: bytes | None, session: bytes, number: int) -> bytes:
     return codec.encode({**said, "session": [session, number]})
 
 
+def is_map(meta: bytes | None) -> bool:
+    """Whether an entry's metadata is this dialect's."""
+    return bool(meta) and meta[0] in _MAP_BYTES  # type: ignore[index]
+
+
 def session_of(meta: bytes | None) -> tuple[bytes, int] | None:
     """The session, and the number of its transaction, that an entry's metadata says; None where it says none."""
-    if not meta or meta[0] not in _MAP_BYTES:
+    if not is_map(meta):
         return None
+    assert meta is not None
     session, number = codec.decode(meta).get("session", (None, 0))
     return None if session is None else (session, number)
 
 
 def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Description | None:
     """The description that an entry's metadata says, with the values of the new BSON document; None where it says none."""
-    if not meta or meta[0] not in _MAP_BYTES:
+    if not is_map(meta):
         return None
+    assert meta is not None
     said = codec.decode(meta)
+    if "plain" in said:
+        # A native update of a capped collection: its metadata says its place, and nothing of what it has touched.
+        return None
     paths: dict[str, Sequence[str | int]] = said.get("paths", {})
     return {
         "updatedFields": {

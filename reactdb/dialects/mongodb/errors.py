@@ -113,6 +113,7 @@ CODE_NAMES: Final = {
     262: "ExceededTimeLimit",
     263: "OperationNotSupportedInTransaction",
     266: "FailPointSetFailed",
+    267: "PreparedTransactionInProgress",
     276: "IndexBuildAborted",
     279: "ClientDisconnect",
     280: "ChangeStreamFatalError",

@@ -34,6 +34,7 @@ from reactdb.change import (
     UPDATE,
     Change,
 )
+from reactdb.dialects.mongodb.capped import is_cut
 from reactdb.dialects.mongodb.diff import difference
 from reactdb.dialects.mongodb.entries import description_of, document_of, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
@@ -131,6 +132,9 @@ class StreamReading:
             return self._of_hidden(change, table, origin)
         namespace = self.namespace(change.table_id)
         if namespace is None or change.is_of_meta_alone:
+            return []
+        if change.kind_code == DELETE and is_cut(change.meta):
+            # A capped collection has made room, of which MongoDB's streams do not tell.
             return []
         return [self._of_document(change, table, namespace, origin)]
 

@@ -6,15 +6,17 @@
     no such field    as null; an empty array is below null
 
 They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
-The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too.
+The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too. What BSON
+does not have is taken for what it is shown as (see `values`): a date for its text, a moment for its millisecond.
 
 Rule of this file: bytes that are in a file are never written another way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from itertools import product
 from math import nan
 from typing import Any, Final, NamedTuple
@@ -22,6 +24,8 @@ from typing import Any, Final, NamedTuple
 from reactdb.errors import InvalidKey
 from reactdb.expression.registry import operation
 from reactdb.values import collation
+from reactdb.values.scalars import seconds_of
+from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
     "OPERATION",
@@ -72,6 +76,26 @@ _END: Final = b"\x00"
 _ORDERED: Final = frozenset((0x0A, 0x0F, 0x23, 0x28, 0x2D))
 
 
+# As a Decimal128 has it, which is how a number of any length is shown.
+_ROUNDING: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, clamp=1, traps=[])
+
+
+def _rounded(value: Any) -> Any:
+    number = _ROUNDING.create_decimal(value)
+    return number if number.is_finite() else float(number)
+
+
+_SHOWN: Final[dict[type, Callable[[Any], Any]]] = {
+    int: _rounded,
+    Decimal: _rounded,
+    datetime: lambda value: value.replace(microsecond=value.microsecond // 1_000 * 1_000),
+    date: date.isoformat,
+    time: time.isoformat,
+    timedelta: lambda value: float(seconds_of(value)),
+}
+"""By type: how a native value is shown that BSON has not, or not exactly."""
+
+
 class _Missing:
     """There is no such field."""
 
@@ -88,10 +112,14 @@ def value_bytes(value: Any) -> bytes:
     kind = type(value)
     if kind is str:
         return _STRING + collation.key_bytes(value)
-    if kind is int or kind is float:
+    if kind is float or (kind is int and -(2**63) <= value < 2**63):
         return _NAN if value != value else _NUMBER + collation.key_bytes(value)
     if value is None or value is _MISSING:
         return _NULL
+    shown = _SHOWN.get(kind)
+    if shown is not None:
+        value = shown(value)
+        kind = type(value)
     name = collation.type_name(value)
     if name == "PTYPE<MONGODB.ID>":
         return value_bytes(value.value)
@@ -110,6 +138,8 @@ def value_bytes(value: Any) -> bytes:
         return b"\x2d" + (b"\x01" if value.ms < 0 else b"\xfe") + collation.key_bytes(value)
     if place == 0x0A and collation.key_bytes(value) == collation.key_bytes(nan):
         return _NAN
+    if place == _UNKNOWN and is_registered(kind) and name != "PTYPE<UNKNOWN>":
+        return value_bytes(text_of(value))
     return bytes((place,)) + collation.key_bytes(value)
 
 
@@ -166,7 +196,7 @@ def _at(value: Any, parts: Sequence[str], place: int) -> Iterator[Any]:
             yield _MISSING
     elif isinstance(value, list):
         is_found = False
-        if part.isdigit() and int(part) < len(value):
+        if part.isascii() and part.isdigit() and int(part) < len(value):
             is_found = True
             yield from _at(value[int(part)], parts, place + 1)
         for inner in value:
@@ -186,8 +216,35 @@ class _Empty:
 _EMPTY: Final = _Empty()
 
 
+def _ends(document: Mapping[str, Any], parts: Sequence[str]) -> Sequence[Any]:
+    """The same of a document; most paths lead through no array."""
+    value: Any = document
+    for part in parts:
+        if not isinstance(value, dict):
+            return list(_at(document, parts, 0))
+        value = value.get(part, _MISSING)
+    if isinstance(value, list):
+        return value or (_EMPTY,)
+    return (value,)
+
+
+def _entries(document: Mapping[str, Any], index: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+    """The values of each entry; two may have the same bytes."""
+    paths = index["paths"]
+    if not paths or (index.get("partial") is not None and not _passes(document, index)):
+        return ()
+    columns = [_ends(document, path) for path in paths]
+    if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
+        return ()
+    return product(*columns)
+
+
 def _bytes_of(value: Any) -> bytes:
     return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
+
+
+def _entry_bytes(values: Iterable[Any]) -> bytes:
+    return b"".join(map(_bytes_of, values))
 
 
 def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
@@ -196,19 +253,8 @@ def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[In
     Args:
         index: `paths`, each a list of names; `sparse`; `partial`, a filter, and `primary_key`.
     """
-    paths = index["paths"]
-    if not paths or (index.get("partial") is not None and not _passes(document, index)):
-        return []
-    columns = [list(_at(document, path, 0)) for path in paths]
-    if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
-        return []
-    if len(columns) == 1:
-        found = [IndexKey(_bytes_of(value), (value,)) for value in columns[0]]
-    else:
-        found = [IndexKey(b"".join(map(_bytes_of, values)), values) for values in product(*columns)]
-    if len(found) > 1:
-        found = list({one.data: one for one in found}.values())
-    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found]
+    found = {_entry_bytes(values): values for values in _entries(document, index)}
+    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found.items()]
 
 
 def _shown(value: Any) -> Any:
@@ -222,12 +268,16 @@ def _passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
     return passes(document, index)
 
 
-@operation(OPERATION, 2)
+def _fields(index: Mapping[str, Any]) -> Iterable[str] | None:
+    return None if index.get("partial") is not None else [path[0] for path in index["paths"]]
+
+
+@operation(OPERATION, 2, fields=_fields)
 def index_keys(document: Any, index: Any) -> Any:
     """The keys of a document in an index, as bytes: a list of them, for an index with `multi`."""
     if not isinstance(document, dict):
         return []
     try:
-        return [one.data for one in found_keys(document, index)]
+        return list(dict.fromkeys(map(_entry_bytes, _entries(document, index))))
     except InvalidKey:
         return []

@@ -262,7 +262,7 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, An
     made = {"v": 2, "key": dict(key), "name": name}
     for option in _SHOWN_OPTIONS:
         value = given.get(option)
-        if option in given and value is not None and value is not False:
+        if option in given and value is not None and (value is not False or option == "background"):
             made[option] = value
     return made
 

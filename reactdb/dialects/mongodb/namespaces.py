@@ -32,7 +32,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.kept import KEPT
+from reactdb.store.kept import drop_table
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
@@ -46,11 +46,18 @@ ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 MODIFIABLE: Final = ("expireAfterSeconds", "hidden")
 """Options of an index that `collMod` changes."""
 IMAGES: Final = "changeStreamPreAndPostImages"
+RULES: Final = "mongodb.rules"
+"""The write hook of tables whose options demand something of their documents (`rules`)."""
 VIEW_KEY: Final = "viewOn"
 """The primary key of a view's table, which has no documents. By that it is told from a collection without reading its options."""
 
 _UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
 _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(tz_aware=False)
+
+
+def order_table(table_id: int) -> HiddenTable:
+    """The hidden table that has the order of a capped collection (`capped`)."""
+    return HiddenTable(OWNER, f"order.{table_id}")
 
 
 class Kept(NamedTuple):
@@ -268,6 +275,7 @@ class Namespaces:
             }
             changed = kept._replace(options=merged, times_modified=kept.times_modified + 1)
             keep(transaction, table, changed)
+            self._set_rules(transaction, table, changed)
             return table
 
         return self._collection(namespace, self._transact(work))
@@ -276,18 +284,30 @@ class Namespaces:
         _hidden(transaction, COLLECTIONS)
         table = transaction.create_table(name, VIEW_KEY if "viewOn" in kept.options else "_id")
         keep(transaction, table, kept)
-        return table
+        self._set_rules(transaction, table, kept)
+        if kept.options.get("capped"):
+            _hidden(transaction, order_table(table.id))
+        return transaction.catalogue.by_id[table.id]
+
+    @staticmethod
+    def _set_rules(transaction: WriteTransaction, table: TableInfo, kept: Kept) -> None:
+        """Let the table's writes ask for what its options demand, or for nothing."""
+        wanted = RULES if kept.options.get("validator") or kept.options.get("capped") else None
+        if wanted is not None and table.hook not in (None, RULES):
+            raise MongoError(
+                72, f"the table has the write hook `{table.hook}`, and can have no validator beside it"
+            )
+        if table.hook != wanted and RULES in (table.hook, wanted):
+            transaction.set_hook(table, wanted)
 
     def _drop(self, transaction: WriteTransaction, table: TableInfo) -> None:
-        transaction.drop_table(table)
-        if table.hook == KEPT:
-            # Imported here because few files have such tables.
-            from reactdb.materialize import forget
-
-            forget(transaction, table.name)
+        drop_table(transaction, table)
         rows = transaction.catalogue.live.get(COLLECTIONS)
         if rows is not None:
             transaction.put(rows, row_key(table.id), None)
+        order = transaction.catalogue.live.get(order_table(table.id))
+        if order is not None:
+            transaction.drop_table(order)
 
     def _transact(self, work: Callable[[WriteTransaction], T]) -> T:
         try:

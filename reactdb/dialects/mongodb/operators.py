@@ -1,6 +1,6 @@
 """Operators of updates: what each makes of the value that is at its path.
 
-    modifier = modifier_of("$inc", "a.b", 5, context)
+    modifier = OPERATORS["$inc"]("a.b", 5, context)     MongoError: no document can take this operand
     modifier.work(1, moment)            6; KEPT where nothing changes, MISSING where the value is removed
 
 A modifier is given MISSING where there is nothing. One that does not create (`$unset`, `$pull` ...) is not asked then.
@@ -36,7 +36,7 @@ from reactdb.dialects.mongodb.ordering import (
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.values import date_of_ms, is_document, ms_of_date
 
-__all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment", "modifier_of"]
+__all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment"]
 
 
 class _Kept:
@@ -94,15 +94,6 @@ class Modifier(NamedTuple):
     creates: bool = True
     only_inserts: bool = False
     appends: Callable[[list[Any]], bool] | None = None
-
-
-def modifier_of(name: str, path: str, operand: Any, context: Context) -> Modifier:
-    """The modifier of an operator.
-
-    Raises:
-        MongoError: Its operand is none, whatever the document.
-    """
-    return OPERATORS[name](path, operand, context)
 
 
 def _changed(old: Any, new: Any) -> Any:

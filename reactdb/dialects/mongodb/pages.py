@@ -3,6 +3,8 @@
 A thousand streams of one collection are woken by one insert, and read the same entries. The first of them reads the page and
 makes the events; the others find both here.
 
+A stream that is about some values only finds its entries in a page by them, which costs nothing for the others.
+
 Rule of this file: a page is of one position and one head of the log, so it is never out of date, only forgotten.
 """
 
@@ -13,7 +15,11 @@ from typing import Final
 
 from reactdb.change import Change
 from reactdb.dialects.mongodb.events import StreamEvent
+from reactdb.dialects.mongodb.routing import EventAxis
 from reactdb.dialects.mongodb.tokens import TokenOrigin
+from reactdb.store.catalogue import Catalogue
+
+ByValue = dict[bytes, list[Change]]
 
 # Small pages are kept: those of streams that are up to date. Of these, as many as scopes that are woken by one commit.
 KEPT: Final = 16
@@ -31,7 +37,7 @@ class LogPage:
         events: Of entries of documents that somebody has asked for, by seq.
     """
 
-    __slots__ = ("beside", "changes", "end", "events", "origin")
+    __slots__ = ("_by_value", "beside", "changes", "end", "events", "origin")
 
     def __init__(
         self, changes: Sequence[Change], beside: Sequence[Change], end: int, origin: TokenOrigin | None
@@ -41,6 +47,27 @@ class LogPage:
         self.end = end
         self.origin = origin
         self.events: dict[int, list[StreamEvent]] = {}
+        self._by_value: dict[EventAxis, tuple[ByValue, list[Change]]] = {}
+
+    def by_value(self, axis: EventAxis, catalogue: Catalogue) -> tuple[ByValue, list[Change]]:
+        """The changes of documents by their values on an axis, and those that everybody has to look at: of the catalogue and what
+        lies beside, those whose values cannot be found, and the newest, whose token says how far somebody has come."""
+        found = self._by_value.get(axis)
+        if found is None:
+            found = {}, [*self.changes[-1:]]
+            for change in self.changes:
+                table = catalogue.by_id.get(change.table_id)
+                try:
+                    if table is None or table.owner is not None:
+                        raise LookupError
+                    values = axis.within(table.primary_key).values(change)
+                except Exception:
+                    found[1].append(change)
+                    continue
+                for value in values:
+                    found[0].setdefault(value, []).append(change)
+            self._by_value[axis] = found
+        return found
 
     @property
     def is_small(self) -> bool:

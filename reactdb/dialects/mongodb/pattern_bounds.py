@@ -1,9 +1,9 @@
 """Regular expressions that may never end: they are refused before anything is matched.
 
-`re` tries one way to match after the other, and the whole process waits for it: `(a+)+$` on forty letters takes longer than
-anybody does. `reactdb.expression.pattern` bounds the ways in which a pattern may match. That reader knows RE2's syntax, so it is
-given the pattern without what PCRE has beside: a look to the front or back is read alone, and is nothing in its place; a
-reference to a group is any character; a group or a repetition that does not go back is one that does.
+`re` tries one way to match after the other while the whole process waits: `(a+)+$` on forty letters takes hours.
+`reactdb.expression.pattern_reader` bounds the number of ways in which a pattern may match. It reads RE2's syntax only, so what
+PCRE has beside is replaced before: a lookahead or lookbehind is bounded by itself and left out of the pattern, a back-reference
+becomes any one character, and an atomic group or a possessive repetition becomes an ordinary one.
 
 Only what has no bound is refused. What takes a power of the text's length is not, nor is a pattern that the reader cannot read.
 

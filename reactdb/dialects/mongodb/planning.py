@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.values import native_value
 
 ID: Final = "_id"
 
-__all__ = ["ReadPlan", "exact_key", "plan"]
+__all__ = ["ReadPlan", "bound_of", "conditions_of", "exact_key", "plan", "points_of"]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
@@ -72,9 +72,8 @@ def plan(
     """
     if not spec:
         return _ALL
-    conditions: dict[str, list[tuple[str, Any]]] = {}
-    _collect(spec, conditions)
-    points = _points(conditions.get(ID, ()), has_collation)
+    conditions = conditions_of(spec)
+    points = points_of(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
         return ReadPlan(sorted({key_of(value) for value in points}))
     best: ReadPlan | None = None
@@ -90,8 +89,15 @@ def _cost(found: ReadPlan) -> tuple[bool, int]:
     return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.by.key)
 
 
+def conditions_of(*specs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
+    """The conditions on single fields that all have to hold, by path: operators with their arguments."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for spec in specs:
+        _collect(spec, found)
+    return found
+
+
 def _collect(spec: Mapping[str, Any], conditions: dict[str, list[tuple[str, Any]]]) -> None:
-    """The conditions on single fields that all have to hold, by path."""
     for name, value in spec.items():
         if name == "$and" and isinstance(value, (list, tuple)):
             for part in value:
@@ -117,7 +123,7 @@ def _is_plain(value: Any, has_collation: bool) -> bool:
     return not (has_collation and isinstance(value, (str, Mapping)))
 
 
-def _points(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
+def points_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
     """The values of which the field has one, where the conditions say so."""
     for operator, value in conditions:
         if operator == "$eq" and (value is None or _is_plain(value, has_collation)):
@@ -141,13 +147,13 @@ def _of_index(
     ranges: list[tuple[bytes, bytes]] | None = None
     for path in index.key:
         own = conditions.get(path, ())
-        values = _points(own, has_collation)
+        values = points_of(own, has_collation)
         if values is not None and None not in values and len(prefixes) * len(values) <= MOST_POINTS:
             ends = [value_bytes(native_value(value)) for value in values]
             prefixes = [prefix + end for prefix in prefixes for end in ends]
             ranges = [range_of(prefix) for prefix in prefixes]
             continue
-        bound = _bound(own, has_collation)
+        bound = bound_of(own, has_collation)
         if bound is not None:
             ranges = [range_of(prefix, bound) for prefix in prefixes]
         break
@@ -158,7 +164,7 @@ _BELOW: Final = ("$lt", "$lte")
 _ABOVE: Final = ("$gt", "$gte")
 
 
-def _bound(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> FieldBound | None:
+def bound_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> FieldBound | None:
     """What one comparison leaves of the values. Not what two do: of an array, one element may be above and another one below."""
     for operator, value in conditions:
         if operator not in _BELOW and operator not in _ABOVE:

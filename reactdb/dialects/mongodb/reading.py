@@ -6,7 +6,8 @@
 A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
 what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
 
-Rule of this file: no snapshot is open while a document is given.
+Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
+to its end at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from itertools import islice
 from typing import Any, Final
 
 from reactdb.budget import paced
-from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.capped import all_places, order_of
+from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
@@ -40,10 +42,11 @@ class FilterSelection:
 
     Attributes:
         spec: The filter as it was given.
+        variables, collation: What it was given beside.
         key: Of the only document that matches, where the filter says no more than its `_id`; else None.
     """
 
-    __slots__ = ("_collation", "_filter", "_variables", "key", "spec")
+    __slots__ = ("_filter", "collation", "key", "spec", "variables")
 
     def __init__(
         self,
@@ -57,8 +60,8 @@ class FilterSelection:
             MongoError: It is no filter.
         """
         self.spec = spec
-        self._variables = variables
-        self._collation = collation
+        self.variables = variables
+        self.collation = collation
         if not isinstance(spec, Mapping):
             raise MongoError(14, "a filter has to be a document")
         self.key = exact_key(spec, has_collation=collation is not None)
@@ -70,13 +73,13 @@ class FilterSelection:
     def filter(self) -> Filter:
         """The filter, to be tested. It is compiled when it is needed."""
         if self._filter is None:
-            self._filter = Filter(self.spec, variables=self._variables, collation=self._collation)
+            self._filter = Filter(self.spec, variables=self.variables, collation=self.collation)
         return self._filter
 
     def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
         if self.key is not None:
             return ReadPlan((self.key,), is_exact=True)
-        return plan(self.spec, indexes, has_collation=self._collation is not None)
+        return plan(self.spec, indexes, has_collation=self.collation is not None)
 
     @property
     def point(self) -> bytes | None:
@@ -90,7 +93,7 @@ class FilterSelection:
 def selected(
     snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
-    """The key and the document of each that matches, in the order of keys."""
+    """The key and the document of each that matches, in the order of keys; of a capped collection, in that of its documents."""
     chosen = selection.plan(indexes)
     matches = None if chosen.is_exact else selection.filter.matches
     for key, body in paced(rows_of(snapshot, table, chosen)):
@@ -103,6 +106,8 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
     """The keys and bytes of what a plan reads, within one snapshot."""
     if chosen.keys is not None:
         yield from snapshot.pick(table, chosen.keys)
+    elif (order := order_of(snapshot.catalogue, table)) is not None:
+        yield from in_order(snapshot, table, [place.key for place in all_places(snapshot, order)])
     elif chosen.by is not None:
         yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
     else:
@@ -114,6 +119,14 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
             if len(keys) < size:
                 return
             start = keys[-1] + b"\x00"
+
+
+def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of the documents of some keys, in the order of these."""
+    for start in range(0, len(keys), PAGE_ROWS):
+        page = keys[start : start + PAGE_ROWS]
+        found = dict(snapshot.pick(table, sorted(page)))
+        yield from ((key, found[key]) for key in page if key in found)
 
 
 def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
@@ -130,10 +143,21 @@ class Scan:
         self._seq: int | None = None
         self._undo: Undo | None = None
 
-    def documents(self, selection: FilterSelection, indexes: Sequence[CollectionIndex]) -> Iterator[Document]:
-        """The documents that match, in the order of keys."""
+    def documents(
+        self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
+    ) -> Iterator[Document]:
+        """The documents that match, in the order of keys.
+
+        Args:
+            field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
+                without it.
+        """
         chosen = selection.plan(indexes)
         table = self._table
+        if chosen.is_exact and field is not None:
+            for bodies in self._pages(chosen):
+                yield from paced(fields_of(table, bodies, field))
+            return
         matches = None if chosen.is_exact else selection.filter.matches
         for bodies in self._pages(chosen):
             for body in paced(bodies):
@@ -148,6 +172,11 @@ class Scan:
 
     def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
         keys: Sequence[bytes] | None = chosen.keys
+        if keys is None and self._table.hook is not None:
+            with self._session.read() as now:
+                order = order_of(now.catalogue, self._table)
+                if order is not None:
+                    keys = [place.key for place in all_places(self._then(now), order)]
         if keys is None and chosen.by is not None:
             with self._session.read() as now:
                 keys = self._then(now).candidates(chosen.by.info, chosen.ranges)
@@ -156,8 +185,8 @@ class Scan:
             place = 0
             while place < len(keys):
                 with self._session.read() as now:
-                    rows = list(self._then(now).pick(self._table, keys[place : place + size]))
-                yield [row.body for row in rows]
+                    rows = list(in_order(self._then(now), self._table, keys[place : place + size]))
+                yield [body for _, body in rows]
                 place += size
                 size = PAGE_ROWS
             return

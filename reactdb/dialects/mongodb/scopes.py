@@ -48,7 +48,7 @@ class StreamScope(NamedTuple):
         return namespace == own
 
     def ends(self, uuid: bytes | None) -> bool:
-        """Whether a stream ends with an event that ends streams of the collection of this UUID; None: of the database."""
+        """Whether dropping or renaming the collection of this UUID (None: dropping the database) ends the stream."""
         return self.is_collection or (self.is_database and uuid is None)
 
     def tables(self, names: Names, tables: TableNames) -> list[int]:

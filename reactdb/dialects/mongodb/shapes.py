@@ -121,7 +121,7 @@ class FieldTree:
     def computing(
         self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """`target` with the fields that are computed from `root`. It is changed: who calls has made it."""
+        """`target` with the fields that are computed from `root`. It is changed: the caller has made it for this."""
         for name, evaluate in self.computed.items():
             value = evaluate(root, variables)
             if value is MISSING:

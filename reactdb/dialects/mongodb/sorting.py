@@ -17,7 +17,7 @@ from reactdb.dialects.mongodb.numeric import NUMBERS
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 
-__all__ = ["MAX_SORT_FIELDS", "Order"]
+__all__ = ["MAX_SORT_FIELDS", "Downwards", "Order"]
 
 MAX_SORT_FIELDS: Final = 32
 _NULL: Final = sort_key(None)
@@ -26,7 +26,7 @@ _EMPTY: Final = sort_key(MISSING)
 Key = tuple[Any, ...]
 
 
-class _Downwards:
+class Downwards:
     """A key whose order is turned round."""
 
     __slots__ = ("key",)
@@ -34,11 +34,11 @@ class _Downwards:
     def __init__(self, key: Key) -> None:
         self.key = key
 
-    def __lt__(self, other: _Downwards) -> bool:
+    def __lt__(self, other: Downwards) -> bool:
         return other.key < self.key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Downwards) and other.key == self.key
+        return isinstance(other, Downwards) and other.key == self.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -68,8 +68,8 @@ class Order:
         """A key by which documents are sorted."""
         if len(self._makers) == 1:
             make, down = self._makers[0]
-            return _Downwards(make(document)) if down else make(document)
-        return tuple([_Downwards(make(document)) if down else make(document) for make, down in self._makers])
+            return Downwards(make(document)) if down else make(document)
+        return tuple([Downwards(make(document)) if down else make(document) for make, down in self._makers])
 
     def sorted(self, documents: Iterable[Any]) -> list[Any]:
         """The documents in order."""

@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 
 def fragments(event: Document, token: Token, most_bytes: int) -> list[Document]:
-    """The parts of an event, each with at most so many bytes; the event itself, if it has no more.
+    """The parts of an event, each with at most `most_bytes`; the event itself, if it has no more.
 
     Raises:
         MongoError: 10334, one of its fields alone has more.

@@ -3,8 +3,8 @@
     $match $project $addFields $set $unset $replaceRoot $replaceWith $redact $fill     as in any pipeline
     $changeStreamSplitLargeEvent                                                       once, and last
 
-Those stages before the first that may see `fullDocument` or `fullDocumentBeforeChange` are applied before these are looked up. So
-a `$match` keeps events whose images are required, and missing, from being an error.
+The leading `$match` stages, up to the first that may see `fullDocument` or `fullDocumentBeforeChange`, are applied before these
+are looked up. So a `$match` keeps events whose images are required, and missing, from being an error.
 
 Rule of this file: a stage that could drop the token, or change it, ends the stream, and that is found out event by event.
 """
@@ -12,6 +12,7 @@ Rule of this file: a stage that could drop the token, or change it, ends the str
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import bson
@@ -53,6 +54,7 @@ class StreamPipeline:
     Attributes:
         is_empty: There is no stage but, perhaps, that which splits.
         splits: Large events are split.
+        matches: The filters of the `$match` stages that it begins with.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class StreamPipeline:
         self.splits = bool(stages) and SPLIT in stages[-1]
         steps = [stage for stage in stages if SPLIT not in stage]
         self.is_empty = not steps
+        self.matches = [stage["$match"] for stage in takewhile(lambda stage: "$match" in stage, steps)]
         early = 0
         while early < len(steps) and not _may_see_images(steps[early]):
             early += 1

@@ -8,6 +8,9 @@
 A stream reads the log where it stands, its own tables alone. What it has not been asked for is nowhere but in the log: nothing
 can overflow, and a stream that is opened again with any of its tokens gives the rest exactly.
 
+Where its `$match` is about some values only (`routing`), a stream evaluates the changes that have them: it finds them in the
+pages that it reads, and while it is woken (`waking`) it does not read those before the first that it was woken by.
+
 Rule of this file: the position moves on with what was given, and a token says what was seen, never more.
 """
 
@@ -22,13 +25,14 @@ from weakref import ReferenceType, finalize, ref
 
 import bson
 
-from reactdb.change import CATALOGUE, Change
+from reactdb.change import CATALOGUE, UPDATE, Change
 from reactdb.dialects.mongodb import points
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
 from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
+from reactdb.dialects.mongodb.routing import DOCUMENT, EVERYTHING, interest_of
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
@@ -36,6 +40,7 @@ from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
 from reactdb.dialects.mongodb.tokens import Token, mark
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
+from reactdb.feeds.views.base import Route
 from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
 
@@ -100,7 +105,7 @@ class ChangeStreams:
         return known[1]
 
     def fail(self, *errors: Exception) -> None:
-        """Let the next batches of any streams fail, each with one of these: for tests of who reads them."""
+        """Let the next batches of any streams fail, each with one of these: for tests of their readers."""
         self._faults.extend(errors)
 
     def strike(self) -> None:
@@ -133,7 +138,9 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return LogStream(self, scope, options, StreamPipeline(pipeline[1:], collation))
+        return LogStream(
+            self, scope, options, StreamPipeline(pipeline[1:], collation), has_collation=bool(collation)
+        )
 
 
 class LogStream:
@@ -141,16 +148,24 @@ class LogStream:
 
     Attributes:
         scope, options: What it was opened with.
+        interest: Which changes of documents it evaluates.
         is_closed: It has ended, or was closed.
 
     Thread safety: one thread at a time asks for batches; any closes it.
     """
 
     def __init__(
-        self, owner: ChangeStreams, scope: StreamScope, options: StreamOptions, pipeline: StreamPipeline
+        self,
+        owner: ChangeStreams,
+        scope: StreamScope,
+        options: StreamOptions,
+        pipeline: StreamPipeline,
+        *,
+        has_collation: bool,
     ) -> None:
         self.scope = scope
         self.options = options
+        self.interest = interest_of(pipeline.matches, options, has_collation=has_collation)
         self.is_closed = False
         self._owner = owner
         self._engine = owner.spaces.session.engine
@@ -168,6 +183,8 @@ class LogStream:
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
+        # It has read of tables that came or went, which it may not listen to yet.
+        self._is_unsure = False
         owner.spaces.session.check_open()
         with self._engine.fresh_snapshot() as snapshot:
             self._position, self._point = self._start(snapshot)
@@ -217,8 +234,8 @@ class LogStream:
         """The events that there are, oldest first. It never waits for one.
 
         Args:
-            most: At most so many; None: all, and with 0 nothing is read.
-            most_bytes: At most so many bytes of BSON, where one event has no more; an event of more than 16 MB is then a mistake.
+            most: The greatest number of events. None: all there are; with 0 nothing is read.
+            most_bytes: The most bytes of BSON of all events together. The first may have more, up to 16 MB; it is alone then.
 
         Raises:
             MongoError: 280 and 286, the stream cannot go on from its token; 136, what it has not read was compacted away; 47, a
@@ -260,7 +277,7 @@ class LogStream:
                 if self._changes:
                     self._take_in(self._changes.popleft(), snapshot)
                 elif pages == MOST_PAGES and self._position < head:
-                    # Who waits is to come back at once.
+                    # A reader that waits is to come back at once.
                     self.tell()
                     return False
                 elif not self._read(snapshot, head):
@@ -304,6 +321,8 @@ class LogStream:
 
     def _read(self, snapshot: Snapshot, head: int) -> bool:
         """Read the next page of the log up to its head. Whether there was any."""
+        if self._listening is not None and self._sought is None and not self._is_unsure:
+            self._position = self._listening.passed_over(self._position, head)
         if head <= self._position:
             return False
         try:
@@ -316,7 +335,7 @@ class LogStream:
         return True
 
     def _read_until(self, snapshot: Snapshot, head: int) -> None:
-        own = tuple(self.scope.tables(self._owner.spaces.names, self._reading.tables))
+        own = tuple(self._tables(is_seeking=self._sought is not None))
         place = (self._position, head, snapshot.catalogue.version, own, self.options.is_expanded)
         pages = self._owner.pages
         page = pages.find(place)
@@ -324,10 +343,31 @@ class LogStream:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
         self._reading.look_ahead(page.beside)
+        self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
-        self._changes.extend(page.changes)
+        self._changes.extend(self._interesting(page, snapshot))
         self._position = page.end
         self._version = snapshot.catalogue.version if page.end == head else None
+
+    def _tables(self, *, is_seeking: bool = False) -> list[int]:
+        """The numbers of the tables that it reads; to find a place, all in its scope."""
+        names, interest = self._owner.spaces.names, self.interest
+        tables = self.scope.tables(names, self._reading.tables)
+        if is_seeking or not interest.has_names:
+            return tables
+        return [table for table in tables if interest.is_in(self._reading.namespace(table))]
+
+    def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
+        """The changes of a page that it evaluates. To find its place, it evaluates all."""
+        axis = self.interest.axis
+        if axis is None or self._sought is not None:
+            return page.changes
+        by_value, others = page.by_value(axis, snapshot.catalogue)
+        found = {change.seq: change for change in (*others, *self.interest.found(by_value))}
+        if self.options.full_document == "updateLookup" and axis.field == DOCUMENT:
+            # Their events have the document of now.
+            found |= {change.seq: change for change in page.changes if change.kind_code == UPDATE}
+        return [found[seq] for seq in sorted(found)]
 
     def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
         catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
@@ -426,16 +466,23 @@ class LogStream:
                 self._listen()
 
     def _listen(self) -> None:
-        own = (
-            None
-            if self.scope.namespace is None
-            else self.scope.tables(self._owner.spaces.names, self._reading.tables)
-        )
+        interest = self.interest
+        is_everything = self.scope.namespace is None and interest == EVERYTHING
+        own = None if is_everything else self._tables()
+        if not self._changes:
+            self._is_unsure = False
         if self._listening is not None and own == self._listens_to:
             return
         before, self._listens_to = self._listening, own
+        routes: list[Route] = []
+        if own is not None and interest.axis is not None:
+            tables = self._engine.catalogue.by_id
+            for table in own:
+                routes += interest.routes(table, tables[table].primary_key)
         # Before the other one ends, so that nobody misses anything.
-        listening = self._owner.wakers.listen(own, _teller(ref(self)))
+        listening = self._owner.wakers.listen(
+            own, _teller(ref(self)), None if interest.axis is None else routes
+        )
         self._listening = listening
         # A stream that was forgotten is not kept by its being woken.
         forgotten, self._forgetting = self._forgetting, finalize(self, listening.forget)
@@ -464,7 +511,7 @@ class LogStream:
             forgotten.detach()
 
     def close(self) -> None:
-        """End it. A second call does nothing. Who waits is called."""
+        """End it. A second call does nothing. A reader that waits is called."""
         self.is_closed = True
         self._stop_listening()
         self.tell()

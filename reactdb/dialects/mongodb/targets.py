@@ -8,7 +8,7 @@ Rule of this file: what both have in common, and nothing else.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -34,9 +34,10 @@ class Target(Protocol):
         old: tuple[int, bytes] | None,
         body: bytes | None,
         *,
+        asked: Any = None,
         meta: bytes | None = None,
     ) -> bool:
-        """Put `body` where `old` was, as `WriteTransaction.write` does; nothing is asked of a hook beside."""
+        """Put `body` where `old` was, as `WriteTransaction.write` does."""
 
     def snapshot(self) -> Snapshot:
         """Reads that see what was written here so far."""

@@ -5,7 +5,7 @@ Timestamps and ObjectIds have a time too, and count as a date where one is asked
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from bson.datetime_ms import DatetimeMS
@@ -16,9 +16,15 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN
 from reactdb.dialects.mongodb.values import date_of_ms, ms_of_date
 
-__all__ = ["EPOCH", "from_milliseconds", "has_time", "is_date", "time_of"]
+__all__ = ["EPOCH", "from_milliseconds", "has_time", "is_date", "now", "time_of"]
 
 EPOCH: Final = datetime(1970, 1, 1)
+
+
+def now() -> datetime:
+    """The time, as a BSON date has it: in whole milliseconds."""
+    found = datetime.now(UTC).replace(tzinfo=None)
+    return found.replace(microsecond=found.microsecond // 1_000 * 1_000)
 
 
 def is_date(value: Any) -> bool:
@@ -32,7 +38,7 @@ def has_time(value: Any) -> bool:
 
 
 def from_milliseconds(value: int) -> datetime | DatetimeMS:
-    """The date of so many milliseconds since 1970.
+    """The date `value` milliseconds after 1970.
 
     Raises:
         MongoError: They do not fit into 64 bits (15).

@@ -24,6 +24,8 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.retries import RetryableWrite
+from reactdb.dialects.mongodb.rules import Asked, asked_of, rules_of
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
@@ -47,6 +49,7 @@ class _Step(NamedTuple):
     kind: int
     body: bytes | None
     meta: bytes | None
+    bypasses: bool
 
 
 class _Overlaid(Undo):
@@ -83,6 +86,12 @@ class Transactions:
         with self._lock:
             return self._written.setdefault(place, transaction) is transaction
 
+    def committed(self) -> Transaction:
+        """One that was committed before this server began."""
+        found = Transaction(self)
+        found.state = "committed"
+        return found
+
     def forget(self, transaction: Transaction) -> None:
         with self._lock:
             for place in [place for place, owner in self._written.items() if owner is transaction]:
@@ -94,11 +103,12 @@ class Transaction:
 
     Attributes:
         state: `open`, `committed` or `aborted`.
-        session: The id of the driver's session and the number that it has there, for its events; None where there is no driver.
+        retry: The driver's session and the number that it has there, for its events and for a commit that is sent again; None
+            where there is no driver.
     """
 
     def __init__(self, owner: Transactions) -> None:
-        self.session: tuple[bytes, int] | None = None
+        self.retry: RetryableWrite | None = None
         self._owner = owner
         self._spaces = owner.spaces
         self.state = "open"
@@ -198,8 +208,11 @@ class Transaction:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
             if old is not None or step.body is not None:
-                meta = step.meta if self.session is None else with_session(step.meta, *self.session)
-                transaction.write(table, step.key, step.kind, old, step.body, meta=meta)
+                meta = step.meta if self.retry is None else with_session(step.meta, *self.retry[1:])
+                asked = asked_of(table, meta, bypasses=step.bypasses)
+                transaction.write(table, step.key, step.kind, old, step.body, asked=asked, meta=meta)
+        if self.retry is not None:
+            self.retry.remember(transaction, None)
 
 
 class KeptWrites:
@@ -247,19 +260,30 @@ class KeptWrites:
         old: tuple[int, bytes] | None,
         body: bytes | None,
         *,
+        asked: Asked | None = None,
         meta: bytes | None = None,
     ) -> bool:
         """
         Raises:
-            MongoError: 112, another transaction has written the document, or a commit since this one has begun.
+            MongoError: 112, another transaction has written the document, or a commit since this one has begun; 121, the
+                validator refuses it; 263, the collection is capped.
         """
         transaction = self._transaction
+        bypasses = asked is not None and asked.bypasses
+        rules = rules_of(self.catalogue, table, lambda rows, own: self._now.get(rows, own))
+        if rules is not None and rules.cap is not None:
+            raise MongoError(
+                263,
+                f"Collection {table.name} is capped: writes in transactions are not allowed on capped collections.",
+            )
+        if rules is not None and body is not None and not bypasses:
+            rules.check(table, body, None if old is None else old[1])
         assert transaction._seq is not None
         if self._undo.one(table.id, key, transaction._seq)[0]:
             raise conflict()
         if table.id >= 0 and not transaction._owner.claim((table.id, key), transaction):
             raise conflict()
-        transaction._steps.append(_Step(table.id, key, kind, body, meta))
+        transaction._steps.append(_Step(table.id, key, kind, body, meta, bypasses))
         transaction._written.setdefault(table.id, {})[key] = body
         return True
 

@@ -23,7 +23,7 @@ from reactdb.dialects.mongodb.diff import Description, difference
 from reactdb.dialects.mongodb.editing import Editing
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment, modifier_of
+from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment
 from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
@@ -307,7 +307,7 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
         if name == "$rename":
             yield _renamed(path, parts, operand)
         else:
-            yield _Change(parts, modifier_of(name, path, operand, context))
+            yield _Change(parts, OPERATORS[name](path, operand, context))
 
 
 def _checked(path: str) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ __all__ = [
     "MAX_BSON_BYTES",
     "date_of_ms",
     "decode",
+    "decode_given",
     "encode",
     "is_document",
     "ms_of_date",
@@ -94,13 +95,18 @@ def decode(data: bytes) -> dict[str, Any]:
         MongoError: 22 if they are none.
     """
     try:
-        if b"$ref\x00" not in data:
-            return bson.decode(data, CODEC)
-        # PyMongo makes a DBRef of every document that begins with `$ref`, and forgets the order of its fields. It leaves alone
-        # those documents that it does not open.
-        return {name: _opened(value) for name, value in RawBSONDocument(data, _RAW).items()}
+        return decode_given(data)
     except (bson.errors.BSONError, ValueError, TypeError, RecursionError) as error:
         raise MongoError(22, f"these bytes are no BSON document: {error}") from None
+
+
+def decode_given(data: bytes) -> dict[str, Any]:
+    """The same of bytes that PyMongo has written. Errors are its own."""
+    if b"$ref\x00" not in data:
+        return bson.decode(data, CODEC)
+    # PyMongo makes a DBRef of every document that begins with `$ref`, and forgets the order of its fields. It leaves alone
+    # those documents that it does not open.
+    return {name: _opened(value) for name, value in RawBSONDocument(data, _RAW).items()}
 
 
 def _opened(value: Any) -> Any:
@@ -165,6 +171,8 @@ def _itself(value: Any) -> Any:
 
 def _native_list(values: Any) -> list[Any]:
     same = _SAME
+    if type(values) is list and _all_same(map(type, values)):
+        return values
     return [value if type(value) in same else native_value(value) for value in values]
 
 
@@ -302,7 +310,7 @@ _NAIVE_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def date_of_ms(ms: int) -> Any:
-    """The BSON date of so many milliseconds since 1970-01-01 UTC: a naive datetime, or a DatetimeMS where Python ends."""
+    """The BSON date `ms` milliseconds after 1970-01-01 UTC: a naive datetime, or a DatetimeMS where Python ends."""
     if natives.MIN_DATE_MS <= ms <= natives.MAX_DATE_MS:
         return _NAIVE_EPOCH + timedelta(milliseconds=ms)
     return DatetimeMS(ms)

@@ -6,19 +6,13 @@ Rule of this file: each value is computed once, before the first document is loo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.stages import Setting
+from reactdb.dialects.mongodb.times import now
 
-__all__ = ["now", "values_of"]
-
-
-def now() -> datetime:
-    """The time, as a BSON date has it."""
-    found = datetime.now(UTC).replace(tzinfo=None)
-    return found.replace(microsecond=found.microsecond // 1_000 * 1_000)
+__all__ = ["values_of"]
 
 
 def values_of(let: Mapping[str, Any] | None) -> dict[str, Any] | None:

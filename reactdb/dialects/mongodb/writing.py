@@ -28,6 +28,7 @@ from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexe
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, selected
+from reactdb.dialects.mongodb.rules import asked_of
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.updates import Applied, Update
@@ -177,7 +178,11 @@ class Updated(NamedTuple):
 class DocumentWriter:
     """See the head of this file."""
 
-    def __init__(self, target: Target, table: TableInfo, namespace: MongoNamespace) -> None:
+    def __init__(
+        self, target: Target, table: TableInfo, namespace: MongoNamespace, *, bypasses: bool = False
+    ) -> None:
+        """`bypasses`: the collection's validator is not asked."""
+        self._bypasses = bypasses
         self.target = target
         self.table = table
         self.namespace = namespace
@@ -193,7 +198,7 @@ class DocumentWriter:
             document: The same, for an error about its `_id`.
 
         Raises:
-            MongoError: 11000, its key is taken.
+            MongoError: 11000, its key is taken; 121, the validator refuses it.
         """
         key, body = stored
         if self.target.head(self.table, key) is not None:
@@ -210,7 +215,13 @@ class DocumentWriter:
         if body is not None and self._unique:
             check_unique(self.target, self.table, self._unique, self.namespace, key, body)
         meta = None if description is None else meta_of(description)
-        self.target.write(self.table, key, kind, old, body, meta=meta)
+        self._write(key, kind, old, body, meta)
+
+    def _write(
+        self, key: bytes, kind: int, old: tuple[int, bytes] | None, body: bytes | None, meta: bytes | None
+    ) -> None:
+        asked = asked_of(self.table, meta, bypasses=self._bypasses)
+        self.target.write(self.table, key, kind, old, body, asked=asked, meta=meta)
 
     # -----------------------------------------------------------------------------------------------------------
     # update
@@ -284,7 +295,7 @@ class DocumentWriter:
 
     def remove(self, key: bytes) -> None:
         """Delete a document that is there."""
-        self.target.write(self.table, key, DELETE, self.target.head(self.table, key), None)
+        self._write(key, DELETE, self.target.head(self.table, key), None, None)
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
         """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""

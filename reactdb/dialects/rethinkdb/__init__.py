@@ -3,12 +3,17 @@
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     values, functions        what terms evaluate to
     evaluator                how they are evaluated
+    errors                   kinds of errors, with the path to the term at fault
     selecting, ordering, transforming, aggregating, control, writing, hooks, changing, administering, configuring
                              the terms themselves
+    storing                  checks of what is to be written
     tables, system           which tables exist, and the computed ones
     serialized               index functions and write hooks as RethinkDB's archives have them
     jobs, printing           running queries, and queries as text
+    profiling                which terms were evaluated, and how long each took
     streams                  feeds, and operators on their events
+    netting                  the events of one commit on a limit feed as one difference
+    feeding                  one open feed of a connection
     session                  one connection: queries by token, batches, feeds
 
 There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them, and `reactdb.testing` needs none.

@@ -113,7 +113,8 @@ class SelectView(PairingView):
         return self._result(list(self.source.read(snapshot)))
 
     def read(self, snapshot: Snapshot) -> Generator[Initial, None, None]:
-        """`result` in any order, for who takes it before the snapshot ends. What is walked is in memory a page at a time."""
+        """`result` in any order, for a caller that takes it before the snapshot ends. Of what is walked, one page at a time is in
+        memory."""
         if not self.source.is_walked:
             yield from self._result(self.source.read(snapshot))
             return

@@ -152,7 +152,7 @@ class Source:
     def read(self, snapshot: Snapshot, wanted: int | None = None) -> Iterator[tuple[bytes, bytes, bytes]]:
         """(sort key, key, encoded document) of all that belongs here, in order.
 
-        `wanted` is about how many will be asked for: so many are read first. None: all of them are read at once.
+        `wanted` is about how many will be asked for, and that number is read first. None: all of them are read at once.
         """
         if self._positions is not None:
             yield from self._read_keys(snapshot)

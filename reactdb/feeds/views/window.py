@@ -29,7 +29,7 @@ from reactdb.query import OrderBy
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec
 
-# Documents held beyond the window: at least so many where an index gives them in order, and where the table has to be
+# Documents held beyond the window: at least this number where an index gives them in order, and where the table has to be
 # read and sorted for more. 0.25 kB each.
 SPARE = 32
 SPARE_WITHOUT_INDEX = 512

@@ -364,7 +364,7 @@ class HTTPApplication:
         async for piece in stream.chunks():
             await self._push(send, piece)
             # It is held by the connection now. A message without bytes waits until the client has taken all, and then the next
-            # are read: of who has stopped reading, nothing is made ahead.
+            # are read: for a client that has stopped reading, nothing is made ahead.
             del piece
             await self._push(send, b"")
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -40,7 +40,7 @@ class Asking:
         base: The URL that the application is at, without a slash at its end.
         body: The body of a request that is read whole.
         spool: The body where it was put into a file, from its beginning.
-        user: Who asks: a name, or None where nobody has to say it.
+        user: The name of the user that asks, or None where nobody has to say it.
     """
 
     method: str

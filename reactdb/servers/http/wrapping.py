@@ -1,6 +1,6 @@
 """Wrapping: the rows of a feed that was read from already, or that counts what is pending as CouchDB does.
 
-    Paged(rows, ...)       all documents: who reads page after page has what is pending counted once
+    Paged(rows, ...)       all documents: a client that reads page after page has what is pending counted once
     Counted(rows)          a filter that looks at ids only: what it did not tell counts
     Begun(rows, most)      a filter that may fail: it has failed before the first byte is sent, if it does so at once
 
@@ -85,8 +85,8 @@ class Counts:
 
 
 class Paged(Wrapped):
-    """Rows of all documents. Who reads page after page has what is pending counted once, and from then on subtracted: otherwise
-    each page would count all that come after it.
+    """Rows of all documents. For a client that reads page after page, what is pending is counted once, and from then on
+    subtracted: otherwise each page would count all that come after it.
 
     Args:
         newest: The database's `update_seq` before the feed was opened.

@@ -1,1 +1,6 @@
-"""What examines and rescues a file: the doctor, its figures, and salvage from raw pages."""
+"""What examines and rescues a file.
+
+doctor     does a file agree with itself
+figures    what is in it, and how much room it takes
+salvage    the documents that can still be read from the raw pages of a damaged file
+"""

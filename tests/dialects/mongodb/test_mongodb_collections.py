@@ -273,6 +273,18 @@ class TestFinding:
         assert orders.distinct("t") == [1, 2, "x"]
         assert orders.distinct("t", {"_id": {"$gt": 2}}) == ["x"]
 
+    def test_distinct_values_are_those_of_the_documents_that_are_found(self, db: Any, orders: Any) -> None:
+        inside = {"a": [{"b": 1}, {"b": [2, 2**40]}, 3], "c": {"b": None}}
+        orders.insert_many([{"_id": None, **inside}, {"_id": {"x": 1}}, {"_id": 2, "a": {"b": 2.0}}])
+        db.table_create("shop.natives", primary_key="name").insert([{"name": "n", "_id": 5, "a": 1}])
+        natives = reactdb.mongodb(db)["shop"]["natives"]
+        assert orders.distinct("_id") == [None, 2, {"x": 1}]
+        assert orders.distinct("a.b") == [1, 2, 2**40]
+        assert orders.distinct("a.1.b") == [2, 2**40]
+        assert orders.distinct("c.b") == [None]
+        assert orders.distinct("c") == [{"b": None}]
+        assert (natives.distinct("_id"), natives.distinct("name"), natives.distinct("a")) == (["n"], [5], [1])
+
     def test_a_collection_that_is_not_there_is_empty(self, shop: Any) -> None:
         nothing = shop["nothing"]
         assert list(nothing.find()) == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.ordering import compare
 from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.expression import call, fields_read, row
 
 
 @pytest.fixture
@@ -134,6 +136,30 @@ def test_what_is_found_is_what_the_filter_matches(
             )
 
 
+@given(st.lists(documents, min_size=2, max_size=5), filters)
+@settings(max_examples=examples(150), deadline=None)
+def test_an_index_follows_updates(versions: list[dict[str, Any]], spec: dict[str, Any]) -> None:
+    with reactdb.connect(":memory:") as db:
+        shop = reactdb.mongodb(db)["shop"]
+        paths = [IndexModel("a"), IndexModel([("b", -1), ("a", 1)]), IndexModel("c.a", sparse=True)]
+        shop["indexed"].create_indexes(paths)
+        for version in versions:
+            for name in ("plain", "indexed"):
+                shop[name].replace_one({"_id": 1}, version, upsert=True)
+            try:
+                expected = list(shop["plain"].find(spec))
+            except OperationFailure:
+                continue
+            assert repr(list(shop["indexed"].find(spec))) == repr(expected)
+
+
+def test_what_decides_the_keys_is_known(orders: Any) -> None:
+    index = {"paths": [["a", "b"], ["c"]], "partial": None}
+    assert fields_read(call(index_keys.OPERATION, row, index)) == {"a", "c"}
+    for other in ({**index, "partial": {"n": 1}}, row["a"]):
+        assert fields_read(call(index_keys.OPERATION, row, other)) is None
+
+
 ONES = [1, 1.0, Int64(1), Decimal128("1"), Decimal128("1.00")]
 
 
@@ -166,12 +192,39 @@ def test_a_range_ends_where_it_should(
     assert orders.distinct("_id", {"k": 1, "a": {operator: 5}}) == expected
 
 
-def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(db: Database) -> None:
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        date(2026, 1, 2),
+        time(1, 2, 3),
+        timedelta(seconds=1.5),
+        datetime(2026, 1, 2, microsecond=1_999, tzinfo=UTC),
+        datetime(1960, 1, 2, microsecond=1, tzinfo=UTC),
+        10**50,
+        Decimal("1E+9000"),
+        Decimal("5." + 40 * "0" + "1"),
+    ],
+)
+def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(
+    db: Database, value: Any, is_indexed: bool
+) -> None:
     table = db.table_create("shop.native", primary_key="_id")
-    table.insert([{"_id": 1, "day": date(2026, 1, 2)}, {"_id": 2, "span": timedelta(seconds=1.5)}])
+    table.insert([{"_id": 1, "a": value}, {"_id": 2, "a": [0, {"b": value}]}, {"_id": 3}])
     collection = reactdb.mongodb(db)["shop"]["native"]
-    assert [one["_id"] for one in collection.find({"day": "2026-01-02"})] == [1]
-    assert [one["_id"] for one in collection.find({"span": 1.5})] == [2]
+    if is_indexed:
+        collection.create_index("a")
+        collection.create_index("a.b")
+    shown = collection.find_one({"_id": 1})["a"]
+    assert collection.distinct("_id", {"a": shown}) == [1]
+    assert collection.distinct("_id", {"a": {"$lte": shown, "$gte": shown}}) == [1]
+    assert collection.distinct("_id", {"a.b": shown}) == [2]
+
+
+def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) -> None:
+    orders.create_index("a.²")
+    orders.insert_one({"_id": 1, "a": [{"²": 5}, 7]})
+    assert orders.distinct("_id", {"a.²": 5}) == [1]
 
 
 def is_scan(chosen: planning.ReadPlan) -> bool:

@@ -11,6 +11,7 @@ from reactivex import operators
 import reactdb
 from reactdb.dialects.mongodb import MongoError
 from reactdb.dialects.mongodb.embedded import EmbeddedClient
+from reactdb.dialects.mongodb.retries import Retries, RetryableWrite
 from reactdb.errors import DatabaseBusy, DatabaseClosed
 from tests.support.processes import another_process
 from tests.support.threads import wait_until
@@ -209,7 +210,7 @@ def test_events_of_a_driver_s_transaction_name_its_session(client, orders):
     stream = orders.watch()
     orders.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
-        session.transaction.session = b"s" * 16, 7
+        session.transaction.retry = RetryableWrite(Retries(), b"s" * 16, 7)
         orders.insert_one({"_id": 1, "x": 1}, session=session)
         orders.update_one({"_id": 0}, {"$set": {"x": 2}}, session=session)
         orders.delete_one({"_id": 0}, session=session)

@@ -17,9 +17,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "mongodb_node"
 PRELUDE = """
 const { MongoClient, ObjectId, Long, Double, Decimal128 } = require("mongodb");
 const print = value => process.stdout.write(JSON.stringify(value) + "\\n");
-const isWatching = async () => {
+const isWatching = async (cursors = 1) => {
   const opened = async () => (await client.db("admin").command({serverStatus: 1})).metrics.cursor.open.total;
-  while (await opened() < 1) await new Promise(resolve => setTimeout(resolve, 10));
+  while (await opened() < cursors) await new Promise(resolve => setTimeout(resolve, 10));
 };
 let client;
 const program = async () => {
@@ -44,7 +44,8 @@ needs_node = [
 
 
 def run_node(program: str, uri: str) -> list[Any]:
-    """What a program prints, one value a line. `client`, `orders`, `print(value)` and `isWatching()` are there."""
+    """What a program prints, one value a line. `client`, `orders`, `print(value)` and `isWatching()`, which waits until the
+    server has so many cursors, are there."""
     done = subprocess.run(
         ["node", "-e", PRELUDE + program + END, uri],
         cwd=FOLDER,

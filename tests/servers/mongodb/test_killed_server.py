@@ -1,31 +1,62 @@
-"""A server that is killed in the middle of a stream: the driver resumes, no event is lost and none told twice."""
+"""A server that is killed in the middle of a stream: each driver resumes, no event is lost and none told twice."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, DuplicateKeyError
 
+from tests.servers.mongodb.node import PATIENCE_S, needs_node, run_node
+from tests.servers.mongodb.test_async_drivers import maybe, motor_client, pymongo_client
 from tests.support.processes import ROOT
 
-PATIENCE_S = 60.0
+pytestmark = pytest.mark.slow
+
+LIVES = 3
+COUNT = 300
+"""How many documents are inserted, in all of a file's lives."""
+PATIENCE = f"serverSelectionTimeoutMS={int(PATIENCE_S * 1000)}"
+
+Watch = Callable[[str, Callable[[], None]], list[int]]
+"""Gives the ids of the inserts that a stream of `shop.orders` at an address tells, until the last one. It calls the function when
+the stream is open."""
+
+
+@pytest.fixture
+def uri() -> Iterator[str]:
+    """Where the server is in each of its lives: a socket whose name nobody else takes, and which is short enough for one."""
+    with TemporaryDirectory(prefix="reactdb-", dir="/tmp") as folder:
+        yield f"mongodb://{quote(f'{folder}/s.sock', safe='')}/?{PATIENCE}"
 
 
 @contextmanager
-def served(path: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def served(path: Path, uri: str, *options: str) -> Iterator[None]:
     """`reactdb serve --mongodb` in its own process, killed at the end."""
+    socket = uri.split("/")[2].replace("%2F", "/")
     process = subprocess.Popen(
-        [sys.executable, "-m", "reactdb.cli", "serve", str(path), "--mongodb", "--port", str(port)],
+        [
+            sys.executable,
+            "-m",
+            "reactdb.cli",
+            "serve",
+            str(path),
+            "--mongodb",
+            "--mongodb-socket",
+            socket,
+            *options,
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -33,7 +64,7 @@ def served(path: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     try:
         assert process.stdout is not None
         assert "MongoDB drivers" in process.stdout.readline()
-        yield process
+        yield
     finally:
         process.kill()
         process.wait()
@@ -41,40 +72,101 @@ def served(path: Path, port: int) -> Iterator[subprocess.Popen[str]]:
         process.stdout.close()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.slow
-def test_no_event_is_lost_and_none_told_twice(tmp_path: Path) -> None:
-    path, port = tmp_path / "a.db", free_port()
-    count = 300
-    uri = f"mongodb://127.0.0.1:{port}/"
+def heard_by_pymongo(uri: str, opened: Callable[[], None]) -> list[int]:
     heard: list[int] = []
     client: MongoClient[dict[str, Any]]
-    with MongoClient(uri, serverSelectionTimeoutMS=int(PATIENCE_S * 1000)) as client:
+    with MongoClient(uri) as client, client["shop"]["orders"].watch(max_await_time_ms=100) as stream:
+        opened()
+        for event in stream:
+            heard.append(event["documentKey"]["_id"])
+            if heard[-1] == COUNT - 1:
+                break
+    return heard
+
+
+def heard_by(connect: Callable[[str], Any]) -> Watch:
+    """What an asynchronous driver hears."""
+
+    async def listen(uri: str, opened: Callable[[], None]) -> list[int]:
+        heard: list[int] = []
+        client = connect(uri)
+        async with await maybe(client["shop"]["orders"].watch(max_await_time_ms=100)) as stream:
+            # Motor sends the aggregate with the first read.
+            assert await stream.try_next() is None
+            opened()
+            async for event in stream:
+                heard.append(event["documentKey"]["_id"])
+                if heard[-1] == COUNT - 1:
+                    break
+        await maybe(client.close())
+        return heard
+
+    return lambda uri, opened: asyncio.run(listen(uri, opened))
+
+
+def heard_by_node(uri: str, opened: Callable[[], None]) -> list[int]:
+    program = f"""
+    let stream = orders.watch([], {{maxAwaitTimeMS: 100}}), token;
+    const next = async () => {{
+      for (;;) {{
+        try {{
+          return await stream.next();
+        }} catch (error) {{
+          // The driver goes on by itself after what it knows for an error of the network, and hands these on.
+          if (!["EPIPE", "ECONNRESET"].includes(error.code)) throw error;
+          token = stream.resumeToken ?? token;
+          await stream.close().catch(() => undefined);
+          stream = orders.watch([], {{maxAwaitTimeMS: 100, resumeAfter: token}});
+        }}
+      }}
+    }};
+    const first = next();
+    await isWatching(2);
+    await client.db("shop").collection("watching").insertOne({{}});
+    const heard = [(await first).documentKey._id];
+    while (heard.at(-1) !== {COUNT - 1}) heard.push((await next()).documentKey._id);
+    print(heard);
+    await stream.close();
+    """
+
+    def wait() -> None:
+        # The other one of the two cursors.
+        client: MongoClient[dict[str, Any]]
+        with MongoClient(uri) as client, client["shop"]["watching"].watch() as stream:
+            stream.next()
+        opened()
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    (heard,) = run_node(program, uri)
+    return list(heard)
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [
+        pytest.param(heard_by_pymongo, id="PyMongo"),
+        pytest.param(heard_by(pymongo_client), id="asynchronous PyMongo"),
+        pytest.param(heard_by(motor_client), id="Motor"),
+        pytest.param(heard_by_node, id="Node", marks=needs_node),
+    ],
+)
+def test_no_event_is_lost_and_none_told_twice(tmp_path: Path, uri: str, watch: Watch) -> None:
+    heard: list[int] = []
+    is_open = threading.Event()
+    listener = threading.Thread(target=lambda: heard.extend(watch(uri, is_open.set)), daemon=True)
+    client: MongoClient[dict[str, Any]]
+    with MongoClient(uri) as client:
         orders = client["shop"]["orders"]
-        is_watching = threading.Event()
-
-        def listen() -> None:
-            with orders.watch(max_await_time_ms=100) as stream:
-                is_watching.set()
-                for event in stream:
-                    heard.append(event["documentKey"]["_id"])
-                    if heard[-1] == count - 1:
-                        return
-
-        listener = threading.Thread(target=listen, daemon=True)
         written = 0
-        # Three lives of one file on one port, each but the last ended in the middle of the writes.
-        for life in range(3):
-            with served(path, port):
+        # Each life but the last is ended in the middle of the writes.
+        for life in range(LIVES):
+            with served(tmp_path / "a.db", uri):
                 if life == 0:
+                    orders.create_index("n")
                     listener.start()
-                    assert is_watching.wait(PATIENCE_S)
-                until = count * (life + 1) // 3
+                    assert is_open.wait(PATIENCE_S)
+                until = COUNT * (life + 1) // LIVES
                 while written < until:
                     try:
                         orders.insert_one({"_id": written})
@@ -84,6 +176,6 @@ def test_no_event_is_lost_and_none_told_twice(tmp_path: Path) -> None:
                     except AutoReconnect:
                         continue
                     written += 1
-                if life == 2:
+                if life == LIVES - 1:
                     listener.join(PATIENCE_S)
-        assert list(range(count)) == heard
+    assert list(range(COUNT)) == heard

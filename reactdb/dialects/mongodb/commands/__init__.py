@@ -5,7 +5,9 @@
     deployment               what all clients of a server share; one client
     cursors, failing         results read in batches; failures that a test orders
     carrying, telling        what is the same for all commands; errors in MongoDB's terms
-    greeting, authenticating, sessions, continuing, reading, writing, streaming, administering, measuring
+    session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
+    greeting, authenticating, sessions, continuing, reading, writing, tailing, plans, streaming, administering,
+    measuring
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.

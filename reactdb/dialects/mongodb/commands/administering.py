@@ -20,10 +20,10 @@ from reactdb.dialects.mongodb.names import check_database_name, namespace_of
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
 from reactdb.dialects.mongodb.options import (
     CREATE_FIELDS,
-    OPTIONS,
-    checked_options,
+    MODIFY_FIELDS,
     creation_options,
     description,
+    modified_options,
 )
 
 
@@ -79,12 +79,10 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
-@command("collMod", fields=" ".join(OPTIONS) + " index", is_write=True)
+@command("collMod", fields=MODIFY_FIELDS, is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
     found = existing(request)
-    if "viewOn" in found.options:
-        raise MongoError(166, f"Namespace {request.namespace} is a view, which cannot be modified here")
-    options = checked_options(request.body, request.name)
+    options = modified_options(request.body, found.options)
     wanted = request.get("index", dict)
     changed = {} if wanted is None else request.collection_work().modify_index(wanted)
     if options or not changed:

@@ -17,21 +17,20 @@ from typing import Any, Final, TypeVar
 
 from bson import Binary, Int64
 
-from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
 from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.commands.telling import as_mongo_error
 from reactdb.dialects.mongodb.errors import MongoError, code_name
-from reactdb.dialects.mongodb.transactions import TRANSIENT
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
 T = TypeVar("T")
 RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
 """The codes after which a driver may send a write again, says the drivers' specification."""
-TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251))
+TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251, 267))
 """The codes that in a transaction mean to try the whole of it again."""
 UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
@@ -55,15 +54,20 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     return found.quick(body, deployment)
 
 
-def carry_out(body: dict[str, Any], client: Client) -> dict[str, Any] | AwaitedReply:
+def carry_out(
+    body: dict[str, Any], client: Client, transaction: Transaction | None = None
+) -> dict[str, Any] | AwaitedReply:
     """The answer to a command; or what gives it later.
+
+    Args:
+        transaction: The one that it is a statement of, where no field says so; None for none.
 
     Raises:
         HangUp: The connection is to be closed.
     """
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
-    request = CommandRequest(name, body, client)
+    request = CommandRequest(name, body, client, transaction=transaction)
     return told(request, lambda: begin(request, found))
 
 
@@ -181,13 +185,6 @@ def check_api(body: dict[str, Any]) -> None:
 
 def limit_time(request: CommandRequest) -> None:
     """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
-    budget = current.get()
     most = request.number("maxTimeMS")
-    if (
-        most
-        and request.deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name)
-        is not None
-    ):
-        raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
-    if most and budget is not None and request.name != "getMore":
-        budget.limit(most / 1000)
+    if most and request.name != "getMore":
+        hold_to(request, most / 1_000)

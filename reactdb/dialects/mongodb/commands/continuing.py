@@ -1,17 +1,20 @@
-"""Commands about cursors: `getMore`, which may wait for events, and `killCursors`.
+"""Commands about cursors: `getMore`, which may wait for events, and `killCursors`; and the first batch of every cursor.
 
-Rule of this file: batches of cursors that are open. They are opened where their documents come from.
+    first_batch(request, cursor, most)      the answer of a command that makes a cursor, which is kept where there is more
+
+Rule of this file: batches. What a cursor reads is made by the command that it belongs to.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, hold_to
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -49,7 +52,11 @@ def first_batch(
     request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
 ) -> dict[str, Any]:
     """The answer of a command that makes a cursor. It stays open if there is more."""
+    begun = time.monotonic()
     batch = cursor.batch(most)
+    most_ms = request.number("maxTimeMS")
+    if most_ms:
+        cursor.left_s = most_ms / 1_000 - (time.monotonic() - begun)
     if not cursor.is_read and batch and most is not None and len(batch) >= most:
         # The number 0 tells that there is no more, and saves the driver a request.
         cursor.look_ahead()
@@ -88,15 +95,18 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     except MongoError:
         cursors.give_back(cursor, is_over=True)
         raise
-    if isinstance(cursor, Events):
-        return continued_stream(request, cursor)
+    if isinstance(cursor, Tailing):
+        return continued_tail(request, cursor)
     assert isinstance(cursor, Results)
     return continued_results(request, cursor)
 
 
 def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any]:
     is_over = True
+    begun = time.monotonic()
     try:
+        if cursor.left_s is not None:
+            hold_to(request, cursor.left_s)
         most = request.number("batchSize") or None
         batch = cursor.batch(most)
         if not cursor.is_read and most is not None and len(batch) >= most:
@@ -106,6 +116,8 @@ def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any
             "cursor": {"nextBatch": batch, "id": Int64(0) if is_over else cursor.id, "ns": cursor.namespace}
         }
     finally:
+        if cursor.left_s is not None:
+            cursor.left_s -= time.monotonic() - begun
         request.deployment.cursors.give_back(cursor, is_over=is_over)
 
 
@@ -117,14 +129,14 @@ def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
     if ordered is None:
         return
     code = int(ordered.get("errorCode", 1))
-    labels = ["ResumableChangeStreamError"] if cursor.is_tailing and code in RESUMABLE else []
+    labels = ["ResumableChangeStreamError"] if isinstance(cursor, Events) and code in RESUMABLE else []
     raise MongoError(code, "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint", labels=labels)
 
 
-class AwaitedEvents(AwaitedReply):
-    """A getMore of a change stream: told as soon as there are events, or when its time is over."""
+class AwaitedBatch(AwaitedReply):
+    """A getMore that waits: told as soon as there is something, or when its time is over."""
 
-    def __init__(self, request: CommandRequest, cursor: Events, seconds: float, most: int | None) -> None:
+    def __init__(self, request: CommandRequest, cursor: Tailing, seconds: float, most: int | None) -> None:
         super().__init__(seconds)
         self._cursor = cursor
         self._cursors = request.deployment.cursors
@@ -161,11 +173,13 @@ class AwaitedEvents(AwaitedReply):
             self._cursors.give_back(self._cursor, is_over=is_over)
 
 
-def continued_stream(request: CommandRequest, cursor: Events) -> dict[str, Any] | AwaitedReply:
-    """The next batch, at once if there are events."""
+def continued_tail(request: CommandRequest, cursor: Tailing) -> dict[str, Any] | AwaitedReply:
+    """The next batch, at once if there is something, or if nobody waits for it."""
     most_ms = request.number("maxTimeMS")
     seconds = AWAIT_S if most_ms is None else most_ms / 1000
-    waiting = AwaitedEvents(request, cursor, seconds, request.number("batchSize") or None)
+    if not cursor.is_awaiting:
+        seconds = 0.0
+    waiting = AwaitedBatch(request, cursor, seconds, request.number("batchSize") or None)
     reply = waiting.ready()
     return waiting if reply is None else reply
 

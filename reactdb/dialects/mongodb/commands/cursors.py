@@ -2,6 +2,7 @@
 
     Results     documents of a `find` or an `aggregate`, from an iterator
     Events      events of a change stream, which may have to be waited for
+    Tailed      documents of a capped collection, likewise
 
 A cursor is used by one command at a time. It ends when it was read, killed, or not used for IDLE_S.
 
@@ -20,9 +21,11 @@ from bson import Int64
 from bson.raw_bson import RawBSONDocument
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.tailing import Tail
 from reactdb.dialects.mongodb.values import encode
+from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 
-__all__ = ["FIRST_BATCH", "Cursors", "Events", "OpenCursor", "Results"]
+__all__ = ["FIRST_BATCH", "Cursors", "Events", "OpenCursor", "Results", "Tailed", "Tailing"]
 
 FIRST_BATCH: Final = 101
 """Documents of a first batch for which nobody named a number."""
@@ -45,6 +48,7 @@ class OpenCursor:
         is_tailing: Whether more may come later, so that a command may wait for it.
         on_killed: Called when it is killed while a command waits for it.
         timeout_s: How long it may be left alone.
+        left_s: How long the commands about it may take together, as `maxTimeMS` of the first said; None for any time.
     """
 
     is_tailing = False
@@ -54,6 +58,7 @@ class OpenCursor:
         self.namespace = namespace
         self.session = session
         self.timeout_s = timeout_s
+        self.left_s: float | None = None
         self.used_at = time.monotonic()
         self.is_busy = False
         self.is_killed = False
@@ -79,7 +84,7 @@ class Results(OpenCursor):
         self.is_read = False
 
     def batch(self, most: int | None) -> list[RawBSONDocument]:
-        """The next documents, at most so many and no more than fit into a reply; `is_read` after the last."""
+        """The next documents, at most `most` and no more than fit into a reply; `is_read` after the last."""
         found: list[RawBSONDocument] = []
         left = MOST_BATCH_BYTES
         while most is None or len(found) < most:
@@ -113,22 +118,29 @@ class Results(OpenCursor):
             close()
 
 
-class Events(OpenCursor):
-    """A cursor over a change stream.
+class Tailing(OpenCursor):
+    """What both kinds have that more may come of later. Subclasses write `_read`, `_listen`, and what they tell beside.
 
     Attributes:
-        is_closed: It was invalidated: its last events have been told.
+        is_closed: There will be no more: its last batch has been told.
+        is_awaiting: A getMore waits for more.
     """
 
     is_tailing = True
+    is_awaiting = True
 
-    def __init__(self, namespace: str, stream: Any, session: bytes | None = None) -> None:
+    def __init__(self, namespace: str, session: bytes | None = None) -> None:
         super().__init__(namespace, session)
-        self._stream = stream
-        self._token: dict[str, Any] | None = None
         self._waiter: Callable[[], None] | None = None
         self._is_listening = False
         self.is_closed = False
+
+    def _read(self, most: int) -> list[Any]:
+        raise NotImplementedError
+
+    def _listen(self, call: Callable[[], None]) -> None:
+        """Have `call` called when there may be more."""
+        raise NotImplementedError
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
         """Whom to call when there may be something: the command that waits. Any thread calls it."""
@@ -136,7 +148,7 @@ class Events(OpenCursor):
         if call is not None and not self._is_listening:
             # From then on until its end: to begin to listen costs more than to be called in vain.
             self._is_listening = True
-            self._stream.on_ready(self._ready)
+            self._listen(self._ready)
 
     def _ready(self) -> None:
         call = self._waiter
@@ -154,22 +166,75 @@ class Events(OpenCursor):
         return self._told("nextBatch", found) if found or self.is_closed else None
 
     def quiet_batch(self) -> dict[str, Any]:
-        """The answer of a getMore that has waited in vain: how far the stream has looked."""
+        """The answer of a getMore that has waited in vain."""
         return self._told("nextBatch", [])
+
+    def _told(self, field: str, found: list[Any]) -> dict[str, Any]:
+        number = Int64(0) if self.is_closed else self.id
+        return {"cursor": {field: found, "id": number, "ns": self.namespace, **self._beside()}}
+
+    def _beside(self) -> dict[str, Any]:
+        """What is told beside a batch."""
+        return {}
+
+
+class Events(Tailing):
+    """A cursor over a change stream. It is closed when it was invalidated."""
+
+    def __init__(self, namespace: str, stream: Any, session: bytes | None = None) -> None:
+        super().__init__(namespace, session)
+        self._stream = stream
+        self._token: dict[str, Any] | None = None
 
     def _read(self, most: int) -> list[Any]:
         events: list[Any]
         events, self._token, self.is_closed = self._stream.batch(most, MOST_BATCH_BYTES)
         return events
 
-    def _told(self, field: str, events: list[Any]) -> dict[str, Any]:
-        number = Int64(0) if self.is_closed else self.id
-        return {
-            "cursor": {field: events, "id": number, "ns": self.namespace, "postBatchResumeToken": self._token}
-        }
+    def _listen(self, call: Callable[[], None]) -> None:
+        self._stream.on_ready(call)
+
+    def _beside(self) -> dict[str, Any]:
+        # How far the stream has looked.
+        return {"postBatchResumeToken": self._token}
 
     def let_go(self) -> None:
         self._stream.close()
+
+
+class Tailed(Tailing):
+    """A cursor over a capped collection. It is closed where there was nothing at first, or at its limit."""
+
+    def __init__(
+        self, namespace: str, tail: Tail, wakers: StreamWakers, session: bytes | None, *, is_awaiting: bool
+    ) -> None:
+        super().__init__(namespace, session)
+        self.is_awaiting = is_awaiting
+        self._tail = tail
+        self._wakers = wakers
+        self._listening: TableWait | None = None
+        self._kept: list[RawBSONDocument] = []
+
+    def _read(self, most: int) -> list[Any]:
+        found = self._kept[:most]
+        self._kept = self._kept[most:]
+        if not found and most:
+            found = [RawBSONDocument(encode(one)) for one in self._tail.batch(most)]
+        left = MOST_BATCH_BYTES
+        for place, document in enumerate(found):
+            left -= len(document.raw)
+            if left < 0 and place:
+                found, self._kept = found[:place], [*found[place:], *self._kept]
+                break
+        self.is_closed = self._tail.is_over and not self._kept
+        return found
+
+    def _listen(self, call: Callable[[], None]) -> None:
+        self._listening = self._wakers.listen([self._tail.table_id], call)
+
+    def let_go(self) -> None:
+        if self._listening is not None:
+            self._listening.end()
 
 
 class Cursors:

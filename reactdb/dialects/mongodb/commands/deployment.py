@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.commands.failing import FailPoints
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 
@@ -51,7 +52,12 @@ class Deployment:
         *,
         for_testing: bool = False,
         message_bytes: int = 48_000_000,
+        spaces: Namespaces | None = None,
     ) -> None:
+        """
+        Args:
+            spaces: Those that show other names for what was made natively; None for the usual ones.
+        """
         self.database = database
         self.exchange = exchange
         self.for_testing = for_testing
@@ -59,8 +65,9 @@ class Deployment:
         self.address = "127.0.0.1:27017"
         self.started_at = time.time()
         self.election_id = ObjectId()
-        self.spaces = Namespaces(database.session)
+        self.spaces = Namespaces(database.session) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
+        self.retries = Retries()
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
@@ -90,16 +97,16 @@ class Deployment:
         engine = self.spaces.session.engine
         own = None if engine.writer is None else engine.writer.own_commit
         if own is not None and own.seq > self._moment[0]:
-            # It was the newest when it was made, whoever writes the file besides. To read the file for it would cost a third of
-            # an insert. What another process writes is seen by the next answer.
+            # It was the newest when it was made, whoever writes the file besides. What another process writes is seen by the next
+            # answer.
             self._moment = own.seq, Timestamp(*cluster_time(own))
             return self._moment[1]
-        with engine.fresh_snapshot() as snapshot:
-            seq = snapshot.seq
-            if seq != self._moment[0]:
+        seq = engine.newest_seq()
+        if seq != self._moment[0]:
+            with engine.fresh_snapshot() as snapshot:
                 newest = snapshot.entry(seq)
-                if newest is not None:
-                    self._moment = seq, Timestamp(*cluster_time(newest))
+            if newest is not None:
+                self._moment = seq, Timestamp(*cluster_time(newest))
         return self._moment[1]
 
     def end_session(self, key: bytes) -> None:

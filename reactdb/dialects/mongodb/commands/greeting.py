@@ -17,6 +17,7 @@ from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, WIRE
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 
 VERSION_TEXT = ".".join(map(str, VERSION[:3]))
 
@@ -34,7 +35,7 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
         "maxMessageSizeBytes": deployment.message_bytes,
         "maxWriteBatchSize": 100_000,
         "localTime": now,
-        "logicalSessionTimeoutMinutes": 30,
+        "logicalSessionTimeoutMinutes": SESSION_MINUTES,
         "connectionId": client.number,
         "minWireVersion": 0,
         "maxWireVersion": WIRE_VERSION,
@@ -95,7 +96,7 @@ PARAMETERS: dict[str, Any] = {
     "requireApiVersion": False,
     "authenticationMechanisms": ["SCRAM-SHA-256"],
     "transactionLifetimeLimitSeconds": 60,
-    "logicalSessionTimeoutMinutes": 30,
+    "logicalSessionTimeoutMinutes": SESSION_MINUTES,
 }
 
 

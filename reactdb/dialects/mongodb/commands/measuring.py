@@ -1,6 +1,7 @@
-"""Commands that say how much there is, and how a query is answered.
+"""Commands that say how much there is.
 
-Rule of this file: sizes are not measured, since documents lie in the log with all that was; they are told as 0.
+Rule of this file: a size in bytes is answered with 0. Documents are entries of the log, among their earlier versions, so a
+collection has no size of its own.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from bson import Int64
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import always, command
-from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import check_database_name
+from reactdb.dialects.mongodb.namespaces import CollectionInfo
 
 
 @command("collStats", fields="scale")
@@ -29,12 +30,19 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
         "avgObjSize": 0,
         "storageSize": 0,
         "totalSize": 0,
-        "capped": False,
+        **_cap_of(found),
         "nindexes": 1 + len(found.indexes),
         "totalIndexSize": 0,
         "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in found.indexes)), 0),
         "scaleFactor": 1,
     }
+
+
+def _cap_of(found: CollectionInfo) -> dict[str, Any]:
+    """What is said of a capped collection."""
+    if not found.options.get("capped"):
+        return {"capped": False}
+    return {"capped": True, "max": found.options.get("max", 0), "maxSize": found.options["size"]}
 
 
 @command("dbStats", fields="scale freeStorage")
@@ -81,35 +89,6 @@ def validate(request: CommandRequest) -> dict[str, Any]:
         "extraIndexEntries": [],
         "missingIndexEntries": [],
         "corruptRecords": [],
-    }
-
-
-EXPLAINED = ("find", "count", "distinct", "aggregate", "update", "delete", "findAndModify")
-
-
-@command("explain", fields="verbosity")
-def explain(request: CommandRequest) -> dict[str, Any]:
-    asked = request.get("explain", dict, {})
-    name = next((one for one in EXPLAINED if one in asked), None)
-    if name is None:
-        raise MongoError(59, f"Explain failed due to unknown command: {next(iter(asked), '')}")
-    return explained(request, name, asked)
-
-
-def explained(request: CommandRequest, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What is said of a command instead of carrying it out."""
-    query = asked.get("filter") or asked.get("query") or asked.get("q") or {}
-    plan = {"stage": "IDHACK" if is_about_key(query) else "COLLSCAN", "direction": "forward"}
-    return {
-        "explainVersion": "1",
-        "queryPlanner": {
-            "namespace": f"{request.database}.{asked[name]}",
-            "parsedQuery": query,
-            "winningPlan": plan,
-            "rejectedPlans": [],
-        },
-        "command": asked,
-        "serverInfo": {"host": request.deployment.address, "version": "8.2.4"},
     }
 
 

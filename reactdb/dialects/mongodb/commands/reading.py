@@ -5,7 +5,6 @@ Rule of this file: what a command may say, and its batches. What is read is work
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
@@ -13,14 +12,16 @@ from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.measuring import explained
+from reactdb.dialects.mongodb.commands.plans import explained
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.streaming import is_change_stream, opened_stream
 from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.commands.tailing import opened_tail
 from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.tailing import check_tailable
 
 
 def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
@@ -36,56 +37,21 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
-    for name in ("min", "max", "returnKey", "showRecordId"):
-        if request.body.get(name):
-            raise MongoError(238, f"find with {name} is not supported here")
-    if request.body.get("tailable"):
-        raise MongoError(2, "error processing query: tailable cursor requested on non capped collection")
+    if check_tailable(request.body):
+        return opened_tail(request)
     limit = request.number("limit") or 0
     most = request.number("batchSize", FIRST_BATCH)
-    if request.view() is None:
-        documents = request.collection_work().find(request.body)
-    else:
-        documents = of_view(request, *find_stages(request.body))
+    documents = request.collection_work().find(request.body)
     cursor = Results(request.namespace, documents, session_key(request))
     is_single = bool(request.body.get("singleBatch"))
     reply = first_batch(request, cursor, limit or most if is_single else most, is_single=is_single)
     return request.at_moment(reply)
 
 
-def of_view(request: CommandRequest, *stages: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The documents of a view, after further stages."""
-    return aggregated(
-        request.deployment.spaces,
-        request.place(),
-        stages,
-        variables=request.get("let", dict),
-        collation=simple(request.get("collation", dict)),
-        transaction=request.transaction,
-    )
-
-
-def find_stages(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a find, or a count, asks for, as stages."""
-    given = (
-        ("$match", "filter"),
-        ("$sort", "sort"),
-        ("$skip", "skip"),
-        ("$limit", "limit"),
-        ("$project", "projection"),
-    )
-    return [{stage: body[name]} for stage, name in given if body.get(name)]
-
-
 @command("count", fields="query limit skip hint collation fields")
 def count(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
-    if request.view() is not None:
-        found = of_view(
-            request, *find_stages({**request.body, "filter": request.body.get("query")}), {"$count": "n"}
-        )
-        return next(found, {"n": 0})
     return {"n": request.collection_work().count(request.body)}
 
 
@@ -93,11 +59,6 @@ def count(request: CommandRequest) -> dict[str, Any]:
 def distinct(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
-    if request.view() is not None:
-        path = f"${request.get('key', str)}"
-        stages: list[dict[str, Any]] = [{"$match": request.body.get("query") or {}}, {"$unwind": path}]
-        found = of_view(request, *stages, {"$group": {"_id": path}}, {"$sort": {"_id": 1}})
-        return {"values": [one["_id"] for one in found]}
     return request.at_moment({"values": request.collection_work().distinct(request.body)})
 
 
@@ -142,6 +103,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         variables=request.get("let", dict),
         collation=simple(request.get("collation", dict)),
         transaction=request.transaction,
+        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
     )
     name = f"{namespace.db}.$cmd.aggregate" if is_of_database else str(namespace)
     return request.at_moment(

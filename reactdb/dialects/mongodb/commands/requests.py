@@ -12,14 +12,16 @@ from typing import Any
 
 from bson import Timestamp
 
-from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.points import position_before
+from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.errors import HistoryLost
 from reactdb.session import PastSession
 
@@ -37,9 +39,10 @@ class CommandRequest:
     Attributes:
         name: As the table of commands spells it.
         body: The whole command, in the order in which it came.
-        client: Who asks.
+        client: The client that asks.
         labels: Labels that its answer gets besides.
         transaction: Which one it is a statement of; None for none.
+        retry: What its driver may send again; None where it is no retryable write.
         write_concern_error: What a fail point orders to be said of the write concern.
     """
 
@@ -48,6 +51,7 @@ class CommandRequest:
     client: Client
     labels: list[str] = field(default_factory=list)
     transaction: Transaction | None = None
+    retry: RetryableWrite | None = None
     write_concern_error: dict[str, Any] | None = None
 
     @property
@@ -82,13 +86,14 @@ class CommandRequest:
     def namespace(self) -> str:
         return f"{self.database}.{self.collection}"
 
-    def collection_work(self) -> CollectionWork:
+    def collection_work(self) -> ViewingWork:
         """What can be done with the collection, in the transaction that the command is a part of.
 
         Raises:
             MongoError.
         """
-        return CollectionWork(self.spaces(), self.place(), self.transaction)
+        bypasses = bool(self.get("bypassDocumentValidation", bool, False))
+        return ViewingWork(self.spaces(), self.place(), self.transaction, bypasses=bypasses, retry=self.retry)
 
     def spaces(self) -> Namespaces:
         """The databases and collections: of now, or of the moment that a read concern names.
@@ -130,10 +135,6 @@ class CommandRequest:
         """
         return MongoNamespace(check_database_name(self.database), self.collection)
 
-    def view(self) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
-        """What the collection is a view of; None if it is none."""
-        return self.deployment.spaces.view(self.place())
-
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.
 
@@ -170,7 +171,7 @@ class AwaitedReply:
     """
 
     request: CommandRequest
-    """Set by who carries commands out."""
+    """Set by the function that carries commands out."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -208,6 +209,22 @@ class Delayed(AwaitedReply):
         reply = self._work()
         # A getMore is not made to wait a second time.
         return reply.at_last() if isinstance(reply, AwaitedReply) else reply
+
+
+def hold_to(request: CommandRequest, seconds: float) -> None:
+    """Let a command take no longer.
+
+    Raises:
+        MongoError: 50, there is no time left, or a fail point says so.
+    """
+    deployment = request.deployment
+    if deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name) is not None:
+        raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
+    if seconds <= 0:
+        raise MongoError(50, "operation exceeded time limit")
+    budget = current.get()
+    if budget is not None:
+        budget.limit(seconds)
 
 
 def expected(kind: type | tuple[type, ...]) -> str:

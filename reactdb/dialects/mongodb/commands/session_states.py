@@ -1,8 +1,8 @@
 """SessionStates: what is known of each driver's session: its transaction, and the answer to its newest retryable write.
 
 A driver numbers the transactions and the retryable writes of a session upwards. A write that comes a second time with the same
-number was answered already, and the answer was lost: it is answered again, and nothing is written. That is remembered as long as
-the server runs.
+number was answered already, and the answer was lost: it is answered again, and nothing is written. What was before this server
+began is in the file (`retries`).
 
 Rule of this file: which transaction a command belongs to, and which answer it has had.
 """
@@ -15,14 +15,15 @@ from threading import Lock, RLock
 from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, Remembered, recall
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
 __all__ = ["SessionState", "SessionStates"]
 
 T = TypeVar("T")
 
-IDLE_S: Final = 30 * 60.0
-"""A session that was not used for so long is forgotten, as `hello` says."""
+IDLE_S: Final = SESSION_MINUTES * 60.0
+"""A session that was not used for so long is forgotten."""
 
 TRANSACTION_S: Final = 60.0
 """A transaction that is open for longer is aborted, so that what it has written hinders nobody."""
@@ -40,19 +41,25 @@ class SessionState:
         transaction: The newest transaction, if the number is one's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Remembered | None = None, transaction: Transaction | None = None) -> None:
+        """
+        Args:
+            before: What the session has done before this server began.
+            transaction: The transaction that this was, if it was one.
+        """
         self.lock = RLock()
         self.used_at = time.monotonic()
         self.began_at = 0.0
-        self.number = -1
-        self.transaction: Transaction | None = None
-        self._answer: dict[str, Any] | None = None
+        self.number = -1 if before is None else before.number
+        self.transaction = transaction
+        self._before = before
+        self._answer: dict[str, Any] | None = None if before is None else before.answer
 
     def begin(self, number: int, transactions: Transactions) -> Transaction:
         """Begin a transaction; one that is open is aborted.
 
         Raises:
-            MongoError: 225, it is older than the newest; 251, it is there already.
+            MongoError: 225, it is older than the newest; 117, a statement of this number was carried out.
         """
         self._check_age(number)
         if number == self.number:
@@ -85,9 +92,12 @@ class SessionState:
         """The answer to a retryable write: of the first time, if this is not the first.
 
         Raises:
-            MongoError: 225; what the work raises, which is not kept: the next time is a first one again.
+            MongoError: 225; 217, its answer was too large to be kept; what the work raises, after which the next time is a
+                first one again.
         """
         self._check_age(number)
+        if self._before is not None and number == self._before.number:
+            self._before.check()
         if number == self.number and self._answer is not None:
             return dict(self._answer)
         if number > self.number:
@@ -131,17 +141,24 @@ class SessionStates:
         if now - self._swept_at > SWEEP_S:
             self._swept_at = now
             self._sweep(now)
-        with self._lock:
-            state = self._states.get(key)
-            if state is None:
+        state = self._states.get(key)
+        if state is None:
+            made = self._recalled(key)
+            with self._lock:
                 if len(self._states) >= MOST_SESSIONS:
                     raise MongoError(
                         261,
                         "Unable to add session into the cache because the number of active sessions is too high",
                     )
-                state = self._states[key] = SessionState()
-            state.used_at = now
-            return state
+                state = self._states.setdefault(key, made)
+        state.used_at = now
+        return state
+
+    def _recalled(self, key: bytes) -> SessionState:
+        """A session that begins here, with what it has done before."""
+        before = recall(self.transactions.spaces.session, key)
+        is_transaction = before is not None and before.answer is None and not before.is_lost
+        return SessionState(before, self.transactions.committed() if is_transaction else None)
 
     def end(self, key: bytes) -> None:
         """End one."""

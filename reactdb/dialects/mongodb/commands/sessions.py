@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["in_session", "session_key"]
@@ -54,7 +55,10 @@ def in_session(
     if number is None:
         if "autocommit" in body or "startTransaction" in body:
             raise MongoError(72, "autocommit and startTransaction need a txnNumber")
-        return work()
+        if request.transaction is None:
+            return work()
+        check_transactional(request)
+        return in_transaction(request, request.transaction, work)
     key = session_key(request)
     if key is None:
         raise MongoError(72, "Transaction number requires a session ID to also be specified")
@@ -69,18 +73,18 @@ def in_session(
         )
         if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
             raise HangUp
+        request.retry = RetryableWrite(request.deployment.retries, key, int(number))
         with state.lock:
             answer = state.once(number, work)
         if ordered is not None:
             # It is written, and the client does not hear of it.
             raise HangUp
         return answer
-    if request.name not in IN_TRANSACTIONS:
-        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
+    check_transactional(request)
     with state.lock:
         if body.get("startTransaction") is True:
             request.transaction = state.begin(number, request.deployment.sessions.transactions)
-            request.transaction.session = key, int(number)
+            request.transaction.retry = RetryableWrite(request.deployment.retries, key, int(number))
         else:
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:
@@ -90,6 +94,11 @@ def in_session(
                     labels=(TRANSIENT,),
                 )
         return in_transaction(request, request.transaction, work)
+
+
+def check_transactional(request: CommandRequest) -> None:
+    if request.name not in IN_TRANSACTIONS:
+        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
 
 
 def in_transaction(
@@ -159,7 +168,7 @@ def abort_transaction(request: CommandRequest) -> dict[str, Any]:
 
 @command("startSession", quick=always)
 def start_session(request: CommandRequest) -> dict[str, Any]:
-    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": 30}
+    return {"id": {"id": Binary(uuid4().bytes, 4)}, "timeoutMinutes": SESSION_MINUTES}
 
 
 @command("refreshSessions", quick=always)

@@ -1,9 +1,9 @@
 """The table of commands: the name of each, in any case of its letters, and the function that carries it out.
 
-    @command("ping", quick=ALWAYS)
+    @command("ping", quick=always)
     def ping(request): return {}
 
-A function is given a CommandRequest and gives the fields of the answer without `ok`, or a AwaitedReply, or raises MongoError.
+A function is given a CommandRequest and gives the fields of the answer without `ok`, or an AwaitedReply, or raises MongoError.
 
 Rule of this file: a table. The functions are in the files beside, by what they are about.
 """

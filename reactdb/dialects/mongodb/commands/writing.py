@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.dialects.mongodb.bulk_writing import bulk_write
+from reactdb.dialects.mongodb.bulk_writing import NAMESPACE, bulk_write
 from reactdb.dialects.mongodb.commands.continuing import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
@@ -142,6 +142,8 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         errors_only=bool(request.get("errorsOnly", bool, False)),
         variables=request.get("let", dict),
         transaction=request.transaction,
+        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
+        retry=request.retry,
     )
-    cursor = Results("admin.$cmd.bulkWrite", iter(results), session_key(request))
+    cursor = Results(NAMESPACE, iter(results), session_key(request))
     return {**first_batch(request, cursor, batch_size(request, None)), **counts}

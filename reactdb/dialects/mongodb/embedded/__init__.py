@@ -7,9 +7,13 @@
 
     client, database         which databases and collections there are
     collection               reading and writing one
-    cursor                   results, one after the other
+    shaping                  arguments as documents, and documents as PyMongo gives them
+    cursor, tailing          results, one after the other; cursors that wait for what is inserted
     bulk                     several writes in one call
     session                  transactions
+    commanding               `database.command(...)`, with the commands that the server has
+    watching, resuming       change streams; how one goes on after a fault
+    observing                change streams as observables
     raising                  PyMongo's errors
 
 Rule of this package: what an answer is worked out from is below it; here it gets PyMongo's form.

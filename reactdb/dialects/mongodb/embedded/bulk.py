@@ -54,7 +54,7 @@ class Bulk:
         statement = {"q": given_document(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
         if array_filters is not None:
             statement["arrayFilters"] = [given_document(one) for one in array_filters]
-        self._add("update", statement, collation, sort)
+        self._add("update", statement, collation, sort, hint)
 
     def add_replace(
         self,
@@ -68,9 +68,11 @@ class Bulk:
         self.add_update(selector, replacement, False, upsert, collation, None, hint, sort)
 
     def add_delete(self, selector: Any, limit: int, collation: Any = None, hint: Any = None) -> None:
-        self._add("delete", {"q": given_document(selector), "limit": limit}, collation, None)
+        self._add("delete", {"q": given_document(selector), "limit": limit}, collation, None, hint)
 
-    def _add(self, kind: str, statement: Document, collation: Any, sort: Any) -> None:
+    def _add(self, kind: str, statement: Document, collation: Any, sort: Any, hint: Any) -> None:
+        if hint is not None:
+            statement["hint"] = hint if isinstance(hint, str) else order_document(hint, None)
         if collation is not None:
             statement["collation"] = getattr(collation, "document", collation)
         if sort is not None:

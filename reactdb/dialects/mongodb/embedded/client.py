@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from reactdb.dialects.mongodb.embedded.commanding import EmbeddedCommands
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -35,6 +36,7 @@ class EmbeddedClient:
         spaces: Its databases and collections.
         transactions: Those that are open.
         streams: What change streams are opened by.
+        commands: What carries out commands.
     """
 
     def __init__(self, native: Database, default: str = DEFAULT_DATABASE) -> None:
@@ -46,6 +48,7 @@ class EmbeddedClient:
         self.spaces = Namespaces(native.session, call(Names, default))
         self.transactions = Transactions(self.spaces)
         self.streams = ChangeStreams(self.spaces)
+        self.commands = EmbeddedCommands(native, self.spaces)
 
     def __getattr__(self, name: str) -> EmbeddedDatabase:
         if name.startswith("_"):
@@ -97,6 +100,10 @@ class EmbeddedClient:
         """Drop all collections of a database."""
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         call(self.spaces.drop_database, name)
+
+    def server_info(self, session: EmbeddedSession | None = None) -> dict[str, Any]:
+        """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""
+        return self["admin"].command("buildInfo", session=session)
 
     def start_session(self, *_options: Any, **_more: Any) -> EmbeddedSession:
         """A session, for transactions."""

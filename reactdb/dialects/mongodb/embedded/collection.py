@@ -2,7 +2,7 @@
 
 Arguments that have no meaning without a server (read preferences, write concerns, comments) are taken and left alone.
 
-Rule of this file: what is written or read is worked out by `CollectionWork`.
+Rule of this file: what is written or read is worked out by `ViewingWork`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
-from pymongo.errors import InvalidOperation
+from pymongo.errors import BulkWriteError, InvalidOperation
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
-from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.raising import bulk_error, call, raise_first
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import (
     driver_document,
@@ -32,6 +31,7 @@ from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, wat
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
+from reactdb.dialects.mongodb.viewing import ViewingWork
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -58,7 +58,7 @@ class EmbeddedCollection:
         self.database = database
         self.name = name
         self._namespace = MongoNamespace(database.name, name)
-        self._work = call(CollectionWork, database.client.spaces, self._namespace)
+        self._work = call(ViewingWork, database.client.spaces, self._namespace)
 
     @property
     def full_name(self) -> str:
@@ -88,6 +88,14 @@ class EmbeddedCollection:
             "Collection objects do not implement truth value testing or bool(): compare with None"
         )
 
+    def __call__(self, *_arguments: Any, **_options: Any) -> None:
+        *parents, method = self.name.split(".")
+        owner = "Collection" if parents else "Database"
+        raise TypeError(
+            f"'Collection' object is not callable. If you meant to call the '{method}' method on a '{owner}' "
+            "object it is failing because no such method exists."
+        )
+
     def __repr__(self) -> str:
         return f"EmbeddedCollection({self.full_name!r})"
 
@@ -98,10 +106,11 @@ class EmbeddedCollection:
         """The same collection: there are no read or write concerns in the process."""
         return self
 
-    def _of(self, session: Session) -> CollectionWork:
-        if session is None:
+    def _of(self, session: Session, bypasses: bool | None = None) -> ViewingWork:
+        if session is None and not bypasses:
             return self._work
-        return CollectionWork(self.database.client.spaces, self._namespace, transaction_of(session))
+        spaces, transaction = self.database.client.spaces, transaction_of(session)
+        return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -119,7 +128,7 @@ class EmbeddedCollection:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
         id = _identified(document)
-        raise_first(call(self._of(session).insert, [given_document(document)]))
+        raise_first(call(self._of(session, bypass_document_validation).insert, [given_document(document)]))
         return InsertOneResult(id, True)
 
     def insert_many(
@@ -141,9 +150,13 @@ class EmbeddedCollection:
         if not given:
             raise TypeError("documents must be a non-empty list")
         ids = list(map(_identified, given))
-        answer = call(self._of(session).insert, list(map(given_document, given)), ordered=ordered)
+        answer = call(
+            self._of(session, bypass_document_validation).insert,
+            list(map(given_document, given)),
+            ordered=ordered,
+        )
         if "writeErrors" in answer:
-            raise bulk_error(merged_inserts(answer, given))
+            raise BulkWriteError(merged_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -165,7 +178,8 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update the first document that matches."""
         _check_update(update)
-        return self._update(filter, update, False, upsert, collation, array_filters, session, let, sort)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort, hint)
 
     def update_many(
         self,
@@ -182,7 +196,8 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update all documents that match, as one commit."""
         _check_update(update)
-        return self._update(filter, update, True, upsert, collation, array_filters, session, let, None)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None, hint)
 
     def replace_one(
         self,
@@ -199,22 +214,24 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Put another document in the place of the first one that matches."""
         _check_replacement(replacement)
-        return self._update(filter, replacement, False, upsert, collation, None, session, let, sort)
+        work = self._of(session, bypass_document_validation)
+        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort, hint)
 
     def _update(
         self,
+        work: ViewingWork,
         filter: Mapping[str, Any],
         update: Any,
         multi: bool,
         upsert: bool,
         collation: Any,
         array_filters: Any,
-        session: Session,
         let: Mapping[str, Any] | None,
         sort: Any,
+        hint: Any,
     ) -> UpdateResult:
-        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort)
-        answer = call(self._of(session).update, [statement], variables=let)
+        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort, hint)
+        answer = call(work.update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
@@ -233,7 +250,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete the first document that matches."""
-        return self._delete(filter, 1, collation, session, let)
+        return self._delete(filter, 1, collation, session, let, hint)
 
     def delete_many(
         self,
@@ -245,7 +262,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> DeleteResult:
         """Delete all documents that match, as one commit."""
-        return self._delete(filter, 0, collation, session, let)
+        return self._delete(filter, 0, collation, session, let, hint)
 
     def _delete(
         self,
@@ -254,8 +271,10 @@ class EmbeddedCollection:
         collation: Any,
         session: Session,
         let: Mapping[str, Any] | None,
+        hint: Any,
     ) -> DeleteResult:
-        answer = call(self._of(session).delete, [delete_statement(filter, limit, collation)], variables=let)
+        statement = delete_statement(filter, limit, collation, hint)
+        answer = call(self._of(session).delete, [statement], variables=let)
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -278,9 +297,11 @@ class EmbeddedCollection:
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests)
-        result = call(bulk.execute, self._of(session), ordered=ordered, variables=let)
+        result = call(
+            bulk.execute, self._of(session, bypass_document_validation), ordered=ordered, variables=let
+        )
         if result["writeErrors"]:
-            raise bulk_error(result)
+            raise BulkWriteError(result)
         return BulkWriteResult(result, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -309,7 +330,7 @@ class EmbeddedCollection:
             "new": return_document,
             "arrayFilters": array_filters,
         }
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_replace(
         self,
@@ -328,7 +349,7 @@ class EmbeddedCollection:
         """Replace the first document that matches, likewise."""
         _check_replacement(replacement)
         command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
-        return self._modify(filter, command, projection, sort, session, let, options)
+        return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_delete(
         self,
@@ -342,7 +363,7 @@ class EmbeddedCollection:
         **options: Any,
     ) -> Document | None:
         """Delete the first document that matches, and give it."""
-        return self._modify(filter, {"remove": True}, projection, sort, session, let, options)
+        return self._modify(filter, {"remove": True}, projection, sort, hint, session, let, options)
 
     def _modify(
         self,
@@ -350,6 +371,7 @@ class EmbeddedCollection:
         command: Document,
         projection: Any,
         sort: Any,
+        hint: Any,
         session: Session,
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -360,8 +382,10 @@ class EmbeddedCollection:
         if sort is not None:
             command["sort"] = order_document(sort, None)
         command["let"] = let
+        command["hint"] = _hint(hint)
         command["collation"] = _collation(options.get("collation"))
-        value = call(self._of(session).find_and_modify, command)["value"]
+        work = self._of(session, options.get("bypassDocumentValidation"))
+        value = call(work.find_and_modify, command)["value"]
         return None if value is None else driver_document(value)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -380,7 +404,13 @@ class EmbeddedCollection:
         **options: Any,
     ) -> EmbeddedCursor:
         """The documents that match, as a cursor."""
-        given = {**options, "skip": skip or None, "limit": limit or None, "sort": sort}
+        given = {
+            **options,
+            "skip": skip or None,
+            "limit": limit or None,
+            "sort": sort,
+            "cursor_type": cursor_type,
+        }
         command = find_command(None if filter is None else _plain(filter), projection, given)
         return EmbeddedCursor(self, self._of(session).find, command)
 
@@ -399,6 +429,7 @@ class EmbeddedCollection:
         """How many documents match."""
         command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
         command["collation"] = _collation(options.get("collation"))
+        command["hint"] = _hint(options.get("hint"))
         return call(self._of(session).count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
@@ -420,6 +451,7 @@ class EmbeddedCollection:
         command = {
             "key": key,
             "query": _plain(filter or {}),
+            "hint": _hint(hint),
             "collation": _collation(options.get("collation")),
         }
         return call(self._of(session).distinct, command)
@@ -444,6 +476,7 @@ class EmbeddedCollection:
             variables=let,
             collation=_collation(options.get("collation")),
             transaction=transaction_of(session),
+            bypasses=bool(options.get("bypassDocumentValidation")),
         )
         return EmbeddedCommandCursor(documents)
 
@@ -536,15 +569,16 @@ class EmbeddedCollection:
 
 def _identified(document: Any) -> Any:
     """The `_id` of a document that is inserted; it is given one where it has none."""
-    if isinstance(document, RawBSONDocument):
-        return document.get("_id")
-    if not isinstance(document, Mapping):
-        raise TypeError(
-            "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
-            f"collections.MutableMapping, not {type(document)}"
-        )
+    if type(document) is not dict:
+        if isinstance(document, RawBSONDocument):
+            return document.get("_id")
+        if not isinstance(document, Mapping):
+            raise TypeError(
+                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+                f"collections.MutableMapping, not {type(document)}"
+            )
     if "_id" not in document:
-        document["_id"] = ObjectId()  # type: ignore[index]
+        document["_id"] = ObjectId()
     return document["_id"]
 
 
@@ -562,7 +596,14 @@ def _collation(given: Any) -> Any:
 
 
 def update_statement(
-    filter: Any, update: Any, multi: bool, upsert: bool, collation: Any, array_filters: Any, sort: Any
+    filter: Any,
+    update: Any,
+    multi: bool,
+    upsert: bool,
+    collation: Any,
+    array_filters: Any,
+    sort: Any,
+    hint: Any = None,
 ) -> Document:
     """A statement of the command `update`."""
     statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": bool(upsert)}
@@ -572,12 +613,20 @@ def update_statement(
         statement["arrayFilters"] = list(map(_plain, array_filters))
     if sort is not None:
         statement["sort"] = order_document(sort, None)
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     return statement
 
 
-def delete_statement(filter: Any, limit: int, collation: Any) -> Document:
+def _hint(given: Any) -> Any:
+    return given if given is None or isinstance(given, str) else order_document(given, None)
+
+
+def delete_statement(filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
     statement: Document = {"q": _plain(filter), "limit": limit}
+    if hint is not None:
+        statement["hint"] = _hint(hint)
     if collation is not None:
         statement["collation"] = _collation(collation)
     return statement

@@ -13,6 +13,9 @@ from pymongo.errors import InvalidOperation
 
 from reactdb.dialects.mongodb.embedded.raising import call, raising
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, fields_document, order_document
+from reactdb.dialects.mongodb.embedded.tailing import AWAIT_S, AWAITS, TAILABLE, TailedDocuments
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.tailing import open_tail
 
 __all__ = ["EmbeddedCommandCursor", "EmbeddedCursor"]
 
@@ -29,6 +32,10 @@ class _Results:
 
     def _begun(self) -> Iterator[Document]:
         raise NotImplementedError
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """Whether more may come after an error, or an end."""
+        return False
 
     @property
     def alive(self) -> bool:
@@ -51,8 +58,9 @@ class _Results:
             self._documents = self._begun()
         try:
             document = next(self._documents)
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            if not self._goes_on(error):
+                self.close()
             raise
         self._retrieved += 1
         return driver_document(document)
@@ -114,9 +122,38 @@ class EmbeddedCursor(_Results):
         self._documents = None
         self._is_closed = False
         self._retrieved = 0
+        self._await_s = AWAIT_S
+        self._tailed: TailedDocuments | None = None
 
     def _begun(self) -> Iterator[Document]:
-        return raising(call(self._read, self._command))
+        if ("min" in self._command or "max" in self._command) and not self._command.get("hint"):
+            raise InvalidOperation(
+                'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
+            )
+        if not self._command.get("tailable"):
+            return raising(call(self._read, self._command))
+        client = self.collection.database.client
+        namespace = MongoNamespace(self.collection.database.name, self.collection.name)
+        wait_s = self._await_s if self._command.get("awaitData") else 0.0
+        tail = call(open_tail, client.spaces, namespace, self._command, self._command.get("collation"))
+        self._tailed = TailedDocuments(tail, client.streams.wakers, wait_s)
+        return self._tailed
+
+    def _goes_on(self, error: BaseException) -> bool:
+        return isinstance(error, StopIteration) and self._tailed is not None and not self._tailed.is_over
+
+    def close(self) -> None:
+        """Read no further. A second call does nothing."""
+        super().close()
+        if self._tailed is not None:
+            self._tailed.close()
+
+    def max_await_time_ms(self, max_await_time_ms: int | None) -> EmbeddedCursor:
+        """How long a cursor that awaits data waits for it; a second, unless it is said."""
+        if max_await_time_ms is not None and not isinstance(max_await_time_ms, int):
+            raise TypeError(f"max_await_time_ms must be an integer, not {type(max_await_time_ms)}")
+        self._await_s = AWAIT_S if max_await_time_ms is None else max_await_time_ms / 1_000
+        return self._set("max_await_time_ms", None)
 
     def _set(self, name: str, value: Any) -> EmbeddedCursor:
         if self._documents is not None or self._is_closed:
@@ -140,7 +177,7 @@ class EmbeddedCursor(_Results):
         return self._set("skip", skip)
 
     def limit(self, limit: int) -> EmbeddedCursor:
-        """Give so many documents at most; 0 for no limit."""
+        """Give at most `limit` documents; 0 for no limit."""
         if not isinstance(limit, int):
             raise TypeError(f"limit must be an instance of int, not {type(limit)}")
         return self._set("limit", abs(limit))
@@ -149,6 +186,19 @@ class EmbeddedCursor(_Results):
         """Demand that an index is there."""
         wanted = index if index is None or isinstance(index, str) else order_document(index, None)
         return self._set("hint", wanted)
+
+    def min(self, spec: Any) -> EmbeddedCursor:
+        """Begin at these fields of the index that `hint` names: `[("a", 3)]`."""
+        return self._bound("min", spec)
+
+    def max(self, spec: Any) -> EmbeddedCursor:
+        """End before these fields of the index that `hint` names."""
+        return self._bound("max", spec)
+
+    def _bound(self, name: str, spec: Any) -> EmbeddedCursor:
+        if not isinstance(spec, (list, tuple)):
+            raise TypeError(f"spec must be an instance of list or tuple, not {type(spec)}")
+        return self._set(name, dict(spec))
 
     def collation(self, collation: Any) -> EmbeddedCursor:
         """Compare text by a collation."""
@@ -179,6 +229,13 @@ class EmbeddedCursor(_Results):
         found: list[Any] = self.collection.distinct(key, self._command.get("filter"))
         return found
 
+    def explain(self) -> Document:
+        """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
+        of = self.collection
+        find = {"find": of.name, **self._command}
+        found: Document = of.database.command({"explain": find, "verbosity": "allPlansExecution"})
+        return found
+
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
         return EmbeddedCursor(self.collection, self._read, dict(self._command))
@@ -190,7 +247,7 @@ class EmbeddedCursor(_Results):
 
     def rewind(self) -> EmbeddedCursor:
         """Begin again."""
-        self._documents = None
+        self.close()
         self._is_closed = False
         self._retrieved = 0
         return self
@@ -235,15 +292,29 @@ def find_command(
         if value is None:
             continue
         command[_NAMES.get(name, name)] = value
+    kind = command.pop("cursor_type", 0)
+    if kind & TAILABLE:
+        command["tailable"] = True
+        if kind & AWAITS:
+            command["awaitData"] = True
     if "sort" in command:
         command["sort"] = order_document(command["sort"], None)
     if "limit" in command:
         command["limit"] = abs(command["limit"])
     if "collation" in command:
         command["collation"] = getattr(command["collation"], "document", command["collation"])
+    for name in ("min", "max"):
+        if isinstance(command.get(name), (list, tuple)):
+            command[name] = dict(command[name])
     if "hint" in command and not isinstance(command["hint"], str):
         command["hint"] = order_document(command["hint"], None)
     return command
 
 
-_NAMES = {"batch_size": "batchSize", "max_time_ms": "maxTimeMS", "allow_disk_use": "allowDiskUse"}
+_NAMES = {
+    "batch_size": "batchSize",
+    "max_time_ms": "maxTimeMS",
+    "allow_disk_use": "allowDiskUse",
+    "return_key": "returnKey",
+    "show_record_id": "showRecordId",
+}

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bson.dbref import DBRef
 from pymongo.errors import CollectionInvalid, OperationFailure
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
+from reactdb.dialects.mongodb.embedded.commanding import command_document
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
@@ -75,6 +77,12 @@ class EmbeddedDatabase:
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("'Database' object is not iterable")
+
+    def __call__(self, *_arguments: Any, **_options: Any) -> None:
+        raise TypeError(
+            "'Database' object is not callable. If you meant to call the "
+            f"'{self.name}' method on a 'MongoClient' object it is failing because no such method exists."
+        )
 
     def __repr__(self) -> str:
         return f"EmbeddedDatabase({self.name!r})"
@@ -149,6 +157,56 @@ class EmbeddedDatabase:
 
     # -----------------------------------------------------------------------------------------------------------
     # The whole database
+
+    def command(
+        self,
+        command: str | Mapping[str, Any],
+        value: Any = 1,
+        check: bool = True,
+        allowable_errors: Sequence[str | int] | None = None,
+        read_preference: Any = None,
+        codec_options: Any = None,
+        session: Session = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """The answer to a command: `command("ping")`, `command("collStats", "orders")`, `command({"ping": 1})`.
+
+        Args:
+            check: Whether an answer that is an error is raised.
+            allowable_errors: Codes and messages that are not raised.
+
+        Raises:
+            OperationFailure: The answer is an error; 59, there is no such command.
+        """
+        return self.client.commands.run(  # type: ignore[no-any-return]
+            self.name,
+            command_document(command, value, options),
+            transaction_of(session),
+            check=check,
+            allowable_errors=allowable_errors,
+        )
+
+    def validate_collection(
+        self, name_or_collection: str | EmbeddedCollection, *_arguments: Any, **options: Any
+    ) -> dict[str, Any]:
+        """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
+        found = name_or_collection
+        name = found.name if isinstance(found, EmbeddedCollection) else found
+        return self.command("validate", name, session=options.get("session"))
+
+    def dereference(self, dbref: DBRef, session: Session = None, **_options: Any) -> dict[str, Any] | None:
+        """The document that a reference names, or None.
+
+        Raises:
+            ValueError: It names another database.
+        """
+        if dbref.database is not None and dbref.database != self.name:
+            raise ValueError(
+                "trying to dereference a DBRef that points to another database "
+                f"({dbref.database!r} not {self.name!r})"
+            )
+        return self[dbref.collection].find_one({"_id": dbref.id}, session=session)
 
     def aggregate(
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any

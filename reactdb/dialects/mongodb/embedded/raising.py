@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from pymongo.errors import BulkWriteError, DuplicateKeyError, ExecutionTimeout, OperationFailure, WriteError
+from pymongo.errors import DuplicateKeyError, ExecutionTimeout, OperationFailure, WriteError
 
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 
-__all__ = ["bulk_error", "call", "driver_error", "raise_first", "raising"]
+__all__ = ["call", "driver_error", "raise_first", "raising"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,8 +56,3 @@ def raise_first(answer: Mapping[str, Any]) -> None:
     error = errors[0]
     kind = DuplicateKeyError if error["code"] == 11000 else WriteError
     raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})
-
-
-def bulk_error(result: dict[str, Any]) -> BulkWriteError:
-    """The error of a bulk write whose result has errors."""
-    return BulkWriteError(result)

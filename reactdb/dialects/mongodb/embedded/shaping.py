@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import bson
-from bson.dbref import DBRef
 
-from reactdb.dialects.mongodb.values import CODEC
+from reactdb.dialects.mongodb.values import CODEC, decode_given
 
 __all__ = ["driver_document", "fields_document", "given_document", "order_document"]
 
@@ -24,25 +23,12 @@ def given_document(document: Any) -> Document:
     Raises:
         TypeError, bson.errors.InvalidDocument: As PyMongo.
     """
-    if not isinstance(document, Mapping) and not hasattr(document, "raw"):
+    if type(document) is not dict and not isinstance(document, Mapping) and not hasattr(document, "raw"):
         raise TypeError(
             "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
             f"collections.MutableMapping, not {type(document)}"
         )
-    found: Document = undone(bson.decode(bson.encode(document), CODEC))
-    return found
-
-
-def undone(value: Any) -> Any:
-    """The same with references as the documents that they are."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if isinstance(inner, (dict, list, DBRef)):
-                value[name] = undone(inner)
-        return value
-    if isinstance(value, list):
-        return [undone(inner) for inner in value]
-    return undone(dict(value.as_doc())) if isinstance(value, DBRef) else value
+    return decode_given(bson.encode(document))
 
 
 def driver_document(document: Document) -> Document:

@@ -4,10 +4,10 @@ compiling                how an expression becomes a function, and the register 
 logic                    comparisons, truth, choices
 arithmetic               numbers
 arrays                   arrays, sets, and variables: $map, $filter, $reduce, $let
-strings, writing         texts
+strings, number_text     texts; numbers as texts
 dates                    dates and timestamps
 objects                  objects and their fields
-types                    types, conversions, sizes
+types, conversions       types and sizes; values of one type as values of another
 summaries                sums, means and the like of arguments
 """
 

@@ -56,7 +56,7 @@ def _not_numeric(name: str, value: Any, code: int = 14) -> MongoError:
 
 @function("$add", 0, None)
 def add(*values: Any) -> Any:
-    """The sum of numbers; with a date among them, the date that is so many milliseconds later."""
+    """The sum of numbers; with a date among them, the date that is later by the sum of the others, in milliseconds."""
     total: Any = 0
     date = None
     for value in values:

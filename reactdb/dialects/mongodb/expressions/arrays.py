@@ -115,7 +115,7 @@ def reversed_array(array: Any) -> Any:
 
 @function("$slice", 2, 3)
 def sliced(array: Any, *bounds: Any) -> Any:
-    """So many elements from the start, from the end where the number is negative, or from a position."""
+    """The first `n` elements, the last ones where `n` is negative, or `n` from a position."""
     if is_nullish(array) or any(is_nullish(bound) for bound in bounds):
         return None
     if not isinstance(array, list):

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, compare, sort_key
 from reactdb.dialects.mongodb.paths import value_at
+from reactdb.dialects.mongodb.times import now
 
 __all__ = [
     "OPERATORS",
@@ -215,7 +215,7 @@ def _read_variable(name: str) -> Evaluate:
     if name in {"REMOVE", "SEARCH_META"}:
         return constant(MISSING)
     if name == "NOW":
-        return lambda _document, variables: variables["NOW"] if "NOW" in variables else _now()
+        return lambda _document, variables: variables["NOW"] if "NOW" in variables else now()
     if name in _SENTINELS:
         return constant(_SENTINELS[name])
     if name == "USER_ROLES":
@@ -223,11 +223,6 @@ def _read_variable(name: str) -> Evaluate:
     if name == "CLUSTER_TIME":
         return _cluster_time
     return lambda _document, variables: variables.get(name, MISSING)
-
-
-def _now() -> datetime:
-    now = datetime.now(UTC).replace(tzinfo=None)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 def _cluster_time(_document: Any, variables: Variables) -> Any:

@@ -23,7 +23,7 @@ from bson.objectid import ObjectId
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.dates import date_text, parsed_date
 from reactdb.dialects.mongodb.expressions.logic import is_true
-from reactdb.dialects.mongodb.expressions.writing import number_text
+from reactdb.dialects.mongodb.expressions.number_text import number_text
 from reactdb.dialects.mongodb.numeric import (
     INT32_MAX,
     INT32_MIN,

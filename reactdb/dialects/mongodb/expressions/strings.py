@@ -27,7 +27,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     syntax,
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
-from reactdb.dialects.mongodb.expressions.writing import number_text
+from reactdb.dialects.mongodb.expressions.number_text import number_text
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
@@ -145,7 +145,7 @@ _substring_of_bytes("$substrBytes")
 
 @function("$substrCP", 3)
 def substring(text: Any, start: Any, count: Any) -> str:
-    """So many characters from a position."""
+    """`count` characters from the position `start`."""
     subject = _coerced(text)
     first = _whole_number(start, 34450, 34451)
     many = _whole_number(count, 34452, 34453)

@@ -7,7 +7,6 @@ shaping                  $project, $addFields, $set, $unset, $replaceRoot, $repl
 grouping, rounding       $group, $sortByCount, $count, $bucket, $bucketAuto
 joining                  $lookup, $graphLookup, $unionWith, $facet
 filling                  $fill, $densify
-windows                  $setWindowFields
 writing                  $out, $merge
 sources                  $documents, $collStats, $indexStats
 """

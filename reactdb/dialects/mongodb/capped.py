@@ -1,0 +1,191 @@
+"""Capped collections: the order in which documents came, and which of them have to go.
+
+A capped collection has at most `size` bytes of BSON, and `max` documents where that is said. An insert that goes beyond deletes
+the oldest, in the same commit. Beside the collection lies a hidden table with its order: one row for each document by its place,
+counted from 1, and one of totals. The place of a document is in the metadata of its entry, so that whoever changes or deletes
+it, in whatever dialect, finds its row.
+
+Rule of this file: the order is changed by the write hook alone (`rules`), whoever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from reactdb.dialects.mongodb.entries import document_of, is_map
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.namespaces import order_table
+from reactdb.dialects.mongodb.values import encode
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.hooks import Derived, Draft
+from reactdb.store.snapshot import Snapshot
+from reactdb.values import codec, collation
+
+__all__ = ["Cap", "CappedPlace", "all_places", "derive_place", "is_cut", "order_of", "places", "totals_in"]
+
+PAGE_PLACES: Final = 1_024
+
+
+class Cap(NamedTuple):
+    """How much a capped collection holds: bytes of BSON, and documents (None: any number)."""
+
+    size: int
+    most: int | None
+
+
+class CappedPlace(NamedTuple):
+    """The place of a document in its collection."""
+
+    number: int
+    key: bytes
+
+
+class Totals(NamedTuple):
+    """What is known of a capped collection as a whole.
+
+    Attributes:
+        held, size: Documents, and their bytes of BSON.
+        first: No place before it has a document.
+        next: The place of the next document.
+        cut: Documents up to this place are deleted to make room.
+    """
+
+    held: int = 0
+    size: int = 0
+    first: int = 1
+    next: int = 1
+    cut: int = 0
+
+
+def order_of(catalogue: Catalogue, table: TableInfo) -> TableInfo | None:
+    """The hidden table that has the order of a capped collection; None where it is not capped."""
+    return None if table.hook is None else catalogue.live.get(order_table(table.id))
+
+
+def place_key(number: int) -> bytes:
+    return collation.key_bytes(number)
+
+
+_TOTALS: Final = 0
+# The row of totals stands before the first place.
+
+
+def totals_in(snapshot: Snapshot, order: TableInfo) -> Totals:
+    return _totals(snapshot.get(order, place_key(_TOTALS)))
+
+
+def _totals(body: bytes | None) -> Totals:
+    return Totals() if body is None else Totals(*codec.decode(body)["totals"])
+
+
+def places(
+    snapshot: Snapshot, order: TableInfo, after: int = 0, limit: int = PAGE_PLACES
+) -> list[CappedPlace]:
+    """The next places of documents after `after`, in the order in which they came, at most `limit`."""
+    _, bodies = snapshot.page(order, place_key(after + 1), b"\xff", False, limit)
+    rows = map(codec.decode, bodies)
+    return [CappedPlace(row["id"], row["key"]) for row in rows]
+
+
+def all_places(snapshot: Snapshot, order: TableInfo) -> Iterator[CappedPlace]:
+    after = 0
+    while found := places(snapshot, order, after):
+        yield from found
+        after = found[-1].number
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The write hook
+
+
+def derive_place(draft: Draft, cap: Cap, meta: bytes | None) -> Derived:
+    """What is written with a version of a document of a capped collection.
+
+    Args:
+        meta: What the writer says of the version.
+
+    Raises:
+        MongoError: 2, the document alone is larger than the collection may be.
+    """
+    order = draft.beside(order_table(draft.table.id))
+    totals = _totals(draft.stored(order, place_key(_TOTALS)))
+    old = None if draft.old_bytes is None else _place_in(draft.old_meta)
+    if draft.new_bytes is None:
+        return _removed(order, totals, old, meta)
+    size = len(encode(document_of(draft.table, draft.new_bytes)))
+    if old is not None:
+        number, before = old
+        derived = _with_place(meta, number, size)
+        if size == before:
+            return Derived(derived)
+        totals = totals._replace(size=totals.size + size - before)
+        return Derived(derived, [_told(order, totals), _row(order, number, draft.key_bytes, size)])
+    if size > cap.size:
+        raise MongoError(
+            2, f"object to insert exceeds cappedMaxSize: it has {size:,} bytes, and all may have {cap.size:,}"
+        )
+    number = totals.next
+    totals = totals._replace(held=totals.held + 1, size=totals.size + size, next=number + 1)
+    totals, removed, rows = _cut(draft, order, totals, cap)
+    beside = [_told(order, totals), _row(order, number, draft.key_bytes, size), *rows, *removed]
+    return Derived(_with_place(meta, number, size), beside)
+
+
+Written = tuple[TableInfo, bytes, bytes | None]
+
+
+def _cut(
+    draft: Draft, order: TableInfo, totals: Totals, cap: Cap
+) -> tuple[Totals, list[Written], list[Written]]:
+    """The totals after room was made, and what that deletes: documents, and rows of the order."""
+    removed: list[Written] = []
+    rows: list[Written] = []
+    count, size, first = totals.held, totals.size, totals.first
+    while first < totals.next - 1 and (size > cap.size or (cap.most is not None and count > cap.most)):
+        body = draft.stored(order, place_key(first))
+        if body is not None:
+            row = codec.decode(body)
+            count, size = count - 1, size - row["size"]
+            removed.append((draft.table, row["key"], None))
+            rows.append((order, place_key(first), None))
+        first += 1
+    cut = first - 1 if removed else totals.cut
+    return totals._replace(held=count, size=size, first=first, cut=cut), removed, rows
+
+
+def _removed(order: TableInfo, totals: Totals, old: tuple[int, int] | None, meta: bytes | None) -> Derived:
+    if old is None:
+        return Derived(meta)
+    number, size = old
+    if number <= totals.cut:
+        # The insert has seen to what is beside.
+        return Derived(codec.encode({"cut": True}))
+    totals = totals._replace(held=totals.held - 1, size=totals.size - size)
+    return Derived(meta, [_told(order, totals), (order, place_key(number), None)])
+
+
+def _told(order: TableInfo, totals: Totals) -> Written:
+    return order, place_key(_TOTALS), codec.encode({"id": _TOTALS, "totals": list(totals)})
+
+
+def _row(order: TableInfo, number: int, key: bytes, size: int) -> Written:
+    return order, place_key(number), codec.encode({"id": number, "key": key, "size": size})
+
+
+def _with_place(meta: bytes | None, number: int, size: int) -> bytes:
+    said: Mapping[str, Any] = codec.decode(meta) if meta is not None else {"plain": True}
+    return codec.encode({**said, "place": [number, size]})
+
+
+def _place_in(meta: bytes | None) -> tuple[int, int] | None:
+    if not is_map(meta):
+        return None
+    assert meta is not None
+    found = codec.decode(meta).get("place")
+    return None if found is None else (found[0], found[1])
+
+
+def is_cut(meta: bytes | None) -> bool:
+    """Whether a deletion made room for a newer document."""
+    return is_map(meta) and meta is not None and "cut" in codec.decode(meta)

@@ -1,0 +1,119 @@
+"""`explain`: how a command would be carried out, which is said instead of carrying it out.
+
+Rule of this file: the plan is asked of `planning`, which the command would ask, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.collection import simple
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.viewing import ViewingWork
+
+__all__ = ["explained"]
+
+EXPLAINED: Final = ("find", "count", "distinct", "aggregate", "update", "delete", "findAndModify")
+COUNTED: Final = ("find", "count", "distinct")
+"""Commands that are carried out where what comes of them is asked for."""
+VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
+
+
+@command("explain", fields="verbosity")
+def explain(request: CommandRequest) -> dict[str, Any]:
+    asked = request.get("explain", dict, {})
+    name = next((one for one in EXPLAINED if one in asked), None)
+    if name is None:
+        raise MongoError(59, f"Explain failed due to unknown command: {next(iter(asked), '')}")
+    verbosity = request.get("verbosity", str, "allPlansExecution")
+    if verbosity not in VERBOSITIES:
+        raise MongoError(9, f"verbosity string must be one of {VERBOSITIES}")
+    return explained(request, name, asked, verbosity)
+
+
+def explained(
+    request: CommandRequest, name: str, asked: dict[str, Any], verbosity: str = "queryPlanner"
+) -> dict[str, Any]:
+    """What is said of a command."""
+    query = query_of(name, asked)
+    said: dict[str, Any] = {
+        "explainVersion": "1",
+        "queryPlanner": {
+            "namespace": f"{request.database}.{asked[name]}",
+            "parsedQuery": query,
+            "winningPlan": {"stage": "EOF"},
+            "rejectedPlans": [],
+        },
+    }
+    collection = asked[name]
+    if isinstance(collection, str):
+        work = ViewingWork(
+            request.spaces(), MongoNamespace(request.database, collection), request.transaction
+        )
+        said["queryPlanner"]["winningPlan"] = winning_plan(work, query, asked)
+        if verbosity != "queryPlanner" and name in COUNTED:
+            said["executionStats"] = statistics(work, query, asked, said["queryPlanner"]["winningPlan"])
+    return {**said, "command": asked, "serverInfo": {"host": request.deployment.address, "version": "8.2.4"}}
+
+
+def query_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The filter that a command begins with."""
+    found: Any = asked.get("filter") or asked.get("query")
+    if name in ("update", "delete"):
+        (found,) = [one.get("q") for one in asked.get(f"{name}s") or [{}]][:1]
+    elif name == "aggregate":
+        first: dict[str, Any] = next(iter(asked.get("pipeline") or ()), {})
+        found = first.get("$match")
+    return found if isinstance(found, dict) else {}
+
+
+def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """How the documents are read that a command is about."""
+    if work.spaces.view(work.namespace) is not None:
+        return {"stage": "COLLSCAN", "direction": "forward"}
+    table = work.spaces.table(work.namespace)
+    if table is None:
+        return {"stage": "EOF"}
+    if asked.get("hint"):
+        # It has to be there.
+        work.hinted(asked["hint"])
+    chosen = FilterSelection(query, collation=simple(asked.get("collation"))).plan(indexes_of(table))
+    if chosen.keys is not None:
+        return {"stage": "IDHACK", "keyPattern": {"_id": 1}, "indexName": "_id_"}
+    if chosen.by is not None:
+        return {"stage": "FETCH", "inputStage": scan_of(chosen.by)}
+    return {"stage": "COLLSCAN", "direction": "forward"}
+
+
+def scan_of(index: CollectionIndex) -> dict[str, Any]:
+    return {
+        "stage": "IXSCAN",
+        "keyPattern": dict(index.spec["key"]),
+        "indexName": index.name,
+        "isUnique": index.is_unique,
+        "isSparse": bool(index.spec["sparse"]),
+        "isPartial": index.is_partial,
+        "direction": "forward",
+    }
+
+
+def statistics(
+    work: ViewingWork, query: dict[str, Any], asked: Mapping[str, Any], plan: dict[str, Any]
+) -> dict[str, Any]:
+    """What comes of a command that reads."""
+    begun = time.monotonic()
+    count = sum(1 for _ in work.find(asked if "filter" in asked else {"filter": query}))
+    spent = round((time.monotonic() - begun) * 1_000)
+    return {
+        "executionSuccess": True,
+        "nReturned": count,
+        "executionTimeMillis": spent,
+        "executionStages": {**plan, "nReturned": count},
+    }

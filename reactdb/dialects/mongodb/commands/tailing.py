@@ -1,0 +1,42 @@
+"""Tailable cursors: a find of a capped collection whose getMore goes on with what was inserted meanwhile.
+
+Rule of this file: a find and its cursor. What is read is worked out in `tailing`, beside this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reactdb.dialects.mongodb.collection import simple
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Tailed
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.sessions import session_key
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.tailing import open_tail
+
+__all__ = ["opened_tail"]
+
+
+def opened_tail(request: CommandRequest) -> dict[str, Any]:
+    """The answer to a tailable find. Of a collection without documents there is nothing to tail, as in MongoDB."""
+    if request.transaction is not None:
+        raise MongoError(263, "Tailable cursors are not allowed in transactions.")
+    tail = open_tail(request.spaces(), request.place(), request.body, simple(request.get("collation", dict)))
+    if tail is None:
+        return {"cursor": {"firstBatch": [], "id": 0, "ns": request.namespace}}
+    deployment = request.deployment
+    cursor = Tailed(
+        request.namespace,
+        tail,
+        deployment.streams.wakers,
+        session_key(request),
+        is_awaiting=bool(request.body.get("awaitData")),
+    )
+    deployment.cursors.open(cursor)
+    is_over = True
+    try:
+        reply = cursor.first_batch(request.number("batchSize", FIRST_BATCH))
+        is_over = cursor.is_closed
+        return reply
+    finally:
+        deployment.cursors.give_back(cursor, is_over=is_over)

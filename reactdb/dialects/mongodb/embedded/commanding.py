@@ -1,0 +1,80 @@
+"""Commands in the process: `database.command(...)`, with the table of commands that the server has.
+
+    client["shop"].command("collStats", "orders")
+
+Rule of this file: a command means what it means over a socket. The caller has nothing to prove, and an answer that comes later
+is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import bson
+from pymongo.errors import OperationFailure
+
+from reactdb.dialects.mongodb.commands import AwaitedReply, Client, Deployment, carry_out, poll
+from reactdb.dialects.mongodb.embedded.shaping import given_document
+from reactdb.dialects.mongodb.values import CODEC
+
+if TYPE_CHECKING:
+    from reactdb.database import Database
+    from reactdb.dialects.mongodb.namespaces import Namespaces
+    from reactdb.dialects.mongodb.transactions import Transaction
+
+__all__ = ["EmbeddedCommands", "command_document"]
+
+Document = dict[str, Any]
+
+
+class EmbeddedCommands:
+    """The commands of one file, for a program that has it open. Any thread."""
+
+    def __init__(self, database: Database, spaces: Namespaces) -> None:
+        self._deployment = Deployment(database, spaces=spaces)
+
+    def run(
+        self,
+        database: str,
+        body: Mapping[str, Any],
+        transaction: Transaction | None = None,
+        *,
+        check: bool = True,
+        allowable_errors: Collection[str | int] | None = None,
+    ) -> Document:
+        """The answer to a command.
+
+        Args:
+            check: Whether an answer that is an error is raised.
+            allowable_errors: Codes and messages that are not raised.
+
+        Raises:
+            OperationFailure: The answer is an error.
+        """
+        moved = Event()
+        client = Client(self._deployment, 0, ("127.0.0.1", 0), moved.set)
+        # The first field names the command.
+        reply = self._waited(carry_out({**given_document(body), "$db": database}, client, transaction), moved)
+        allowed = allowable_errors or ()
+        if check and not reply["ok"] and reply["code"] not in allowed and reply["errmsg"] not in allowed:
+            raise OperationFailure(reply["errmsg"], reply["code"], reply)
+        answer: Document = bson.decode(bson.encode(reply), CODEC)
+        return answer
+
+    @staticmethod
+    def _waited(reply: Document | AwaitedReply, moved: Event) -> Document:
+        while isinstance(reply, AwaitedReply):
+            moved.wait(reply.wait_s)
+            moved.clear()
+            answer = poll(reply)
+            if answer is not None:
+                return answer
+        return reply
+
+
+def command_document(command: str | Mapping[str, Any], value: Any, options: Mapping[str, Any]) -> Document:
+    """A command as PyMongo's `command` takes it: its name and what stands beside it, or a document."""
+    first = {command: value} if isinstance(command, str) else dict(command)
+    return {**first, **options}

@@ -1,0 +1,72 @@
+"""Tailable cursors in the process: `find(cursor_type=CursorType.TAILABLE)` of a capped collection, with PyMongo's manners.
+
+The iteration ends where there is nothing more for now, and goes on where there is more: the cursor is alive in between. One that
+awaits data (`TAILABLE_AWAIT`) waits for it first, a second unless `max_await_time_ms` says otherwise.
+
+Rule of this file: a document that was inserted meanwhile ends the waiting at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import Event
+from typing import Any, Final
+from weakref import finalize
+
+from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.tailing import Tail
+from reactdb.dialects.mongodb.waking import StreamWakers
+
+__all__ = ["AWAITS", "TAILABLE", "TailedDocuments"]
+
+TAILABLE: Final = 2
+AWAITS: Final = 32
+"""The flags of PyMongo's `CursorType`."""
+AWAIT_S: Final = 1.0
+BATCH: Final = 100
+
+
+class TailedDocuments:
+    """The documents of a tail, as an iterator that goes on after its end.
+
+    Attributes:
+        is_over: It does not.
+    """
+
+    def __init__(self, tail: Tail | None, wakers: StreamWakers, wait_s: float) -> None:
+        """`wait_s`: for how long it waits where there is nothing; 0 for not at all."""
+        self._tail = tail
+        self._wait_s = wait_s
+        self._read: deque[dict[str, Any]] = deque()
+        self._moved = Event()
+        self._end: Callable[[], object] | None = None
+        if tail is not None and wait_s:
+            listening = wakers.listen([tail.table_id], self._moved.set)
+            # A cursor that nobody has any more is forgotten by the garbage collector.
+            self._end = finalize(self, listening.forget)
+        self.is_over = tail is None
+
+    def __iter__(self) -> TailedDocuments:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        if not self._fill() and self._wait_s and not self.is_over:
+            self._moved.wait(self._wait_s)
+            self._fill()
+        if not self._read:
+            raise StopIteration
+        return self._read.popleft()
+
+    def _fill(self) -> bool:
+        if not self._read and self._tail is not None and not self.is_over:
+            # Before it is read, so that what comes meanwhile is not missed.
+            self._moved.clear()
+            self._read.extend(call(self._tail.batch, BATCH))
+            self.is_over = self._tail.is_over
+        return bool(self._read)
+
+    def close(self) -> None:
+        """Wait no more. A second call does nothing."""
+        if self._end is not None:
+            self._end()

@@ -1,0 +1,184 @@
+"""Hinting: a find that names its index, and what it may ask of it: `min`, `max`, `returnKey`.
+
+    index = hinted(listed(kept.indexes), table, {"a": 1, "b": -1})
+    IndexWalk(index, {"min": {"a": 3, "b": 0}}).documents(documents)
+
+With a hint, documents come in the order of the index, and only those that have an entry in it: one that is sparse or partial
+leaves others out. `min` and `max` are bounds in that order, the first inclusive and the second not. An array has an entry for
+each of its elements; its document comes once, where the first of those entries is that lies within the bounds.
+
+Rule of this file: which index is read for it is the planner's to say. Here is what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.index_keys import found_keys
+from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.ordering import MISSING, sort_key
+from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.sorting import Downwards
+from reactdb.dialects.mongodb.values import to_native
+from reactdb.store.catalogue import TableInfo
+
+__all__ = ["HintedIndex", "IndexWalk", "check_bounds", "hinted"]
+
+Document = dict[str, Any]
+NATURAL = "$natural"
+
+
+class HintedIndex(NamedTuple):
+    """An index that a hint names.
+
+    Attributes:
+        pattern: Its paths with 1 and -1. Empty for the order of the collection itself.
+        stored: What decides whether a document has an entry; None where each has one.
+        is_backwards: `{$natural: -1}`.
+    """
+
+    pattern: Mapping[str, Any]
+    stored: Mapping[str, Any] | None = None
+    is_backwards: bool = False
+
+    def holds(self, document: Document) -> bool:
+        """Whether a document has an entry."""
+        return self.stored is None or bool(found_keys(_stored_form(document, self.stored), self.stored))
+
+    def entries(self, document: Document) -> list[tuple[Any, ...]]:
+        """The values of its fields that a document has entries for."""
+        return list(product(*(_column(document, path) for path in self.pattern)))
+
+    def place(self, entry: Sequence[Any]) -> tuple[Any, ...]:
+        """What entries are ordered by."""
+        keys = [sort_key(None if value is MISSING else value) for value in entry]
+        return tuple(
+            Downwards(key) if _goes_down(way) else key
+            for key, way in zip(keys, self.pattern.values(), strict=True)
+        )
+
+
+def _goes_down(way: Any) -> bool:
+    return not isinstance(way, str) and way < 0
+
+
+def _column(document: Document, path: str) -> list[Any]:
+    """The values that an index has for a path."""
+    found: list[Any] = []
+    for end in ends(document, split(path)):
+        found += end if type(end) is list and end else [end]
+    return found or [MISSING]
+
+
+def _stored_form(document: Document, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = stored["primary_key"]
+    if name != "_id":
+        names = {name: "_id", "_id": name}
+        document = {names.get(field, field): value for field, value in document.items()}
+    return to_native(document)
+
+
+def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: Any) -> HintedIndex:
+    """The index of a hint.
+
+    Args:
+        known: The specifications of the indexes, that of `_id` among them.
+        hint: A name, or the keys of an index, or `{$natural: 1}`.
+
+    Raises:
+        MongoError: 2, there is no such index.
+    """
+    if isinstance(hint, Mapping) and NATURAL in hint:
+        return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
+    for spec in known:
+        is_meant = (
+            spec["name"] == hint if isinstance(hint, str) else list(spec["key"].items()) == list(hint.items())
+        )
+        if not is_meant:
+            continue
+        own = [one for one in ([] if table is None else indexes_of(table)) if one.name == spec["name"]]
+        if own and not own[0].spec["paths"]:
+            # A wildcard index has no entries here.
+            return HintedIndex({})
+        leaves_out = bool(own) and (own[0].is_partial or own[0].spec["sparse"])
+        return HintedIndex(spec["key"], own[0].spec if leaves_out else None)
+    raise MongoError(
+        2,
+        "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
+    )
+
+
+def check_bounds(command: Mapping[str, Any]) -> bool:
+    """Whether a find has bounds in an index.
+
+    Raises:
+        MongoError: 51173, it names no index; 51176, the bounds are of other fields than each other; 14.
+    """
+    least, most = command.get("min") or {}, command.get("max") or {}
+    for name, bound in (("min", least), ("max", most)):
+        if not isinstance(bound, Mapping):
+            raise MongoError(14, f"BSON field 'find.{name}' is the wrong type, expected type 'object'")
+    if not least and not most:
+        return False
+    if not command.get("hint"):
+        raise MongoError(51173, "When using min()/max() a hint of which index to use must be provided")
+    if least and most and list(least) != list(most):
+        raise MongoError(51176, "min and max have to have the same field names in the same order")
+    return True
+
+
+class IndexWalk:
+    """The documents of a find in the order of an index. See the head of this file."""
+
+    def __init__(self, index: HintedIndex, command: Mapping[str, Any]) -> None:
+        """
+        Raises:
+            MongoError: 51174, the bounds are not of the fields of the index; 51175, the upper one is not above the lower one.
+        """
+        self._index = index
+        self._least = self._bound(command.get("min"))
+        self._most = self._bound(command.get("max"))
+        if self._least is not None and self._most is not None and not self._least < self._most:
+            raise MongoError(51175, "max() must be greater than min()")
+
+    def _bound(self, given: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+        if not given:
+            return None
+        if list(given) != list(self._index.pattern):
+            raise MongoError(51174, "The index chosen is not compatible with min/max")
+        return self._index.place(list(given.values()))
+
+    def documents(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Those that have an entry within the bounds, in its order."""
+        if not self._index.pattern:
+            yield from reversed(list(documents)) if self._index.is_backwards else documents
+            return
+        found = []
+        for document in documents:
+            if self._index.holds(document):
+                places = list(filter(self._is_within, map(self._index.place, self._index.entries(document))))
+                if places:
+                    found.append((min(places), document))
+        found.sort(key=_place)
+        yield from (document for _, document in found)
+
+    def _is_within(self, place: tuple[Any, ...]) -> bool:
+        return (self._least is None or not place < self._least) and (self._most is None or place < self._most)
+
+    def key_of(self, document: Document) -> Document:
+        """The fields of the index that a document has, as `returnKey` shows them."""
+        entries = {self._index.place(entry): entry for entry in self._index.entries(document)}
+        within = [place for place in entries if self._is_within(place)]
+        entry = entries[min(within)] if within else ()
+        return {
+            name: value
+            for name, value in zip(self._index.pattern, entry, strict=False)
+            if value is not MISSING
+        }
+
+
+def _place(found: tuple[tuple[Any, ...], Document]) -> tuple[Any, ...]:
+    return found[0]

@@ -1,0 +1,121 @@
+"""Rules: what a collection's options demand of its documents, whoever writes them.
+
+    validator, validationLevel, validationAction      a document has to match a query, or `$jsonSchema`
+    capped, size, max                                 the oldest documents go (`capped`)
+
+A table with such options has the write hook RULES. So every write of every process and dialect keeps to them; one that a
+validator refuses is code 121 with `errInfo`. A process without the `mongodb` extra cannot write such a table.
+
+Rule of this file: it decides, and says what is to be written beside. The transaction writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from reactdb.dialects.mongodb.capped import Cap, derive_place
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.explaining import details
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, kept_of, row_key
+from reactdb.logs import logger
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.hooks import Derived, Draft, register_hook
+
+__all__ = ["Asked", "Rules", "asked_of", "rules_of"]
+
+Document = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """What the dialect asks of a write.
+
+    Attributes:
+        meta: What it says of the version, as metadata.
+        bypasses: The validator is not asked.
+    """
+
+    meta: bytes | None = None
+    bypasses: bool = False
+
+
+def asked_of(table: TableInfo, meta: bytes | None, *, bypasses: bool) -> Asked | None:
+    """What is asked of a table's write; None where it has no rules."""
+    return Asked(meta, bypasses) if table.hook == RULES else None
+
+
+class Rules:
+    """Those of one collection, as its options say them.
+
+    Attributes:
+        cap: How much it may hold; None where it is not capped.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        validator = options.get("validator")
+        self._filter = Filter(validator) if validator else None
+        self._level = options.get("validationLevel", "strict")
+        self._warns = options.get("validationAction", "error") == "warn"
+        self.cap: Cap | None = None
+        if options.get("capped"):
+            most = options.get("max")
+            self.cap = Cap(int(options["size"]), int(most) if most else None)
+
+    def check(self, table: TableInfo, body: bytes, before: bytes | None) -> None:
+        """Ask the validator of a version.
+
+        Args:
+            body, before: The document, and the one that it takes the place of, as they are stored.
+
+        Raises:
+            MongoError: 121, it is refused.
+        """
+        own = self._filter
+        if own is None or self._level == "off":
+            return
+        document = document_of(table, body)
+        if own.matches(document):
+            return
+        if self._level == "moderate" and before is not None and not own.matches(document_of(table, before)):
+            return
+        why = {"failingDocumentId": document["_id"], "details": details(own.spec, document)}
+        if self._warns:
+            logger.warning("a document of %s does not pass the validator: %s", table.name, why)
+            return
+        raise MongoError(121, "Document failed validation", errInfo=why)
+
+
+@lru_cache(maxsize=256)
+def _rules_in(body: bytes) -> Rules:
+    return Rules(kept_of(body).options)
+
+
+def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | None:
+    """The rules of a collection; None where it has none. `stored`: gives the row of a table and a key."""
+    rows = catalogue.live.get(COLLECTIONS)
+    if table.hook != RULES or rows is None:
+        return None
+    body = stored(rows, row_key(table.id))
+    return None if body is None else _rules_in(body)
+
+
+def keep_rules(draft: Draft) -> Derived:
+    """The write hook."""
+    asked: Asked = draft.asked if type(draft.asked) is Asked else _NOTHING
+    body = draft.stored(draft.beside(COLLECTIONS), row_key(draft.table.id))
+    if body is None:
+        return Derived(asked.meta)
+    rules = _rules_in(body)
+    if draft.new_bytes is not None and not asked.bypasses:
+        rules.check(draft.table, draft.new_bytes, draft.old_bytes)
+    if rules.cap is None:
+        return Derived(asked.meta)
+    return derive_place(draft, rules.cap, asked.meta)
+
+
+_NOTHING: Final = Asked()
+
+register_hook(RULES, keep_rules)

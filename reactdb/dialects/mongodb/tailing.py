@@ -1,0 +1,156 @@
+"""Tailing: a query of a capped collection that goes on with what is inserted after it was asked.
+
+    tail = open_tail(spaces, MongoNamespace("shop", "log"), {"filter": {"level": "error"}})
+    tail.batch(100)                     the next documents, in the order in which they came. It never waits
+    wakers.listen([tail.table_id], ...) whom to call when there may be more
+
+It stands behind the last document that it has looked at. Where documents that it has not seen were deleted to make room, it
+cannot go on: code 136.
+
+Rule of this file: a document that was inserted is given once, or its loss is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.capped import PAGE_PLACES, order_of, places, totals_in
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.projection import Projection
+from reactdb.dialects.mongodb.reading import in_order
+from reactdb.dialects.mongodb.variables import values_of
+from reactdb.session import Session
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+
+__all__ = ["Tail", "check_tailable", "open_tail"]
+
+Document = dict[str, Any]
+NOT_CAPPED: Final = "error processing query: tailable cursor requested on non capped collection"
+
+
+def check_tailable(command: Mapping[str, Any]) -> bool:
+    """Whether a find is tailable.
+
+    Raises:
+        MongoError: 9 and 2, its options do not fit together.
+    """
+    if not command.get("tailable"):
+        if command.get("awaitData"):
+            raise MongoError(9, "Cannot set 'awaitData' without also setting 'tailable'")
+        return False
+    if command.get("singleBatch"):
+        raise MongoError(2, "cannot use tailable option with the 'singleBatch' option")
+    if command.get("sort") and command["sort"] != {"$natural": 1}:
+        raise MongoError(2, "cannot use tailable option with a sort other than {$natural: 1}")
+    return True
+
+
+def open_tail(
+    spaces: Namespaces, namespace: MongoNamespace, command: Mapping[str, Any], collation: Any = None
+) -> Tail | None:
+    """The tail of a find; None where there is no collection.
+
+    Raises:
+        MongoError: 2, the collection is not capped; and as a find.
+    """
+    check_tailable(command)
+    if spaces.view(namespace) is not None:
+        raise MongoError(168, "Option tailable not supported in aggregation")
+    table = spaces.table(namespace)
+    if table is None:
+        return None
+    if order_of(spaces.session.engine.catalogue, table) is None:
+        raise MongoError(2, NOT_CAPPED)
+    return Tail(spaces.session, table, command, collation)
+
+
+class Tail:
+    """See the head of this file. One thread at a time.
+
+    Attributes:
+        table_id: The number of its table.
+        is_over: It has given as many documents as it may, or found a collection without any.
+    """
+
+    def __init__(
+        self, session: Session, table: TableInfo, command: Mapping[str, Any], collation: Any
+    ) -> None:
+        self.table_id = table.id
+        self.is_over = False
+        self._session = session
+        self._table = table
+        variables = values_of(command.get("let"))
+        self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text_key(collation))
+        fields = command.get("projection")
+        self._shape = Projection(fields, variables=variables) if fields else None
+        self._skip = int(command.get("skip") or 0)
+        self._left = abs(int(command.get("limit") or 0)) or None
+        # The last place that was looked at; None before the first batch.
+        self._seen: int | None = None
+
+    def batch(self, most: int) -> list[Document]:
+        """The next documents that match, at most so many.
+
+        Raises:
+            MongoError: 136, what follows was deleted to make room; 175, the collection was dropped.
+        """
+        if self._left is not None:
+            most = min(most, self._left)
+        found: list[Document] = []
+        with self._session.read() as now:
+            self._check(now)
+            order = order_of(now.catalogue, self._table)
+            assert order is not None
+            totals = totals_in(now, order)
+            if self._seen is None:
+                self._seen = totals.first - 1
+                self.is_over = not totals.held
+            elif totals.first > self._seen + 1:
+                raise MongoError(
+                    136,
+                    "CollectionScan died due to position in capped collection being deleted: read it anew",
+                )
+            while len(found) < most and self._read(now, order, most, found):
+                pass
+        if self._left is not None:
+            self._left -= len(found)
+            self.is_over = self.is_over or not self._left
+        return found
+
+    def _read(self, now: Snapshot, order: TableInfo, most: int, found: list[Document]) -> bool:
+        """Look at a page. Returns: whether there may be more."""
+        assert self._seen is not None
+        page = places(now, order, self._seen)
+        bodies = dict(in_order(now, self._table, [place.key for place in page]))
+        for place in page:
+            if len(found) >= most:
+                return False
+            self._seen = place.number
+            document = document_of(self._table, bodies[place.key])
+            if not self._filter.matches(document):
+                continue
+            if self._skip:
+                self._skip -= 1
+            else:
+                found.append(self._shaped(document))
+        return len(page) == PAGE_PLACES
+
+    def _shaped(self, document: Document) -> Document:
+        if self._shape is None:
+            return document
+        matched = self._filter if self._shape.is_positional else None
+        shaped: Document = self._shape.apply(document, matched_filter=matched)
+        return shaped
+
+    def _check(self, now: Snapshot) -> None:
+        live = now.catalogue.by_id.get(self.table_id)
+        if live is None or live.dropped is not None:
+            raise MongoError(175, f"collection dropped. UUID of the table {self.table_id}")
+        self._table = live

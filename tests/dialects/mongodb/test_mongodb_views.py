@@ -1,0 +1,102 @@
+"""Views in the process: they are read as collections are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import reactdb
+from reactdb import Database
+
+pytest.importorskip("pymongo")
+
+from pymongo.errors import OperationFailure
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    with reactdb.connect(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def shop(db: Database) -> Any:
+    return reactdb.mongodb(db)["shop"]
+
+
+@pytest.fixture
+def cheap(shop: Any) -> Any:
+    shop["orders"].insert_many(
+        [{"_id": n, "n": n, "tags": ["a", "b"][: n % 3], "in": {"x": n % 2}} for n in range(6)]
+    )
+    return shop.create_collection("cheap", viewOn="orders", pipeline=[{"$match": {"n": {"$lt": 5}}}])
+
+
+def ids(documents: Any) -> list[Any]:
+    return [one["_id"] for one in documents]
+
+
+def test_it_is_found_with_all_that_a_find_has(cheap: Any) -> None:
+    assert [0, 1, 2, 3, 4] == ids(cheap.find())
+    assert [2, 3, 4] == ids(cheap.find({"n": {"$gt": 1}}))
+    assert [3, 2] == ids(cheap.find({"n": {"$gt": 1}}).sort("n", -1).skip(1).limit(2))
+    assert [{"_id": 1, "n": 1}] == list(cheap.find({"_id": 1}, {"n": 1}))
+    assert [{"_id": 2, "tags": ["b"]}] == list(cheap.find({"tags": "b"}, {"tags.$": 1}))
+    assert {"_id": 4} == cheap.find_one(4, {"_id": 1})
+    assert cheap.find_one(5) is None
+
+
+def test_it_is_counted(cheap: Any) -> None:
+    assert 5 == cheap.count_documents({})
+    assert 5 == cheap.estimated_document_count()
+    assert 2 == cheap.count_documents({"n": {"$gt": 1}}, limit=2)
+    assert 1 == cheap.count_documents({"_id": {"$gt": 1}}, skip=2)
+
+
+def test_its_values_are_told_apart(cheap: Any) -> None:
+    assert ["a", "b"] == cheap.distinct("tags")
+    assert [0, 1] == cheap.distinct("in.x")
+    assert [1, 3] == cheap.distinct("n", {"in.x": 1})
+
+
+def test_a_view_of_a_view_is_read(shop: Any, cheap: Any) -> None:
+    second = shop.create_collection(
+        "odd", viewOn="cheap", pipeline=[{"$match": {"in.x": 1}}, {"$sort": {"n": -1}}]
+    )
+    assert [3, 1] == ids(second.find())
+    assert 2 == second.count_documents({})
+
+
+def test_it_shows_what_a_transaction_has_written(db: Database, shop: Any, cheap: Any) -> None:
+    client = shop.client
+    with client.start_session() as session, session.start_transaction():
+        shop["orders"].insert_one({"_id": 9, "n": -1}, session=session)
+        assert 6 == cheap.count_documents({}, session=session)
+        assert 5 == cheap.count_documents({})
+
+
+def test_it_is_not_written(cheap: Any) -> None:
+    for write in (
+        lambda: cheap.insert_one({}),
+        lambda: cheap.update_one({}, {"$set": {"a": 1}}),
+        lambda: cheap.delete_many({}),
+    ):
+        with pytest.raises(OperationFailure) as caught:
+            write()
+        assert 166 == caught.value.code
+
+
+def test_one_that_stands_on_itself_is_refused_when_it_is_read(shop: Any) -> None:
+    shop.create_collection("a", viewOn="b", pipeline=[])
+    shop.create_collection("b", viewOn="a", pipeline=[])
+    for read in (lambda: list(shop["a"].find()), lambda: shop["a"].count_documents({})):
+        with pytest.raises(OperationFailure) as caught:
+            read()
+        assert 165 == caught.value.code
+
+
+def test_variables_are_values_in_it(shop: Any, cheap: Any) -> None:
+    found = cheap.find({"$expr": {"$eq": ["$n", "$$wanted"]}}, let={"wanted": {"$add": [1, 2]}})
+    assert [3] == ids(found)
