@@ -2198,15 +2198,15 @@ MUTANTS = [
     Mutant(
         "a native filter says what one of two values says",
         "dialects/mongodb/native_filters.py",
-        "    if len(known) < len(said):\n        return None\n",
-        "    if not known:\n        return None\n",
+        "return reduce(or_, known) if len(known) == len(said) else None",
+        "return reduce(or_, known) if known else None",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
         "a native index of elements answers two comparisons at once",
         "dialects/mongodb/planning.py",
-        "            if index is not None and index.multi:\n",
-        "            if False:\n",
+        "len(path) == 1 and not index.multi:\n",
+        "len(path) == 1:\n",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
