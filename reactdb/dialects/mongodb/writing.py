@@ -1,10 +1,10 @@
 """Writing: what the statements of a write command do to the documents of one collection, in a target.
 
     DocumentWriter(target, table, namespace)
-        .insert(stored)                 documents that are prepared: their keys and bytes
-        .update(statement)              `q`, `u`, `multi`, `upsert` ... as drivers send them
-        .delete(statement)
-        .find_and_modify(command)
+        .insert(stored, document)           a document that is prepared (its key and its bytes)
+        .update(UpdateStatement(...))       statements of `q`, `u`, `multi`, `upsert` ... as drivers send them, compiled
+        .delete(Delete(...))
+        .find_and_modify(Modify(...))
 
 A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would
 stay equal to what is stored, with its fields in the same order, is counted as matched and is not written.

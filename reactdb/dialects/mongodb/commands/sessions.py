@@ -35,6 +35,8 @@ IN_TRANSACTIONS = frozenset(
         "delete",
         "findAndModify",
         "bulkWrite",
+        "create",
+        "createIndexes",
         "commitTransaction",
         "abortTransaction",
     )
