@@ -506,6 +506,15 @@ MUTANTS = [
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(
+        "a stream that has given its events never tells how far it has read",
+        "dialects/mongodb/streams.py",
+        "self._ready or self._changes or self._position > self._given_seq",
+        "self._ready or self._changes",
+        (
+            "tests/dialects/mongodb/test_mongodb_streams.py::test_a_batch_that_was_cut_is_followed_by_the_token_of_all_that_was_read",
+        ),
+    ),
+    Mutant(
         "an index takes values for the same that Python takes for equal",
         "store/catalogue.py",
         "type(one) is type(other) in _EXACT and one == other",
