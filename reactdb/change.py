@@ -133,6 +133,9 @@ class Change:
             HistoryLost: The change is from `db.log()`, which looks this document up when it is asked for, and another process
                 has compacted the log since.
         """
+        return self._before()
+
+    def _before(self) -> bytes | None:
         found = self._old_bytes
         if found is None or isinstance(found, bytes):
             return found
@@ -164,7 +167,7 @@ class Change:
         """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
         found = self.old
         if found is None and self._old_bytes is not None:
-            body = self.old_bytes
+            body = self._before()
             found = self.old = None if body is None else codec.decode_frozen(body)
         return found
 
@@ -175,6 +178,16 @@ class Change:
         if found is None and self.new_bytes is not None:
             found = self.new = codec.decode_frozen(self.new_bytes)
         return found
+
+    def documents(self) -> tuple[codec.FrozenDict | None, codec.FrozenDict | None]:
+        """(`old_val`, `new_val`): each event needs both."""
+        old, new = self.old, self.new
+        if old is None and self._old_bytes is not None:
+            body = self._before()
+            old = self.old = None if body is None else codec.decode_frozen(body)
+        if new is None and self.new_bytes is not None:
+            new = self.new = codec.decode_frozen(self.new_bytes)
+        return old, new
 
     def __reduce__(self) -> tuple[Any, ...]:
         where = (self.seq, self.table, self.table_id, self.key_bytes)

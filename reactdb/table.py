@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.access import access, find_table
@@ -74,6 +73,7 @@ from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.writing import (
+    PLAIN_KEYS,
     Conflict,
     Write,
     check_return_changes,
@@ -467,7 +467,7 @@ class Selection:
         given = checked_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
         return self._write(
             "update",
-            partial(update, selected=selected, patch=given, runs_user_code=runs_user_code),
+            lambda write: update(write, selected, given, runs_user_code),
             durability,
             return_changes,
             runs_user_code,
@@ -483,7 +483,7 @@ class Selection:
         new = as_function(document)
         return self._write(
             "replace",
-            partial(replace, selected=self._selected, new=new),
+            lambda write: replace(write, self._selected, new),
             durability,
             return_changes,
             is_user_code(document),
@@ -491,7 +491,7 @@ class Selection:
 
     def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
         """Delete every selected document."""
-        return self._write("delete", partial(delete, selected=self._selected), durability, return_changes)
+        return self._write("delete", lambda write: delete(write, self._selected), durability, return_changes)
 
     def _write(
         self,
@@ -622,7 +622,7 @@ class Table(Selection):
         Raises:
             InvalidKey: The value cannot be a key; MissingValue for None.
         """
-        data = collation.primary_key_bytes(key) if type(key) is str else key_of(key)
+        data = collation.primary_key_bytes(key) if type(key) in PLAIN_KEYS else key_of(key)
         return PointSelection(self._session, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
@@ -673,7 +673,7 @@ class Table(Selection):
         prepared = prepare(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
-            partial(insert, documents=prepared, conflict=conflict),
+            lambda write: insert(write, prepared, conflict),
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

@@ -1,16 +1,16 @@
 """Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
-    BroadcastEntry    one delta, linked to the next
+    BroadcastEntry    what one commit does, linked to what the next does
     ReadPosition      the position of a subscriber that polls: a cursor, or an observer on a scheduler
     CallPosition      the position of a subscriber that is called by the committing thread
-    Recipients        the subscribers that are called with an entry
+    Recipients        the subscribers that are called with a delta
 
-A reader moves through the entries at its own pace. Recipients move together: `run` makes an event of a delta once and hands
-copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next delta.
-The entries are a linked list, so an entry that no position has still to read is freed.
+Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a delta once
+and hands copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next
+commit. The entries are a linked list, so an entry that no position has still to read is freed.
 
-Each subscriber has room for the newest `limit` entries. Older entries that it has not read are dropped for it; their number
-follows from the numbers of the entries. Positions far behind are moved on now and then, so that dropped entries are freed.
+Each subscriber has room for the newest `limit` deltas. Older ones that it has not read are dropped for it; how many follows from
+their numbers. Positions far behind are moved on now and then, so that what was dropped is freed.
 
 Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a reader's
 `take` by its consumer; figures by any thread, at any time. No thread waits for another: a position that is moved on by the
@@ -28,7 +28,7 @@ from reactdb.feeds.views.base import AnyDelta, Delta
 
 # Events that are delivered before the next in line gets a turn.
 EVENTS_IN_A_TURN = 1_000
-# Entries between two looks for positions that are too far behind.
+# Deltas between two looks for positions that are too far behind.
 LOOKS = 64
 
 OnEvent = Callable[[Event], object]
@@ -79,7 +79,7 @@ class BroadcastMember(Protocol):
         """There is something new."""
 
     def missed(self, count: int) -> None:
-        """`count` entries were dropped, and this is delivered next."""
+        """`count` deltas were dropped, and this is delivered next."""
 
     def fail(self, error: Exception) -> bool:
         """It could not take in what was published, so what is queued is all that it can deliver. Returns False."""
@@ -95,21 +95,22 @@ def called(member: BroadcastMember) -> Called:
 
 
 class BroadcastEntry:
-    """A delta, and the way to the next one. The last entry has neither yet."""
+    """The deltas of a commit, the first of which has the entry's number, and the way to the next entry. The last entry is empty,
+    and leads nowhere yet."""
 
-    __slots__ = ("delta", "next", "number")
-
-    delta: AnyDelta
+    __slots__ = ("deltas", "next", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.deltas: Sequence[AnyDelta] = ()
         self.next: BroadcastEntry | None = None
 
 
-def entry_from(entry: BroadcastEntry, number: int) -> BroadcastEntry:
-    """The entry with that number, or the last one where there is none yet. `entry` is that or an earlier one."""
-    while entry.number < number and entry.next is not None:
-        entry = entry.next
+def entry_with(entry: BroadcastEntry, number: int) -> BroadcastEntry:
+    """The entry that has the delta of that number, or the last one where there is none yet. `entry` is that or an earlier one."""
+    following = entry.next
+    while following is not None and following.number <= number:
+        entry, following = following, following.next
     return entry
 
 
@@ -118,10 +119,10 @@ def ignore(event: Event) -> None:
 
 
 class Recipients:
-    """The subscribers that receive an entry and those after it: the members when it was published.
+    """The subscribers that receive a delta and those after it: the members when it was published.
 
     Attributes:
-        first: The number of the entry.
+        first: The number of the delta.
         calls: What is called for each member. A member that leaves is struck out at once.
     """
 
@@ -153,9 +154,10 @@ class Broadcast:
         kind: What its members have in common: their queue size, and what makes their events.
         members: The position of each, in the order in which they came.
         tail: The empty entry at the end.
-        sleepers: Readers to be woken by the next entry. Any thread adds its own.
-        at: The entry that is delivered next to recipients, or an earlier one. None while there are no recipients.
-        number: The number of the entry that is delivered next to recipients.
+        sleepers: Readers to be woken by the next commit. Any thread adds its own.
+        at: The entry of what is delivered next to recipients, or an earlier one. None while there are no recipients.
+        number: The number of the delta that is delivered next to recipients.
+        current: The delta that is being delivered to recipients; None for a count of dropped ones, and where nothing is.
         taken: The newest seq that was delivered to recipients, or is being delivered.
     """
 
@@ -189,13 +191,13 @@ class Broadcast:
         self.at: BroadcastEntry | None = None
         self.number = 0
         self.taken = 0
-        # The first is for the entry that is next.
+        # The first is for the delta that is next.
         self._recipients: list[Recipients] = []
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
         self._is_in_line = False
-        # What is being delivered: its entry (None for a count of dropped ones), its event, its recipients, the calls left.
-        self.current: BroadcastEntry | None = None
+        self.current: AnyDelta | None = None
+        # Of what is being delivered: its event, its recipients, the calls left.
         self._event: Event | None = None
         self._called: Recipients | None = None
         self._rest: Iterator[OnEvent] | None = None
@@ -204,7 +206,7 @@ class Broadcast:
     # Under the publish lock
 
     def add(self, member: BroadcastMember) -> None:
-        """From the next entry on, the subscription reads from here."""
+        """From the next commit on, the subscription reads from here."""
         queue: ReadPosition | CallPosition
         if member.called is not None:
             queue = CallPosition(self, member)
@@ -227,22 +229,25 @@ class Broadcast:
     @property
     def _is_idle(self) -> bool:
         """Everything is delivered to the recipients."""
-        return self.number >= self.tail.number and self._rest is None and self.current is None
+        return self.number >= self.tail.number and self._rest is None
 
     @property
     def is_empty(self) -> bool:
         return not self.members
 
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
-        """Append what one change does."""
+        """Append what one commit does."""
         tail = self.tail
         if self.at is not None and (self._is_changed or not self._recipients):
             self._renew_recipients(tail.number)
-        for delta in deltas:
-            tail.delta = delta
-            # A thread that sees the next entry sees the delta.
-            tail.next = tail = BroadcastEntry(tail.number + 1)
-        self.tail = tail
+        excess = len(deltas) - self.kind[0]
+        if excess > 0:
+            # Nobody has room for the earliest.
+            deltas = deltas[excess:]
+            tail.next = tail = BroadcastEntry(tail.number + excess)
+        tail.deltas = deltas
+        # A thread that sees the next entry sees the deltas.
+        tail.next = self.tail = tail = BroadcastEntry(tail.number + len(deltas))
         if self.at is not None and not self._is_in_line:
             # As `wake`.
             self._is_in_line = True
@@ -260,14 +265,14 @@ class Broadcast:
         self._ready(self)
 
     def _renew_recipients(self, number: int) -> None:
-        """Note the members that receive the entry of that number, and those after it."""
+        """Note the members that receive the delta of that number, and those after it."""
         members = [one for one, queue in self.members.items() if type(queue) is CallPosition]
         if not members and self._is_idle:
             self.at = None
             return
         recipients = Recipients(number, members)
         self._recipients.append(recipients)
-        # Without a member that is called, this is looked at again with the next entry.
+        # Without a member that is called, this is looked at again with the next commit.
         self._is_changed = not members
         # A member that left before the recipients were in the list is struck out here; one that leaves later, by `strike`.
         for member in members:
@@ -284,7 +289,7 @@ class Broadcast:
         if self.at is not None and self.at.number < floor:
             late.append(self)
         if late:
-            entry = entry_from(max((one.at for one in late), key=lambda at: at.number), floor)
+            entry = entry_with(max((one.at for one in late), key=lambda at: at.number), floor)
             for one in late:
                 one.at = entry
         self._look_at = self.tail.number + max(LOOKS, len(self.members))
@@ -302,11 +307,9 @@ class Broadcast:
         for _ in range(EVENTS_IN_A_TURN):
             rest = self._rest
             if rest is None:
-                at = self.at
-                if at is None or self.number >= self.tail.number:
-                    self._called = None
+                rest = self._take()
+                if rest is None:
                     return
-                rest = self._take(at)
             event = self._event
             if event is not None:
                 copy = event.copy
@@ -323,40 +326,47 @@ class Broadcast:
                 except BaseException:
                     self._interrupt()
                     raise
-            self.current = None
-            self._rest = None
+            self.current = self._rest = None
         self.wake()
 
-    def _take(self, at: BroadcastEntry) -> Iterator[OnEvent]:
-        """Choose what is delivered next, and make its event. After an interrupt in here, it goes on with the same."""
+    def _take(self) -> Iterator[OnEvent] | None:
+        """Choose what is delivered next, and make its event; None where everything is delivered. After an interrupt in here, it
+        goes on with the same."""
+        at, number, tail = self.at, self.number, self.tail
+        if at is None or number >= tail.number:
+            self._called = None
+            if at is not None:
+                # Those before it are let go of: when no other position has to read them, they are freed.
+                self.at = tail
+            return None
+        queued = self._recipients
+        if len(queued) > 1 and queued[1].first <= number:
+            del queued[0]
+        recipients = queued[0]
         limit, render = self.kind
-        entry, recipients = self.current, self._called
-        if entry is None or recipients is None:
-            number, following = self.number, self._recipients
-            if len(following) > 1 and following[1].first <= number:
-                del following[0]
-            recipients = self._called = following[0]
-            floor = self.tail.number - limit
-            if number < floor or number < at.number:
-                return self._skip(recipients, max(floor, at.number))
-            # In this order: a thread that reads `at` first finds what is delivered in `at` or in `current`.
-            entry = self.current = at if at.number == number else entry_from(at, number)
-        delta = entry.delta
+        floor = tail.number - limit
+        if number < floor:
+            return self._skip(recipients, floor)
+        if number - at.number >= len(at.deltas):
+            at = self.at = entry_with(at, number)
+        delta = at.deltas[number - at.number]
         self.taken = delta.seq
-        self.number = entry.number + 1
-        self.at = entry.next
         try:
-            self._event = render(delta)
+            event = render(delta)
         except Exception as error:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
-            self._event = None
+            event = None
             for member in recipients.members:
                 member.break_off(error)
-        rest = self._rest = iter(recipients.calls)
+        rest = iter(recipients.calls)
+        # In this order: a thread that reads `at` and `number` first finds the delta there or in `current`.
+        self.current, self._event, self._called = delta, event, recipients
+        # At once: it is delivered once, whatever strikes.
+        self._rest, self.number = rest, number + 1
         return rest
 
     def _skip(self, recipients: Recipients, until: int) -> Iterator[OnEvent]:
-        """The entries below this number were dropped. Their count is delivered instead."""
+        """The deltas below this number were dropped. Their count is delivered instead."""
         following = self._recipients
         if len(following) > 1:
             # Those that came later have not missed all of these.
@@ -364,9 +374,9 @@ class Broadcast:
         count = until - self.number
         for member in recipients.members:
             member.missed(count)
-        self.number = until
-        self._event = overflow(count)
-        rest = self._rest = iter(recipients.calls)
+        self._event, self._called = overflow(count), recipients
+        rest = iter(recipients.calls)
+        self._rest, self.number = rest, until
         return rest
 
     @property
@@ -392,7 +402,7 @@ class Broadcast:
 
     @property
     def floor(self) -> int:
-        """The number of the earliest entry that there is room for."""
+        """The number of the earliest delta that there is room for."""
         return self.tail.number - self.kind[0]
 
     def is_waiting(self, member: BroadcastMember) -> bool:
@@ -408,7 +418,7 @@ class ReadPosition:
     """The position of a subscriber that polls, as a queue that is only taken from.
 
     Attributes:
-        at: The entry that is read next, or an earlier one.
+        at: The entry of what is read next, or an earlier one.
         broadcast: What it reads.
     """
 
@@ -420,7 +430,7 @@ class ReadPosition:
         self.broadcast = broadcast
         self.at = broadcast.tail
         self._limit = broadcast.kind[0]
-        # The number of the entry that it reads next, if it can still be had.
+        # The number of the delta that it reads next, if it can still be had.
         self._number = self.at.number
         self._dropped = 0
         # After the end of its feed, nothing is appended for it.
@@ -451,26 +461,26 @@ class ReadPosition:
         found = self._first()
         if found is None:
             return None
-        self._dropped += found.number - self._number
-        self._number = found.number + 1
-        # The entry is let go of: when no other position has to read it, it is freed.
-        self.at = found.next or found
-        return found.delta
+        entry, number = found
+        self._dropped += number - self._number
+        self._number = number + 1
+        # After its last delta, the entry is let go of.
+        self.at = entry_with(entry, number + 1)
+        return entry.deltas[number - entry.number]
 
-    def _first(self) -> BroadcastEntry | None:
+    def _first(self) -> tuple[BroadcastEntry, int] | None:
+        """The entry and the number of what it reads next."""
         end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
-        if number < end - self._limit:
-            number = end - self._limit
-        if entry.number < number:
-            entry = entry_from(entry, number)
-        return None if entry.next is None else entry
+        number = max(number, end - self._limit, entry.number)
+        entry = entry_with(entry, number)
+        return None if entry.next is None else (entry, number)
 
     @property
     def first(self) -> AnyDelta | None:
         found = self._first()
-        return None if found is None else found.delta
+        return None if found is None else found[0].deltas[found[1] - found[0].number]
 
     def clear(self) -> None:
         """Nothing more, and nothing held."""
@@ -479,7 +489,7 @@ class ReadPosition:
 
 
 class CallPosition:
-    """The position of a subscriber that is called: that of all recipients, from the entry on that was next when it came."""
+    """The position of a subscriber that is called: that of all recipients, from the delta on that was next when it came."""
 
     __slots__ = ("_dropped", "_member", "_start", "_stop", "broadcast")
 
@@ -508,13 +518,13 @@ class CallPosition:
         self._dropped += dropped
 
     def missed(self, count: int) -> None:
-        """`count` entries were dropped and never delivered."""
+        """`count` deltas were dropped and never delivered."""
         self._start += count
         self._dropped += count
 
     @property
     def delivered(self) -> int:
-        """How many entries were delivered to it."""
+        """How many deltas were delivered to it."""
         broadcast = self.broadcast
         count = min(broadcast.number, self._end) - self._start
         return max(0, count - broadcast.is_waiting(self._member))
@@ -538,12 +548,12 @@ class CallPosition:
         at, number = broadcast.at, broadcast.number
         current = broadcast.current
         if current is not None and broadcast.is_waiting(self._member):
-            return current.delta
+            return current
         number = max(number, self._start, broadcast.floor)
         if at is None or number >= self._end:
             return None
-        found = entry_from(at, number)
-        return None if found.next is None else found.delta
+        entry = entry_with(at, number)
+        return None if entry.next is None else entry.deltas[number - entry.number]
 
     def clear(self) -> None:
         self._stop = self._start

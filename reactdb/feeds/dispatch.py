@@ -241,7 +241,12 @@ class LiveViews:
                             else:
                                 found += deltas
                         self._current = None
-                self._publish(commit)
+                while pending:
+                    # In the order in which the commit came to them.
+                    node = self._current = next(iter(pending))
+                    if not node.publish(pending.pop(node), commit.changes[0].seq):
+                        self._spill(node)
+                    self._current = None
                 if commit.dropped_tables or commit.dropped_indexes:
                     self._abort_dropped(commit)
                 is_done = True
@@ -255,15 +260,6 @@ class LiveViews:
                     state.close()
         if interrupt is not None:
             raise interrupt
-
-    def _publish(self, commit: Commit) -> None:
-        pending = self._pending
-        while pending:
-            # In the order in which the commit came to them.
-            node = self._current = next(iter(pending))
-            if not node.publish(pending.pop(node), commit.changes[0].seq):
-                self._spill(node)
-            self._current = None
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown.

@@ -21,7 +21,6 @@ from typing import Any
 from reactdb.change import CatalogueChange, Change
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial
-from reactdb.values.decoding import decode_frozen
 
 Event = dict[str, Any]
 Render = Callable[[AnyDelta], "Event | None"]
@@ -105,19 +104,14 @@ def _renderer(
 
 
 def _plain(delta: AnyDelta) -> Event | None:
+    if type(delta) is Change:
+        old, new = delta.documents()
+        return {"old_val": old, "new_val": new}
     if type(delta) is Delta:
         if delta.is_move:
             return None
         if delta.group is not None:
             return {"group": delta.group[0], "old_val": delta.old_val, "new_val": delta.new_val}
-    elif type(delta) is Change:
-        # As `old_val` and `new_val` do it.
-        old, new = delta.old, delta.new
-        if old is None and delta.old_bytes is not None:
-            old = delta.old = decode_frozen(delta.old_bytes)
-        if new is None and delta.new_bytes is not None:
-            new = delta.new = decode_frozen(delta.new_bytes)
-        return {"old_val": old, "new_val": new}
     return {"old_val": delta.old_val, "new_val": delta.new_val}
 
 

@@ -55,6 +55,7 @@ class FeedHub:
 
     Attributes:
         live: The nodes, and the subscriptions that read on from the log.
+        open_views: The nodes by what equal queries have in common.
         ready: Puts something into the dispatcher's line.
     """
 
@@ -62,6 +63,7 @@ class FeedHub:
         self.engine = engine
         self._lock = engine.publisher.lock
         self.live = LiveViews(StateAt(engine), self.say)
+        self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
         # The lock's holder is in the middle of something, and subscriptions must not be removed meanwhile.
@@ -74,11 +76,6 @@ class FeedHub:
 
     # -----------------------------------------------------------------------------------------------------------
     # Called by the store
-
-    @property
-    def is_active(self) -> bool:
-        """Whether a feed is open: without one, commits are not put together."""
-        return bool(self.live.nodes)
 
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Under the publish lock."""
@@ -163,9 +160,9 @@ class FeedHub:
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing or self._bootstrap.is_on:
+        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
-        if self.is_active and not self.engine.is_memory:
+        if self.open_views and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
         request = subscription.request

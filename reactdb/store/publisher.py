@@ -11,7 +11,7 @@ but predicates. `drain`, which runs user code, is called without it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -31,8 +31,8 @@ class CommitListener(Protocol):
     """What commits are published to: the feeds. All but `drain` and `lowest_needed` is called under the publish lock."""
 
     @property
-    def is_active(self) -> bool:
-        """Whether a feed is open; without one, commits are not put together."""
+    def open_views(self) -> Sized:
+        """The views of all feeds that are open. As long as it is empty, commits are not put together."""
 
     def route(self, commit: Commit) -> None:
         """Take in the next commit. Must not raise, run user code or write."""
@@ -90,13 +90,11 @@ class Publisher:
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
 
-    @property
     def is_heard(self) -> bool:
         """Whether a feed is open."""
         listener = self.listener
-        return listener is not None and listener.is_active
+        return listener is not None and len(listener.open_views) > 0
 
-    @property
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
         return self._routing is not None and self._routing == get_ident()
@@ -110,7 +108,7 @@ class Publisher:
         """Publish this process's commits, in order. `head` is the seq of the last."""
         with self.lock:
             listener = self.listener
-            if listener is None or not listener.is_active:
+            if listener is None or not listener.open_views:
                 if head > self.published:
                     self.published = head
                 return
@@ -138,12 +136,12 @@ class Publisher:
 
     def catch_up(self) -> bool:
         """Publish what other processes have committed. Whether there was anything."""
-        if self.is_routing:
+        if self.is_routing():
             # Called by a predicate of a feed: this thread holds `committing` already.
             return False
         with self.committing, self.lock:
             listener = self.listener
-            if listener is None or not listener.is_active:
+            if listener is None or not listener.open_views:
                 return False
             # All in one snapshot: to begin another takes as long as to read one change.
             engine = self._engine
@@ -188,7 +186,7 @@ class Publisher:
 
     def end_feeds(self) -> None:
         """End every feed, if an error was noted. Called without any lock."""
-        if self._trouble is None or self.is_routing:
+        if self._trouble is None or self.is_routing():
             return
         with self.committing, self.lock:
             error, self._trouble = self._trouble, None

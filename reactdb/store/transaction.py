@@ -213,7 +213,6 @@ class WriteTransaction:
         self.is_committing = False
         self.is_committed = False
 
-    @property
     def is_empty(self) -> bool:
         """There is nothing to commit."""
         return not (self.count or self.is_catalogue_changed or self.has_other_rows)
@@ -252,7 +251,7 @@ class WriteTransaction:
                 self.flush()
             try:
                 self.write(table, key, INSERT, None, body)
-                self.flush()
+                self._flush_until(self.count)
             except IntegrityError:
                 self.memory.forget()
                 self.torn_until = 0
@@ -328,9 +327,11 @@ class WriteTransaction:
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
-            names = table.reference, table_id
-            told = Change(seq, *names, key, kind, prev, old_body, body, self.first, self.time, self.origin)
-            told.meta, told.places = meta, places
+            first, time, origin = self.first, self.time, self.origin
+            told = Change(
+                seq, table.reference, table_id, key, kind, prev, old_body, body, first, time, origin, meta
+            )
+            told.places = places
             self.changes.append(told)
         self.count += 1
         if (
@@ -447,34 +448,25 @@ class WriteTransaction:
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
             self.memory.forget_sums()
             self._is_torn = True
-            self._write_out(self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)
-            self._is_torn = False
-            self._have_flushed(self.torn_until)
+            try:
+                self._write_out(self.torn_until, SET_HEAD)
+            finally:
+                self._is_torn = False
         if count > self.flushed:
             self.torn_until = count
-            entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
-            self._write_out(entries, self.flushed)
-            self._have_flushed(count)
+            self._write_out(count, ADD_HEAD)
 
-    def _have_flushed(self, count: int) -> None:
-        flushed, self.flushed, self.torn_until = count - self.flushed, count, 0
-        if count == self.count:
-            self._buffer = []
-            self._latest = {}
-        else:
-            del self._buffer[:flushed]
-            kept = {(one[0], one[3]) for one in self._buffer}
-            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
-
-    def _write_out(self, entries: Sequence[Buffered], step: int, add_head: str = ADD_HEAD) -> None:
-        """Give SQLite these entries, the first of which has the given step.
+    def _write_out(self, count: int, add_head: str) -> None:
+        """Give SQLite what is buffered of the first `count` changes, and empty the buffer of them.
 
         Each key's head is moved once, however many entries it has; and an index entry that goes and comes back stays.
 
         Args:
             add_head: The statement that makes the head of a key that had none.
         """
-        time, origin, seq = self.time, self.origin, self.first + step
+        entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
+        time, origin, step = self.time, self.origin, self.flushed
+        seq = self.first + step
         newest_blocks = self.memory.blocks
         known_sums = self.memory.sums
         is_labelled = origin is not None
@@ -482,7 +474,7 @@ class WriteTransaction:
         heads: dict[tuple[int, bytes], Head] = {}
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
-        if seq >> BLOCK_BITS != (seq + len(entries) - 1) >> BLOCK_BITS and not self._is_torn:
+        if seq >> BLOCK_BITS != (self.first + count - 1) >> BLOCK_BITS and not self._is_torn:
             # A table may have entries here before the one with which it begins a block.
             for table_id in {entry[0] for entry in entries}:
                 self._sums_of(table_id, seq - 1)
@@ -500,12 +492,14 @@ class WriteTransaction:
                 blocks.append((table_id, seq >> BLOCK_BITS))
             sums = known_sums.get(table_id)
             if sums is not None:
-                if body is not None:
+                if before is None:
                     sums.count += 1
                     sums.total += checksum
-                if before is not None:
+                elif body is None:
                     sums.count -= 1
                     sums.total -= before
+                else:
+                    sums.total += checksum - before
             if moved is not None:
                 moves.append(moved)
             if meta is not None:
@@ -525,17 +519,26 @@ class WriteTransaction:
             self._move_index_entries(moves)
         if blocks:
             self._add_blocks(blocks, seq - 1)
+        self.flushed, self.torn_until = count, 0
+        if count == self.count:
+            self._buffer = []
+            self._latest = {}
+        else:
+            del self._buffer[: len(entries)]
+            kept = {(one[0], one[3]) for one in self._buffer}
+            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
         changed: dict[str, list[tuple[Any, ...]]] = {}
-        for name, (seq, is_deleted, was_there, had_tombstone) in heads.items():
+        for (table_id, key), (seq, is_deleted, was_there, had_tombstone) in heads.items():
+            row = seq, table_id, key
             if is_deleted:
-                changed.setdefault(DROP_HEAD, []).append(name)
-                changed.setdefault(SET_TOMBSTONE, []).append((seq, *name))
+                changed.setdefault(DROP_HEAD, []).append((table_id, key))
+                changed.setdefault(SET_TOMBSTONE, []).append(row)
                 continue
-            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append((seq, *name))
+            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append(row)
             if had_tombstone:
-                changed.setdefault(DROP_TOMBSTONE, []).append(name)
+                changed.setdefault(DROP_TOMBSTONE, []).append((table_id, key))
         for statement, rows in changed.items():
             self.connection.executemany(statement, rows)
 
@@ -661,11 +664,11 @@ class WriteTransaction:
         self.flushed = self.count
         self.torn_until = 0
         if self.changes is not None:
-            names = (table.reference, table_id)
-            self.changes.extend(
-                Change(seq, *names, key, INSERT, None, None, body, self.first, time, origin)
+            name, first = table.reference, self.first
+            self.changes += [
+                Change(seq, name, table_id, key, INSERT, None, None, body, first, time, origin)
                 for seq, key, body in zip(seqs, keys, bodies, strict=True)
-            )
+            ]
 
     # -----------------------------------------------------------------------------------------------------------
     # Tables and indexes

@@ -86,7 +86,6 @@ class Writer:
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
-        own_commit: The newest commit of this process that has changes; None before the first.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
         has_own_epoch: This process has begun an epoch.
@@ -112,7 +111,8 @@ class Writer:
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         self.last_seq = head_seq(connection)
         self.last_time = 0
-        self.own_commit: OwnCommit | None = None
+        # The columns of an `OwnCommit`.
+        self._own_commit: tuple[int, int, int] | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
         self.has_own_epoch = False
@@ -192,7 +192,7 @@ class Writer:
         engine = self.engine
         if engine.unusable is not None:
             raise engine.unusable()
-        if engine.publisher.is_routing:
+        if engine.publisher.is_routing():
             raise UsageError(
                 "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
             )
@@ -298,7 +298,7 @@ class Writer:
             self.memory,
             self.last_seq + 1,
             now,
-            [] if collect or engine.publisher.is_heard else None,
+            [] if collect or engine.publisher.is_heard() else None,
             origin,
         )
 
@@ -344,7 +344,7 @@ class Writer:
             self.engine.check_usable()
         connection = self.connection
         for transaction in transactions:
-            if not transaction.is_empty:
+            if not transaction.is_empty():
                 break
         else:
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
@@ -357,50 +357,41 @@ class Writer:
             except SQLiteError as error:
                 self.roll_back()  # At once: until then no other process could write.
                 raise self.engine.translated(error, operation) from error
+        first, last = transactions[0], transactions[-1]
         with self.engine.publisher.committing:
-            wal_bytes = self._commit_and_publish(connection, transactions, operation)
+            version, self._known_version = self._known_version, None
+            first.is_committing = True
+            try:
+                connection.execute("COMMIT")
+                first.is_committed = True
+            except SQLiteError as error:
+                first.is_committing = False
+                raise self._commit_failed(error, operation) from error
+            self.last_seq = last.first + last.count - 1
+            self.last_time = first.time
+            self.note_commit()
+            self.flushes.is_complete = self._is_synchronous is True
+            for transaction in transactions:
+                if transaction.count:
+                    self._own_commit = self.last_seq, transaction.first, transaction.time
+                if transaction.is_catalogue_changed:
+                    self.adopt(transaction.catalogue)
+            wal_bytes = self.check_same_file()
+            self._known_version = version
+            try:
+                self.engine.publisher.publish(transactions, self.last_seq)
+            except Exception:
+                # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
+                logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
         try:
             self.checkpoints.after_commit(wal_bytes)
             if self.last_seq >= self.compaction.look_at:
-                self.compaction.after_commit(self.last_seq + 1 - transactions[0].first)
+                self.compaction.after_commit(self.last_seq + 1 - first.first)
         except MemoryError:
             # It is committed, and must not look as if it were not. What was not done comes with another commit.
             logger.warning(
                 "there was no memory for the upkeep of %s after a commit", self.path, exc_info=True
             )
-
-    def _commit_and_publish(
-        self, connection: Connection, transactions: Sequence[WriteTransaction], operation: str
-    ) -> int:
-        """Returns: The size of the write-ahead log."""
-        version, self._known_version = self._known_version, None
-        first = transactions[0]
-        first.is_committing = True
-        try:
-            connection.execute("COMMIT")
-            first.is_committed = True
-        except SQLiteError as error:
-            first.is_committing = False
-            raise self._commit_failed(error, operation) from error
-        last = transactions[-1]
-        self.last_seq = last.first + last.count - 1
-        self.last_time = first.time
-        newest = next((one for one in reversed(transactions) if one.count), None)
-        if newest is not None:
-            self.own_commit = OwnCommit(self.last_seq, newest.first, newest.time)
-        self.note_commit()
-        self.flushes.is_complete = self._is_synchronous is True
-        for transaction in transactions:
-            if transaction.is_catalogue_changed:
-                self.adopt(transaction.catalogue)
-        wal_bytes = 0 if self.guard is None else self.check_same_file()
-        self._known_version = version
-        try:
-            self.engine.publisher.publish(transactions, self.last_seq)
-        except Exception:
-            # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
-            logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
-        return wal_bytes
 
     def _commit_failed(self, error: Exception, operation: str) -> ReactDBError:
         """COMMIT raised this error: take the transaction back. Returns: the error for the caller."""
@@ -435,6 +426,11 @@ class Writer:
                 f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
             )
         return wal_bytes
+
+    @property
+    def own_commit(self) -> OwnCommit | None:
+        """The newest commit of this process that has changes; None before the first."""
+        return None if self._own_commit is None else OwnCommit(*self._own_commit)
 
     def note_commit(self) -> None:
         """What the transaction began with is in the file now: this process's epoch, and the id in the log."""

@@ -104,18 +104,16 @@ def index_not_maintained() -> None:
 
 def feed_told_before_commit() -> None:
     """Feeds hear of a commit just before it is done."""
-    commit = Writer._commit_and_publish
+    commit = Writer._commit
 
-    def tell_and_commit(
-        self: Writer, connection: Connection, transactions: Sequence[WriteTransaction], *rest: Any
-    ) -> int:
+    def tell_and_commit(self: Writer, transactions: Sequence[WriteTransaction], *rest: Any) -> None:
         publisher = self.engine.publisher
         publisher.publish(transactions, max(t.first + t.count - 1 for t in transactions))
         publisher.drain()
         time.sleep(PAUSE_S)
-        return commit(self, connection, transactions, *rest)
+        commit(self, transactions, *rest)
 
-    Writer._commit_and_publish = tell_and_commit  # type: ignore[method-assign]
+    Writer._commit = tell_and_commit  # type: ignore[method-assign]
 
 
 def low_water_not_raised() -> None:

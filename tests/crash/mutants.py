@@ -57,14 +57,14 @@ def log_apart_from_heads() -> None:
 
 def told_early() -> None:
     """Feeds hear of a commit before it is made."""
-    real = writer.Writer._commit_and_publish
+    real = writer.Writer._commit
 
-    def commit(self: Any, connection: Any, transactions: Any, *arguments: Any) -> int:
+    def commit(self: Any, transactions: Any, *arguments: Any) -> None:
         self.engine.publisher.publish(transactions, transactions[-1].first + transactions[-1].count - 1)
         self.engine.publisher.drain()
-        return real(self, connection, transactions, *arguments)
+        real(self, transactions, *arguments)
 
-    writer.Writer._commit_and_publish = commit  # type: ignore[method-assign]
+    writer.Writer._commit = commit  # type: ignore[method-assign]
 
 
 def forgets_failures() -> None:

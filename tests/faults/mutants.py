@@ -70,15 +70,15 @@ def leak_errors() -> None:
 
 def tell_before() -> None:
     """Feeds are told before COMMIT has succeeded."""
-    commit = writer.Writer._commit_and_publish
+    commit = writer.Writer._commit
 
-    def early(self: Any, connection: Any, transactions: Any, operation: str) -> int:
+    def early(self: Any, transactions: Any, operation: str) -> None:
         last = transactions[-1]
         self.engine.publisher.publish(transactions, last.first + last.count - 1)
         self.engine.publisher.drain()
-        return commit(self, connection, transactions, operation)
+        commit(self, transactions, operation)
 
-    writer.Writer._commit_and_publish = early  # type: ignore[method-assign]
+    writer.Writer._commit = early  # type: ignore[method-assign]
 
 
 def leave_ghosts() -> None:

@@ -439,7 +439,7 @@ def test_ten_thousand_subscriptions_leave_nothing(db, games):
         handle.dispose()
 
     assert is_clean(db)
-    assert not hub(db).is_active
+    assert not hub(db).open_views
 
 
 def test_a_watched_file_is_not_watched_after_the_last_feed(tmp_path):

@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed.setdefault(DROP_HEAD, []).append(name)\n",
+        "                changed.setdefault(DROP_HEAD, []).append((table_id, key))\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",
@@ -268,16 +268,8 @@ MUTANTS = [
     Mutant(
         "what was half flushed when Ctrl-C struck is flushed again with what came later",
         "store/transaction.py",
-        (
-            "self._buffer[: self.torn_until - self.flushed], self.flushed, SET_HEAD)\n"
-            "            self._is_torn = False\n"
-            "            self._have_flushed(self.torn_until)"
-        ),
-        (
-            "self._buffer, self.flushed, SET_HEAD)\n"
-            "            self._is_torn = False\n"
-            "            self._have_flushed(self.count)"
-        ),
+        ("                self._write_out(self.torn_until, SET_HEAD)"),
+        ("                self._write_out(self.count, SET_HEAD)"),
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(
@@ -524,7 +516,7 @@ MUTANTS = [
     Mutant(
         "a commit does not look whether the file is still the file",
         "store/writer.py",
-        "        wal_bytes = 0 if self.guard is None else self.check_same_file()",
+        "        wal_bytes = self.check_same_file()",
         "        wal_bytes = 0",
         ("tests/store/test_storage_moved.py::test_a_write_is_refused",),
     ),
@@ -628,13 +620,13 @@ MUTANTS = [
     Mutant(
         "feeds are told before the commit",
         "store/writer.py",
-        ("        first.is_committing = True\n        try:\n"),
+        ("            first.is_committing = True\n            try:\n"),
         (
-            "        first.is_committing = True\n"
-            "        self.engine.publisher.publish(\n"
-            "            transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
-            "        )\n"
-            "        try:\n"
+            "            first.is_committing = True\n"
+            "            self.engine.publisher.publish(\n"
+            "                transactions, max(self.last_seq, *(t.first + t.count - 1 for t in transactions))\n"
+            "            )\n"
+            "            try:\n"
         ),
         ("tests/feeds/test_feeds_delivery.py::test_a_commit_that_fails_is_told_to_nobody",),
     ),
@@ -672,8 +664,8 @@ MUTANTS = [
     Mutant(
         "a shared queue keeps one more than it may for those who are called",
         "feeds/broadcast.py",
-        "            floor = self.tail.number - limit\n",
-        "            floor = self.tail.number - limit - 1\n",
+        "        floor = tail.number - limit\n",
+        "        floor = tail.number - limit - 1\n",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
     Mutant(
@@ -756,7 +748,7 @@ MUTANTS = [
     Mutant(
         "a reader of a shared queue does not hear what it missed",
         "feeds/broadcast.py",
-        "        self._dropped += found.number - self._number",
+        "        self._dropped += number - self._number",
         "        pass",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),
@@ -2110,6 +2102,13 @@ MUTANTS = [
         "dialects/mongodb/waking.py",
         "return max(position, min(first - 1, head))",
         "return max(position, min(first, head))",
+        ("tests/dialects/mongodb/test_mongodb_routing.py",),
+    ),
+    Mutant(
+        "a stream passes over changes that nobody has looked at",
+        "dialects/mongodb/waking.py",
+        "        self._unbroken_from = None\n        for waiting",
+        "        for waiting",
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
     ),
     Mutant(

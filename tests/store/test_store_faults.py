@@ -28,16 +28,13 @@ from tests.support.threads import wait_until
 class Listener:
     """A CommitListener that keeps what it is told."""
 
-    is_active = True
+    open_views = ("one",)
 
     def __init__(self) -> None:
         self.commits: list[reactdb.Commit] = []
 
     def route(self, commit: reactdb.Commit) -> None:
         self.commits.append(commit)
-
-    def route_one(self, change: reactdb.Change, documents: Any) -> bool:
-        return False
 
     def abort(self, error: reactdb.FeedError) -> None:
         raise AssertionError(error)

@@ -79,7 +79,8 @@ class FieldAxis(Value):
         self.path = path
 
     def values(self, change: Change) -> Sequence[bytes]:
-        old, new, path = change.old or change.old_val, change.new or change.new_val, self.path
+        path = self.path
+        old, new = change.documents()
         before = route_of(old, path)
         if old is not None and new is not None and len(path) == 1 and path[0] in old:
             # Often the very same object, because the write has changed other fields.
