@@ -136,8 +136,7 @@ def run(uri: str, process: int, number: int, streams: list[int]) -> None:
         for count in streams:
             with_streams(client, process, count, "others", number // 4)
         for count in streams:
-            if count <= 50:
-                with_streams(client, process, count, "orders", number // 4)
+            with_streams(client, process, count, "orders", number // 4)
 
 
 def main() -> int:

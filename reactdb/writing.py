@@ -2,8 +2,8 @@
 
 One statement is a `Write`: a table, a transaction, a policy, and the counters of the answer. Each operation works out the new
 content of a key and gives it to `Write.put`, which compares it with what is stored, gives it to the transaction and counts it. A
-document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed. Documents whose
-keys are free have nothing to be compared with: `insert` gives them to the transaction together, by `Write.insert_free`.
+document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed. Only an insert
+that may replace nothing goes round that: it gives its documents to the transaction together (`Write.insert_free`).
 
 A policy says what may be stored and what becomes of a mistake. The native one raises, so that the whole write leaves nothing
 behind; the one of a dialect may count the mistake and go on with the next document.

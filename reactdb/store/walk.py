@@ -26,12 +26,12 @@ from reactdb.store.sums import Tally
 FIRST_PAGE = 64
 PAGE = 512
 
-# The sort key of a document: its primary key, or in an index (value, key, number of the entry).
+# Where a document stands in the order of a walk: its primary key, or in an index (value, key, number of the entry).
 Place = bytes | tuple[bytes, bytes, int]
 
 
 class Page(NamedTuple):
-    """Encoded documents in order, and their sort keys."""
+    """Encoded documents in order, and where each of them stands."""
 
     places: Sequence[Place]
     bodies: Sequence[bytes]

@@ -22,7 +22,17 @@ from reactdb.store.hooks import Derived, Draft
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
 
-__all__ = ["Cap", "CappedPlace", "all_places", "derive_place", "is_cut", "order_of", "places", "totals_in"]
+__all__ = [
+    "Cap",
+    "CappedPlace",
+    "all_places",
+    "derive_place",
+    "has_place",
+    "is_cut",
+    "order_of",
+    "places",
+    "totals_in",
+]
 
 PAGE_PLACES: Final = 1_024
 
@@ -86,6 +96,11 @@ def places(
     _, bodies = snapshot.page(order, place_key(after + 1), b"\xff", False, limit)
     rows = map(codec.decode, bodies)
     return [CappedPlace(row["id"], row["key"]) for row in rows]
+
+
+def has_place(snapshot: Snapshot, order: TableInfo, number: int) -> bool:
+    """Whether there is a document at a place."""
+    return snapshot.get(order, place_key(number)) is not None
 
 
 def all_places(snapshot: Snapshot, order: TableInfo) -> Iterator[CappedPlace]:

@@ -542,7 +542,16 @@ class CollectionWork:
                 **({"note": "all indexes already exist"} if before == after and not is_new else {}),
             }
 
-        self._check_outside("createIndexes")
+        if self.transaction is not None:
+            is_new = self.spaces.table(self.namespace) is None
+            with self.transaction.statement() as target:
+                before = 1 + target.create_indexes(self.namespace, indexes)
+            after = before + len(indexes)
+            return {
+                "numIndexesBefore": before,
+                "numIndexesAfter": after,
+                "createdCollectionAutomatically": is_new,
+            }
         return self.spaces.session.transact(work, operation="index_create")
 
     def drop_indexes(self, wanted: Any) -> Document:

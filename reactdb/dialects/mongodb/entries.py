@@ -41,21 +41,22 @@ _MAP_BYTES: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 # Documents
 
 
-def id_of(value: Any) -> Any:
+def id_of(value: Any, native: Any) -> Any:
     """The primary key that an `_id` is stored as.
 
+    Args:
+        native: What is stored for this value in other fields.
+
     Raises:
-        MongoError: 53 or 52, no `_id` can be this; 2, BSON has no such value.
+        MongoError: 53 or 52, no `_id` can be this.
     """
-    if type(value) is str or type(value) is int:
-        return value
+    kind = type(value)
+    if kind is str or kind is int or kind is ObjectId:
+        return native
     if isinstance(value, (list, tuple)):
         raise MongoError(53, "The '_id' value cannot be of type array")
     if isinstance(value, Regex):
         raise MongoError(53, "The '_id' value cannot be of type regex")
-    native = native_value(value)
-    if type(value) is ObjectId:
-        return native
     if isinstance(native, dict):
         for name in native:
             if name.startswith("$") and name not in ("$ref", "$id", "$db"):
@@ -75,9 +76,9 @@ def key_of(value: Any) -> bytes:
     """The key bytes of an `_id`. Numbers that are equal are one key, whatever their types.
 
     Raises:
-        MongoError: As `id_of`; 17280, it is too long.
+        MongoError: As `id_of`; 2, BSON has no such value; 17280, it is too long.
     """
-    return key_bytes(id_of(value))
+    return key_bytes(id_of(value, native_value(value)))
 
 
 def key_bytes(native: Any) -> bytes:
@@ -95,12 +96,12 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
         MongoError: As `key_of`; 2, the document cannot be stored.
     """
     native = to_native(document)
-    value = document["_id"]
-    id = value if type(value) is str or type(value) is int else id_of(value)
+    given = native["_id"]
+    id = id_of(document["_id"], given)
     if table.primary_key != "_id":
         native = _swapped(native, table.primary_key)
         native[table.primary_key] = id
-    elif id is not value:
+    elif id is not given:
         native = {**native, "_id": id}
     try:
         return key_bytes(id), codec.encode(native)

@@ -190,11 +190,18 @@ class Namespaces:
 
         return self._collection(namespace, self._transact(work))
 
-    def within(self, transaction: WriteTransaction, namespace: MongoNamespace) -> TableInfo:
-        """The table of a collection that something is written to, in the transaction that writes it: it is made where it is
-        missing. Errors as for `create`."""
+    def within(
+        self,
+        transaction: WriteTransaction,
+        namespace: MongoNamespace,
+        options: Mapping[str, Any] | None = None,
+    ) -> TableInfo:
+        """The table of a collection that something is written to, in the transaction that writes it: it is made, with these
+        options, where it is missing. Errors as for `create`."""
         name = self.names.table(namespace)
-        return transaction.catalogue.live.get(name) or self._make(transaction, name, Kept({}))
+        return transaction.catalogue.live.get(name) or self._make(
+            transaction, name, Kept(dict(options or {}))
+        )
 
     def ensure(self, namespace: MongoNamespace) -> TableInfo:
         """The same by itself."""

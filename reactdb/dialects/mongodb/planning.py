@@ -1,5 +1,10 @@
 """Planning: which documents a filter has to be tested on: those of some keys, those that an index leads to, or all.
 
+    {_id: 5}, {_id: {$in: [...]}}       the keys
+    an index of MongoDB's               equalities with its first fields, and a range of the next
+    the primary key, a native index     what `native_filters` says of it, where no index of MongoDB's serves
+    everything else                     all documents whose bytes could match (`scanning`)
+
 What is read may hold more than what matches, and never less: the filter is tested on each document. So a condition that an index
 cannot decide alone is passed over: null (which missing fields match), arrays, regular expressions, and text under a collation.
 
@@ -19,8 +24,11 @@ from bson.regex import Regex
 from reactdb.dialects.mongodb.entries import key_of
 from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
 from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.native_filters import native_conditions
 from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
+from reactdb.expression import index_ranges, row
+from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
 
@@ -35,14 +43,14 @@ class ReadPlan(NamedTuple):
 
     Attributes:
         keys: The keys to look up, sorted; None where a range or all are read.
-        by: The index that leads to them; None for the keys, or for all documents.
-        ranges: Ranges of that index, in bytes: start <= entry < stop.
+        by: The index of the store that leads to them; None for the keys, or for all documents.
+        ranges: Ranges of that index in bytes, start <= entry < stop; without one, of the primary key, in order and apart.
         is_exact: What is read is what matches: nothing has to be tested.
         test: Of all documents, those whose bytes do not pass this do not match.
     """
 
     keys: Sequence[bytes] | None = None
-    by: CollectionIndex | None = None
+    by: IndexInfo | None = None
     ranges: Sequence[tuple[bytes, bytes]] = ()
     is_exact: bool = False
     test: Callable[[bytes], bool] | None = None
@@ -62,12 +70,18 @@ def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes 
 
 
 def plan(
-    spec: Mapping[str, Any], indexes: Iterable[CollectionIndex] = (), *, has_collation: bool = False
+    spec: Mapping[str, Any],
+    indexes: Iterable[CollectionIndex] = (),
+    table: TableInfo | None = None,
+    *,
+    has_collation: bool = False,
 ) -> ReadPlan:
     """How the documents are read that may match a filter.
 
     Args:
         spec: The filter.
+        indexes: Those of MongoDB's.
+        table: What has native ones, and a primary key; None: they are not looked at.
         has_collation: Text is not compared by its bytes.
     """
     if not spec:
@@ -76,17 +90,47 @@ def plan(
     points = points_of(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
         return ReadPlan(sorted({key_of(value) for value in points}))
-    best: ReadPlan | None = None
+    best: tuple[tuple[bool, int], ReadPlan] | None = None
     for index in indexes:
         found = _of_index(index, conditions, has_collation)
-        if found is not None and (best is None or _cost(found) < _cost(best)):
-            best = found
-    return best or ReadPlan(test=byte_test(conditions))
+        if found is not None:
+            cost = (not all(stop.startswith(start) for start, stop in found.ranges), -len(index.key))
+            if best is None or cost < best[0]:
+                best = cost, found
+    if best is not None:
+        return best[1]
+    native = None if table is None else _of_native(table, conditions, has_collation)
+    return native or ReadPlan(test=byte_test(conditions))
 
 
-def _cost(found: ReadPlan) -> tuple[bool, int]:
-    assert found.by is not None
-    return not all(stop.startswith(start) for start, stop in found.ranges), -len(found.by.key)
+def _of_native(
+    table: TableInfo, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
+) -> ReadPlan | None:
+    """The ranges of the primary key, or of a native index, that what the conditions say natively has."""
+    best: tuple[int, ReadPlan] | None = None
+    for said in native_conditions(conditions, table.primary_key, has_collation=has_collation):
+        for index in (None, *table.indexes.values()):
+            if index is not None and index.multi:
+                # Of an array, one element may be above and another one below.
+                continue
+            on = row[table.primary_key] if index is None else index.expression
+            found = index_ranges(said.expression, on)
+            if found is not None and len(found) <= 2 * MOST_POINTS and (best is None or said.rank < best[0]):
+                ranges = _apart((one.start, one.stop) for one in found)
+                test = byte_test(conditions) if index is None else None
+                best = said.rank, ReadPlan(() if not ranges else None, index, ranges, test=test)
+    return None if best is None else best[1]
+
+
+def _apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Ranges in order, none of which meets another one."""
+    found: list[tuple[bytes, bytes]] = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
 
 
 def conditions_of(*specs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
@@ -157,7 +201,7 @@ def _of_index(
         if bound is not None:
             ranges = [range_of(prefix, bound) for prefix in prefixes]
         break
-    return None if ranges is None else ReadPlan(by=index, ranges=ranges)
+    return None if ranges is None else ReadPlan(by=index.info, ranges=ranges)
 
 
 _BELOW: Final = ("$lt", "$lte")

@@ -12,7 +12,8 @@ Rule of this file: a document is never changed. What a projection does not touch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from math import isnan
+from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import Scope
@@ -203,9 +204,9 @@ def _slice(operand: Any) -> Cut:
     if type(operand) is list:
         if len(operand) != 2:
             raise MongoError(28667, f"$slice takes a number, or two in an array, not {len(operand)}")
-        skip, limit = whole(operand[0]), whole(operand[1])
+        skip, limit = _number(operand[0]), _number(operand[1])
         if skip is None or limit is None:
-            raise MongoError(28725, "$slice takes whole numbers")
+            raise MongoError(28725, "$slice takes numbers")
         if limit <= 0:
             raise MongoError(28729, "$slice takes a number above zero of elements to show")
         first, most = skip, limit
@@ -217,10 +218,21 @@ def _slice(operand: Any) -> Cut:
             return value[start : start + most]
 
         return cut_middle
-    count = whole(operand)
+    count = _number(operand)
     if count is None:
         raise MongoError(28724, f"$slice takes a number, or two in an array, not {type_name(operand)}")
     number = count
     return lambda value: (
         value if type(value) is not list else value[:number] if number >= 0 else value[number:]
     )
+
+
+def _number(value: Any) -> int | None:
+    """A number as `$slice` takes it: without its fraction, within 32 bits, and NaN is 0. None for what is none."""
+    if type(value) not in NUMBERS:
+        return None
+    number = float(str(value))
+    return 0 if isnan(number) else int(min(max(number, -_MOST), _MOST))
+
+
+_MOST: Final = (1 << 31) - 1

@@ -35,6 +35,8 @@ Document = dict[str, Any]
 
 FIRST_ROWS: Final = 128
 PAGE_ROWS: Final = 1_024
+ALL: Final = ((b"", b"\xff"),)
+"""The range of all keys."""
 
 
 class FilterSelection:
@@ -76,10 +78,11 @@ class FilterSelection:
             self._filter = Filter(self.spec, variables=self.variables, collation=self.collation)
         return self._filter
 
-    def plan(self, indexes: Iterable[CollectionIndex] = ()) -> ReadPlan:
+    def plan(self, indexes: Iterable[CollectionIndex] = (), table: TableInfo | None = None) -> ReadPlan:
+        """How the documents are read; see `planning`."""
         if self.key is not None:
             return ReadPlan((self.key,), is_exact=True)
-        return plan(self.spec, indexes, has_collation=self.collation is not None)
+        return plan(self.spec, indexes, table, has_collation=self.collation is not None)
 
     @property
     def point(self) -> bytes | None:
@@ -94,7 +97,7 @@ def selected(
     snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
     """The key and the document of each that matches, in the order of keys; of a capped collection, in that of its documents."""
-    chosen = selection.plan(indexes)
+    chosen = selection.plan(indexes, table)
     matches = None if chosen.is_exact else selection.filter.matches
     for key, body in paced(rows_of(snapshot, table, chosen)):
         document = document_of(table, body)
@@ -109,16 +112,17 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
     elif (order := order_of(snapshot.catalogue, table)) is not None:
         yield from in_order(snapshot, table, [place.key for place in all_places(snapshot, order)])
     elif chosen.by is not None:
-        yield from snapshot.pick(table, snapshot.candidates(chosen.by.info, chosen.ranges))
+        yield from snapshot.pick(table, snapshot.candidates(chosen.by, chosen.ranges))
     else:
-        start, size, test = b"", PAGE_ROWS, test_of(chosen, table)
-        while True:
-            keys, bodies = snapshot.page(table, start, b"\xff", False, size)
-            rows = zip(keys, bodies, strict=True)
-            yield from rows if test is None else (row for row in rows if test(row[1]))
-            if len(keys) < size:
-                return
-            start = keys[-1] + b"\x00"
+        test = test_of(chosen, table)
+        for start, stop in chosen.ranges or ALL:
+            while True:
+                keys, bodies = snapshot.page(table, start, stop, False, PAGE_ROWS)
+                rows = zip(keys, bodies, strict=True)
+                yield from rows if test is None else (row for row in rows if test(row[1]))
+                if len(keys) < PAGE_ROWS:
+                    break
+                start = keys[-1] + b"\x00"
 
 
 def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -152,8 +156,8 @@ class Scan:
             field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
                 without it.
         """
-        chosen = selection.plan(indexes)
         table = self._table
+        chosen = selection.plan(indexes, table)
         if chosen.is_exact and field is not None:
             for bodies in self._pages(chosen):
                 yield from paced(fields_of(table, bodies, field))
@@ -179,7 +183,7 @@ class Scan:
                     keys = [place.key for place in all_places(self._then(now), order)]
         if keys is None and chosen.by is not None:
             with self._session.read() as now:
-                keys = self._then(now).candidates(chosen.by.info, chosen.ranges)
+                keys = self._then(now).candidates(chosen.by, chosen.ranges)
         size = FIRST_ROWS
         if keys is not None:
             place = 0
@@ -190,15 +194,16 @@ class Scan:
                 place += size
                 size = PAGE_ROWS
             return
-        start, test = b"", test_of(chosen, self._table)
-        while True:
-            with self._session.read() as now:
-                found, bodies = self._then(now).page(self._table, start, b"\xff", False, size)
-            yield bodies if test is None else [body for body in bodies if test(body)]
-            if len(found) < size:
-                return
-            start = found[-1] + b"\x00"
-            size = PAGE_ROWS
+        test = test_of(chosen, self._table)
+        for start, stop in chosen.ranges or ALL:
+            while True:
+                with self._session.read() as now:
+                    found, bodies = self._then(now).page(self._table, start, stop, False, size)
+                yield bodies if test is None else [body for body in bodies if test(body)]
+                if len(found) < size:
+                    break
+                start = found[-1] + b"\x00"
+                size = PAGE_ROWS
 
     def _then(self, now: Snapshot) -> Snapshot:
         """The state that is read, seen from a snapshot of now."""

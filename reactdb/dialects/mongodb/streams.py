@@ -251,8 +251,10 @@ class LogStream:
             events: list[Document] = []
             try:
                 self._owner.strike()
-                with self._engine.fresh_snapshot() as snapshot:
-                    ended = self._fill(events, snapshot, most, most_bytes)
+                ended = False
+                if not self._is_quiet:
+                    with self._engine.fresh_snapshot() as snapshot:
+                        ended = self._fill(events, snapshot, most, most_bytes)
             except Exception as error:
                 if not events:
                     self.close()
@@ -264,6 +266,12 @@ class LogStream:
             elif self._on_ready is not None:
                 self._listen()
             return StreamBatch(events, self._given, ended)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """All that there is was given, and the token says so. Most streams that are asked are quiet, so it takes no snapshot."""
+        has_more = self._ready or self._changes or self._sought or self._position > self._given_seq
+        return not has_more and self._engine.newest_seq() <= self._position
 
     def _fill(
         self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None

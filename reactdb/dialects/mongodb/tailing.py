@@ -4,10 +4,10 @@
     tail.batch(100)                     the next documents, in the order in which they came. It never waits
     wakers.listen([tail.table_id], ...) whom to call when there may be more
 
-It stands behind the last document that it has looked at. Where documents that it has not seen were deleted to make room, it
-cannot go on: code 136.
+It stands at the last document that it has looked at. Where that is deleted, to make room or by somebody, it has lost its place
+and ends: code 136, as in MongoDB.
 
-Rule of this file: a document that was inserted is given once, or its loss is told.
+Rule of this file: a document that was inserted is given once, or the loss of the place is told.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.capped import PAGE_PLACES, order_of, places, totals_in
+from reactdb.dialects.mongodb.capped import PAGE_PLACES, has_place, order_of, places, totals_in
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -92,8 +92,9 @@ class Tail:
         self._shape = Projection(fields, variables=variables) if fields else None
         self._skip = int(command.get("skip") or 0)
         self._left = abs(int(command.get("limit") or 0)) or None
-        # The last place that was looked at; None before the first batch.
+        # The last place that was looked at, or before the first of all; None before the first batch.
         self._seen: int | None = None
+        self._stands_at_one = False
 
     def batch(self, most: int) -> list[Document]:
         """The next documents that match, at most so many.
@@ -112,7 +113,9 @@ class Tail:
             if self._seen is None:
                 self._seen = totals.first - 1
                 self.is_over = not totals.held
-            elif totals.first > self._seen + 1:
+            elif totals.first > self._seen + 1 or (
+                self._stands_at_one and not has_place(now, order, self._seen)
+            ):
                 raise MongoError(
                     136,
                     "CollectionScan died due to position in capped collection being deleted: read it anew",
@@ -132,7 +135,7 @@ class Tail:
         for place in page:
             if len(found) >= most:
                 return False
-            self._seen = place.number
+            self._seen, self._stands_at_one = place.number, True
             document = document_of(self._table, bodies[place.key])
             if not self._filter.matches(document):
                 continue

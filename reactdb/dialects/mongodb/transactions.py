@@ -15,13 +15,13 @@ Rule of this file: what is committed is what the statements have written, in the
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.indexes import check_unique, indexes_of
+from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.retries import RetryableWrite
@@ -37,7 +37,7 @@ __all__ = ["TRANSIENT", "Transaction", "Transactions"]
 TRANSIENT: Final = "TransientTransactionError"
 """The label of an error after which the whole transaction can be tried again."""
 
-Place = tuple[int, bytes]
+TableKey = tuple[int, bytes]
 """A table's number and a key."""
 
 
@@ -50,6 +50,21 @@ class _Step(NamedTuple):
     body: bytes | None
     meta: bytes | None
     bypasses: bool
+
+
+class _Made(NamedTuple):
+    """A collection that the commit will make.
+
+    Attributes:
+        table: A stand-in for its table.
+        options: Those of `create`; None where a write makes it, which somebody else may have done meanwhile.
+        indexes: Specifications of indexes.
+    """
+
+    namespace: MongoNamespace
+    table: TableInfo
+    options: Mapping[str, Any] | None
+    indexes: list[Mapping[str, Any]]
 
 
 class _Overlaid(Undo):
@@ -76,12 +91,12 @@ class Transactions:
     def __init__(self, spaces: Namespaces) -> None:
         self.spaces = spaces
         self._lock = threading.Lock()
-        self._written: dict[Place, Transaction] = {}
+        self._written: dict[TableKey, Transaction] = {}
 
     def begin(self) -> Transaction:
         return Transaction(self)
 
-    def claim(self, place: Place, transaction: Transaction) -> bool:
+    def claim(self, place: TableKey, transaction: Transaction) -> bool:
         """Note that a transaction has written a document. Returns: whether no other one had."""
         with self._lock:
             return self._written.setdefault(place, transaction) is transaction
@@ -117,7 +132,7 @@ class Transaction:
         self._steps: list[_Step] = []
         self._written: dict[int, dict[bytes, bytes | None]] = {}
         # Tables that the commit will make, with numbers of their own below zero.
-        self._made: dict[str, tuple[MongoNamespace, TableInfo]] = {}
+        self._made: dict[str, _Made] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -139,6 +154,11 @@ class Transaction:
         except BaseException:
             self.abort()
             raise
+
+    def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
+        """A statement that makes a collection. Errors as for `KeptWrites.create`."""
+        with self.statement() as target:
+            target.create(namespace, options)
 
     def _as_of(self, now: Snapshot) -> Undo:
         if self._seq is None:
@@ -186,13 +206,24 @@ class Transaction:
         self.state = "committed"
         self._end()
 
+    def _make(self, transaction: WriteTransaction, made: _Made) -> TableInfo:
+        if (
+            made.options is not None
+            and self._spaces.names.table(made.namespace) in transaction.catalogue.live
+        ):
+            raise conflict()
+        table = self._spaces.within(transaction, made.namespace, made.options)
+        if made.indexes:
+            create(transaction, table, made.namespace, made.indexes)
+        return transaction.catalogue.by_id[table.id]
+
     def _carry_out(self, transaction: WriteTransaction) -> None:
         snapshot = transaction.snapshot()
         assert self._seq is not None
         undo = self._as_of(snapshot)
         numbers: dict[int, TableInfo] = {}
-        for namespace, made in self._made.values():
-            numbers[made.id] = self._spaces.within(transaction, namespace)
+        for made in self._made.values():
+            numbers[made.table.id] = self._make(transaction, made)
         for step in self._steps:
             table = numbers.get(step.table_id) or transaction.catalogue.by_id.get(step.table_id)
             if table is None or transaction.catalogue.live.get(table.reference) is None:
@@ -231,16 +262,50 @@ class KeptWrites:
         """The table of a collection, as this transaction sees it."""
         name = self._transaction._spaces.names.table(namespace)
         made = self._transaction._made.get(name)
-        return made[1] if made is not None else self.catalogue.live.get(name)
+        return made.table if made is not None else self.catalogue.live.get(name)
 
     def within(self, namespace: MongoNamespace) -> TableInfo:
         """The same; where there is none, one that the commit will make."""
-        found = self.table(namespace)
-        if found is None:
-            made = self._transaction._made
-            name = self._transaction._spaces.names.table(namespace)
-            found = TableInfo(-1 - len(made), name, "_id", 0, None, {})
-            made[name] = namespace, found
+        return self.table(namespace) or self._make(namespace, None).table
+
+    def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
+        """Have the commit make a collection.
+
+        Raises:
+            MongoError: 48, it is there; 263, it is to be capped, or a view.
+        """
+        if self.table(namespace) is not None:
+            raise MongoError(48, f"Collection {namespace} already exists. NS: {namespace}")
+        if "capped" in options or "viewOn" in options:
+            raise MongoError(
+                263, "Neither views nor capped collections are made in a multi-document transaction."
+            )
+        self._make(namespace, dict(options))
+
+    def create_indexes(self, namespace: MongoNamespace, indexes: Sequence[Mapping[str, Any]]) -> int:
+        """Have the commit make indexes of a collection that it makes. Returns: how many there are to be made before.
+
+        Raises:
+            MongoError: 263, the collection is there already; and as for `create` of indexes.
+        """
+        if self.catalogue.live.get(self._transaction._spaces.names.table(namespace)) is not None:
+            raise MongoError(
+                263,
+                f"Cannot create new indexes on existing collection {namespace} in a multi-document transaction.",
+            )
+        for one in indexes:
+            checked(one, namespace)
+        self.within(namespace)
+        made = self._transaction._made[self._transaction._spaces.names.table(namespace)]
+        before = len(made.indexes)
+        made.indexes.extend(indexes)
+        return before
+
+    def _make(self, namespace: MongoNamespace, options: Mapping[str, Any] | None) -> _Made:
+        made = self._transaction._made
+        name = self._transaction._spaces.names.table(namespace)
+        table = TableInfo(-1 - len(made), name, "_id", 0, None, {})
+        made[name] = found = _Made(namespace, table, options, [])
         return found
 
     def snapshot(self) -> Snapshot:

@@ -1,10 +1,10 @@
 """Writing: what the statements of a write command do to the documents of one collection, in a target.
 
     DocumentWriter(target, table, namespace)
-        .insert(stored)                 documents that are prepared: their keys and bytes
-        .update(statement)              `q`, `u`, `multi`, `upsert` ... as drivers send them
-        .delete(statement)
-        .find_and_modify(command)
+        .insert(stored, document)           a document that is prepared (its key and its bytes)
+        .update(UpdateStatement(...))       statements of `q`, `u`, `multi`, `upsert` ... as drivers send them, compiled
+        .delete(Delete(...))
+        .find_and_modify(Modify(...))
 
 A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would
 stay equal to what is stored, with its fields in the same order, is counted as matched and is not written.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from heapq import nsmallest
+from itertools import islice, starmap
 from typing import Any, Final, NamedTuple
 
 from bson.objectid import ObjectId
@@ -175,6 +176,18 @@ class Updated(NamedTuple):
     after: Document | None = None
 
 
+class Found(NamedTuple):
+    """A document that a statement is about.
+
+    Attributes:
+        head: Its seq and bytes, where they were read by its key; None: they are to be looked up.
+    """
+
+    key: bytes
+    document: Document
+    head: tuple[int, bytes] | None = None
+
+
 class DocumentWriter:
     """See the head of this file."""
 
@@ -236,14 +249,12 @@ class DocumentWriter:
             return self._upsert(statement)
         modified = 0
         before = after = None
-        for key, before in rows:
-            after = self._change(statement, key, before)
+        for row in rows:
+            before, after = row.document, self._change(statement, row)
             modified += after is not before
         return Updated(len(rows), modified, None, before, after)
 
-    def _rows(
-        self, selection: FilterSelection, sort: Order | None, *, is_multi: bool
-    ) -> list[tuple[bytes, Document]]:
+    def _rows(self, selection: FilterSelection, sort: Order | None, *, is_multi: bool) -> list[Found]:
         """What a statement is about. All is read before anything is written."""
         key = selection.point
         if key is not None:
@@ -252,18 +263,18 @@ class DocumentWriter:
                 return []
             document = document_of(self.table, head[1])
             is_there = selection.key is not None or selection.filter.matches(document)
-            return [(key, document)] if is_there else []
-        found = selected(self.target.snapshot(), self.table, self._indexes, selection)
+            return [Found(key, document, head)] if is_there else []
+        found = starmap(Found, selected(self.target.snapshot(), self.table, self._indexes, selection))
         if is_multi:
             return list(found)
         if sort is not None:
-            return nsmallest(1, found, key=lambda row: sort.key(row[1]))
-        first = next(iter(found), None)
-        return [] if first is None else [first]
+            return nsmallest(1, found, key=lambda row: sort.key(row.document))
+        return list(islice(found, 1))
 
-    def _change(self, statement: UpdateStatement, key: bytes, before: Document) -> Document:
+    def _change(self, statement: UpdateStatement, row: Found) -> Document:
         """Put the changed document in the place of one; the same object is given where nothing is changed."""
-        old = self.target.head(self.table, key)
+        key, before, head = row
+        old = head or self.target.head(self.table, key)
         assert old is not None
         applied = statement.apply(before)
         new_key, body = body_of(self.table, applied.document)
@@ -289,13 +300,13 @@ class DocumentWriter:
     def delete(self, statement: Delete) -> int:
         """How many documents are gone."""
         rows = self._rows(statement.selection, None, is_multi=statement.is_multi)
-        for key, _ in rows:
-            self.remove(key)
+        for row in rows:
+            self.remove(row.key, row.head)
         return len(rows)
 
-    def remove(self, key: bytes) -> None:
-        """Delete a document that is there."""
-        self._write(key, DELETE, self.target.head(self.table, key), None, None)
+    def remove(self, key: bytes, head: tuple[int, bytes] | None = None) -> None:
+        """Delete a document that is there. `head`: see `Found`."""
+        self._write(key, DELETE, head or self.target.head(self.table, key), None, None)
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
         """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""
@@ -303,10 +314,10 @@ class DocumentWriter:
         statement = command.statement
         if statement is None:
             if rows:
-                self.remove(rows[0][0])
+                self.remove(rows[0].key, rows[0].head)
             return {
                 "lastErrorObject": {"n": len(rows)},
-                "value": self._shown(command, rows[0][1]) if rows else None,
+                "value": self._shown(command, rows[0].document) if rows else None,
             }
         if not rows:
             if not statement.is_upsert:
@@ -317,8 +328,7 @@ class DocumentWriter:
             value = self._shown(command, made.after) if command.is_new else None
             said = {"n": 1, "updatedExisting": False, "upserted": made.upserted[0]}
             return {"lastErrorObject": said, "value": value}
-        key, before = rows[0]
-        after = self._change(statement, key, before)
+        before, after = rows[0].document, self._change(statement, rows[0])
         value = self._shown(command, after if command.is_new else before)
         return {"lastErrorObject": {"n": 1, "updatedExisting": True}, "value": value}
 

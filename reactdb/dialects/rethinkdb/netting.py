@@ -132,7 +132,7 @@ class Netting:
         return event
 
 
-class Place:
+class ListSlot:
     """One offset of the list. `value` is UNKNOWN until an event gives it."""
 
     __slots__ = ("identity", "value")
@@ -147,12 +147,12 @@ class Replay:
 
     def __init__(self, name_of: Callable[[Any], Hashable]) -> None:
         self._name_of = name_of
-        self._before: list[Place] = []
-        self._now: list[Place] = []
+        self._before: list[ListSlot] = []
+        self._now: list[ListSlot] = []
         # Name -> identities of documents that left, so that one that comes back is recognised.
         self._away: defaultdict[Hashable, list[Hashable]] = defaultdict(list)
 
-    def lists(self, deltas: Sequence[Delta]) -> tuple[list[Place], list[Place]]:
+    def lists(self, deltas: Sequence[Delta]) -> tuple[list[ListSlot], list[ListSlot]]:
         for delta in deltas:
             if delta.old_offset is not None:
                 self._reach(delta.old_offset + 1)
@@ -163,13 +163,13 @@ class Replay:
                 self._reach(delta.new_offset)
                 name = self._name_of(delta.new_val)
                 identity = self._away[name].pop() if name is not None and self._away[name] else None
-                self._now.insert(delta.new_offset, Place(delta.new_val, identity))
+                self._now.insert(delta.new_offset, ListSlot(delta.new_val, identity))
         return self._before, self._now
 
     def _reach(self, length: int) -> None:
         """Extend both lists with places that no delta has touched."""
         while len(self._now) < length:
-            place = Place()
+            place = ListSlot()
             self._before.append(place)
             self._now.append(place)
 

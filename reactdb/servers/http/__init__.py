@@ -6,10 +6,10 @@ serving       HTTPServer: applications on a port, by uvicorn
 speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
-asking, answering     a request and an answer, as those functions see them
-streaming, wrapping, formats    `_changes` while time passes, what is pending, and its bytes
+request_parts, responses     a request and an answer, as those functions see them
+streaming, wrapped_rows, formats    `_changes` while time passes, what is pending, and its bytes
 resourcing    Aidbox's: which function answers what
-polling, eventing, rendering    long polls, server-sent events, JSON and YAML
+polling, event_streams, rendering    long polls, server-sent events, JSON and YAML
 waking        what waits for changes without a thread
 sessions, origins, limits    who may ask, from where, how much
 page          a page to look at it with

@@ -30,16 +30,15 @@ from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
-from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer
-from reactdb.servers.http.asking import Asking, parameters_of, parts_of
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.request_parts import Asking, RequestRefused, parameters_of, parts_of
 from reactdb.servers.http.resourcing import AidboxSpeaker
+from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.routing import CouchSpeaker, Service
-from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.sessions import Authenticator
 from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
@@ -191,9 +190,9 @@ class HTTPApplication:
             asking = self._asked(request, headers)
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
-                raise CouchError(403, "forbidden", "This server only reads.")
-            if not found.is_public and not self._speaker.entrance.is_open:
-                await self._run(self._speaker.entrance.must_be_known, asking)
+                raise RequestRefused(403, "forbidden", "This server only reads.")
+            if not found.is_public and not self._speaker.authenticator.is_open:
+                await self._run(self._speaker.authenticator.must_be_known, asking)
             await self._read_body(request, asking, found, spools)
             return await self._carry_out(found, asking)
         except (ClientDisconnect, asyncio.CancelledError):
@@ -219,7 +218,7 @@ class HTTPApplication:
     ) -> None:
         """
         Raises:
-            CouchError: 413, it is too large; 408, it does not come.
+            RequestRefused: 413, it is too large; 408, it does not come.
         """
         if found.bodies is Bodies.NONE:
             return
@@ -244,7 +243,7 @@ class HTTPApplication:
                         pieces.append(piece)
         except TimeoutError:
             sentence = f"The request did not come within {self.limits.body_s:g} s."
-            raise CouchError(408, "request_timeout", sentence) from None
+            raise RequestRefused(408, "request_timeout", sentence) from None
         asking.body = b"".join(pieces)
 
     async def _carry_out(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
@@ -253,7 +252,7 @@ class HTTPApplication:
             if not isinstance(answer, Deferred):
                 await self._run(answer.close)
             sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
-            raise CouchError(503, "service_unavailable", sentence)
+            raise RequestRefused(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 
     def _within_budget(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
@@ -264,7 +263,7 @@ class HTTPApplication:
             return self._speaker.call(found, asking)
         except Stopped:
             sentence = "The request could not be processed in a reasonable amount of time."
-            return self._speaker.error_of(CouchError(500, "timeout", sentence))
+            return self._speaker.error_of(RequestRefused(500, "timeout", sentence))
         finally:
             budget.end()
             current.reset(outer)
@@ -375,7 +374,7 @@ class CouchApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(CouchSpeaker(Service(Couch(db), Entrance(credentials), Counts())), **options)
+        super().__init__(CouchSpeaker(Service(Couch(db), Authenticator(credentials), Counts())), **options)
 
 
 class AidboxApplication(HTTPApplication):
@@ -383,7 +382,7 @@ class AidboxApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(AidboxSpeaker(Aidbox(db), Entrance(credentials)), **options)
+        super().__init__(AidboxSpeaker(Aidbox(db), Authenticator(credentials)), **options)
 
 
 async def gone(receive: Receive) -> None:
@@ -392,5 +391,5 @@ async def gone(receive: Receive) -> None:
         pass
 
 
-def too_large(most: int) -> CouchError:
-    return CouchError(413, "too_large", f"the request entity is too large: at most {most} bytes")
+def too_large(most: int) -> RequestRefused:
+    return RequestRefused(413, "too_large", f"the request entity is too large: at most {most} bytes")

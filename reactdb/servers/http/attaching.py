@@ -23,8 +23,8 @@ from reactdb.dialects.couchdb.multipart import (
     parts_in,
 )
 from reactdb.dialects.couchdb.trees import Rev, parse_rev
-from reactdb.servers.http.answering import JSON, Answer, encoded, not_modified, ok
-from reactdb.servers.http.asking import Asking, read_json
+from reactdb.servers.http.request_parts import Asking, read_json
+from reactdb.servers.http.responses import JSON, Answer, encoded, not_modified, ok
 
 PIECE: Final = 64 * 1024
 RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)

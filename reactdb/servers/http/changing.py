@@ -15,12 +15,12 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFilter, SelectorFilter, filter_of
 from reactdb.dialects.couchdb.sequences import malformed
-from reactdb.servers.http.answering import JSON, Answer, not_modified, state_etag
-from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.speaking import Run
 from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting, whole
-from reactdb.servers.http.wrapping import Begun, Counted, Counts, Paged
+from reactdb.servers.http.wrapped_rows import Begun, Counted, Counts, Paged
 
 __all__ = ["Counts", "OpenedFeed", "changes"]
 

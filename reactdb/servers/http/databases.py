@@ -15,8 +15,8 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.spelling import AFTER_DESIGNS, DESIGN
 from reactdb.servers.http import attaching
-from reactdb.servers.http.answering import JSON, Answer, encoded, ok, rows_of
-from reactdb.servers.http.asking import Asking
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import JSON, Answer, encoded, ok, rows_of
 
 NOT_A_DOCUMENT: Final = "Document must be a JSON object"
 # Parameters that say how a single revision is read mean nothing where many are.

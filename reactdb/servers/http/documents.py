@@ -11,9 +11,9 @@ from reactdb.dialects.couchdb import validating
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching
-from reactdb.servers.http.answering import Answer, etag_of, not_modified, ok, state_etag
-from reactdb.servers.http.asking import Asking, read_json
 from reactdb.servers.http.databases import NOT_A_DOCUMENT
+from reactdb.servers.http.request_parts import Asking, read_json
+from reactdb.servers.http.responses import Answer, etag_of, not_modified, ok, state_etag
 
 # With these in it a document is more than its revision, and has no ETag.
 BEYOND_THE_REVISION: Final = ("_revs_info", "_conflicts", "_deleted_conflicts", "_local_seq")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb.servers.http.answering import JSON, encoded
+from reactdb.servers.http.responses import JSON, encoded
 
 __all__ = ["FORMATS", "ContinuousFormat", "EventFormat", "ResultsFormat"]
 

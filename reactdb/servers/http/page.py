@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from reactdb.servers.http.answering import Answer
+from reactdb.servers.http.responses import Answer
 
 __all__ = ["page"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from reactdb.servers.http.answering import Answer
+from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.speaking import Deferred, Run
 from reactdb.servers.http.waking import LoopWaiter
 

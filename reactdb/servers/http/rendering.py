@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 
 from reactdb.dialects.aidbox.errors import AidboxError
-from reactdb.servers.http.answering import JSON, encoded
+from reactdb.servers.http.responses import JSON, encoded
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
 

@@ -25,13 +25,12 @@ from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage
 from reactdb.dialects.aidbox.errors import AidboxError, outcome
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, version_of
 from reactdb.dialects.aidbox.searching import bundle_of
-from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.feeds.reader import FeedReader
-from reactdb.servers.http.answering import Answer, logger
-from reactdb.servers.http.asking import Asking
-from reactdb.servers.http.eventing import OpenedEvents
+from reactdb.servers.http.event_streams import OpenedEvents
 from reactdb.servers.http.rendering import read_body, render
-from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.request_parts import Asking, RequestRefused
+from reactdb.servers.http.responses import Answer, logger
+from reactdb.servers.http.sessions import Authenticator
 from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route
 
 __all__ = ["AidboxSpeaker"]
@@ -44,9 +43,9 @@ EVENTS: Final = "text/event-stream"
 class AidboxSpeaker:
     """Aidbox's language, as an application needs it."""
 
-    def __init__(self, box: Aidbox, entrance: Entrance) -> None:
+    def __init__(self, box: Aidbox, authenticator: Authenticator) -> None:
         self._box = box
-        self.entrance = entrance
+        self.authenticator = authenticator
 
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
         """
@@ -79,10 +78,9 @@ class AidboxSpeaker:
                 content_type,
                 {"allow": error.details["allow"]} if error.status == 405 else {},
             )
-        if isinstance(error, CouchError):
-            # Of what all applications check: who asks, and how much.
+        if isinstance(error, RequestRefused):
             code = "login" if error.status == 401 else "processing"
-            body, content_type = render(outcome(code, error.reason), headers)
+            body, content_type = render(outcome(code, error.sentence), headers)
             return Answer(error.status, body, content_type)
         for kind, status, code in REFUSALS:
             if isinstance(error, kind):

@@ -18,12 +18,12 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
-from reactdb.servers.http.answering import Answer, error_of, etag_of, not_modified, ok, state_etag
-from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.changing import OpenedFeed, changes
-from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import Answer, error_of, etag_of, not_modified, ok, state_etag
+from reactdb.servers.http.sessions import Authenticator
 from reactdb.servers.http.speaking import Bodies, Route
-from reactdb.servers.http.wrapping import Counts
+from reactdb.servers.http.wrapped_rows import Counts
 
 __all__ = ["CouchSpeaker", "Service", "route"]
 
@@ -37,7 +37,7 @@ class Service:
     """What is served, and to whom."""
 
     couch: Couch
-    entrance: Entrance
+    authenticator: Authenticator
     counts: Counts
 
 
@@ -61,7 +61,7 @@ class CouchSpeaker:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.entrance = service.entrance
+        self.authenticator = service.authenticator
 
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
         """
@@ -221,9 +221,11 @@ SERVER: Final[dict[str, Table]] = {
     "_active_tasks": {"GET": Route(_active_tasks)},
     "_replicate": {"POST": Route(_replicate, Bodies.WHOLE)},
     "_session": {
-        "GET": Route(lambda service, asking: service.entrance.session(asking), is_public=True),
-        "POST": Route(lambda service, asking: service.entrance.log_in(asking), Bodies.WHOLE, is_public=True),
-        "DELETE": Route(lambda service, asking: service.entrance.log_out(asking), is_public=True),
+        "GET": Route(lambda service, asking: service.authenticator.session(asking), is_public=True),
+        "POST": Route(
+            lambda service, asking: service.authenticator.log_in(asking), Bodies.WHOLE, is_public=True
+        ),
+        "DELETE": Route(lambda service, asking: service.authenticator.log_out(asking), is_public=True),
     },
     "_reactdb": {"GET": Route(lambda service, asking: page.page())},
     "favicon.ico": {"GET": Route(_no_such_path, is_public=True)},

@@ -11,8 +11,8 @@ from typing import Any
 from reactdb.dialects.couchdb import finding
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer, encoded, ok, rows_of
-from reactdb.servers.http.asking import Asking
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import Answer, encoded, ok, rows_of
 
 
 def find(database: CouchDatabase, asking: Asking) -> Answer:

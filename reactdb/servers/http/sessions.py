@@ -1,4 +1,4 @@
-"""Entrance: who may ask. Basic authentication, and `_session`, which gives a cookie for a while.
+"""Authenticator: which users may ask. Basic authentication, and `_session`, which gives a cookie for a while.
 
 A cookie is the name, the time until which it is good, and a keyed hash of both. The key is made when the server starts, so
 cookies end with it.
@@ -18,12 +18,11 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.servers.http.answering import Answer, ok
-from reactdb.servers.http.asking import Asking, read_json
+from reactdb.servers.http.request_parts import Asking, RequestRefused, read_json
+from reactdb.servers.http.responses import Answer, ok
 from reactdb.servers.users import Credentials, hmac_sha256
 
-__all__ = ["Entrance"]
+__all__ = ["Authenticator"]
 
 COOKIE: Final = "AuthSession"
 SESSION_S: Final = 600
@@ -32,7 +31,7 @@ STRANGER: Final = "You are not authorized to access this db."
 MOST_CHARACTERS: Final = 1_024
 
 
-class Entrance:
+class Authenticator:
     """Who may ask. Without credentials everybody may who reaches the server, and is an administrator.
 
     Thread safety: any thread.
@@ -51,7 +50,7 @@ class Entrance:
         """(the name, how it was proved): `default` for a password, `cookie` for a session; Nones for a stranger.
 
         Raises:
-            CouchError: 401, a wrong password.
+            RequestRefused: 401, a wrong password.
         """
         header = asking.headers.get("authorization", "")
         kind, _, value = header.partition(" ")
@@ -65,13 +64,13 @@ class Entrance:
     def must_be_known(self, asking: Asking) -> None:
         """
         Raises:
-            CouchError: 401.
+            RequestRefused: 401.
         """
         if self.is_open:
             return
         name, _ = self.who(asking)
         if name is None:
-            raise CouchError(401, "unauthorized", STRANGER)
+            raise RequestRefused(401, "unauthorized", STRANGER)
         asking.user = name
 
     def _check(self, name: str, password: str) -> None:
@@ -79,7 +78,7 @@ class Entrance:
             return
         is_short = max(len(name), len(password)) <= MOST_CHARACTERS
         if not (is_short and self._credentials.is_right(name, password)):
-            raise CouchError(401, "unauthorized", WRONG)
+            raise RequestRefused(401, "unauthorized", WRONG)
 
     # -----------------------------------------------------------------------------------------------------------
     # _session
@@ -96,7 +95,7 @@ class Entrance:
         given = _given(asking)
         name, password = given.get("name", given.get("username", "")), given.get("password", "")
         if not isinstance(name, str) or not isinstance(password, str):
-            raise CouchError(400, "bad_request", "name and password are texts.")
+            raise RequestRefused(400, "bad_request", "name and password are texts.")
         self._check(name, password)
         cookie = f"{COOKIE}={self._cookie(name)}; Version=1; Path=/; HttpOnly; Max-Age={SESSION_S}"
         return ok({"ok": True, "name": name, "roles": ["_admin"]}, set_cookie=cookie)
@@ -127,7 +126,7 @@ def _basic(value: str) -> tuple[str, str]:
     except (ValueError, binascii.Error):
         name, colon, password = "", "", ""
     if not colon:
-        raise CouchError(400, "bad_request", "Authorization header has invalid base64 value")
+        raise RequestRefused(400, "bad_request", "Authorization header has invalid base64 value")
     return name, password
 
 

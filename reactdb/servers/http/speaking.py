@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from reactdb.servers.http.answering import Answer
-from reactdb.servers.http.asking import Asking
-from reactdb.servers.http.sessions import Entrance
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import Answer
+from reactdb.servers.http.sessions import Authenticator
 
 __all__ = ["Bodies", "Closable", "Deferred", "Opened", "Route", "Run", "Speaker", "Stream"]
 
@@ -100,7 +100,7 @@ class Deferred:
 class Speaker(Protocol):
     """See the head of this file."""
 
-    entrance: Entrance
+    authenticator: Authenticator
 
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
         """Raises: what `error_of` knows."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.views import ViewQuery, view
-from reactdb.servers.http.answering import Answer, not_modified, state_etag
-from reactdb.servers.http.asking import Asking
 from reactdb.servers.http.databases import list_options, listed
+from reactdb.servers.http.request_parts import Asking
+from reactdb.servers.http.responses import Answer, not_modified, state_etag
 
 
 def rows(database: CouchDatabase, asking: Asking) -> Answer:

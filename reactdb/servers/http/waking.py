@@ -1,6 +1,6 @@
 """LoopWaiter: what waits on the loop for changes, without a thread: woken by the thread that commits, or told to end.
 
-Rule of this file: an event and a flag. Who waits for how long is `streaming`'s, `polling`'s and `eventing`'s.
+Rule of this file: an event and a flag. Who waits for how long is `streaming`'s, `polling`'s and `event_streams`'s.
 """
 
 from __future__ import annotations

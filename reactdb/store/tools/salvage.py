@@ -38,7 +38,7 @@ FAILURES: tuple[type[Exception], ...] = (*sqlite.READ_ERRORS, ReactDBError)
 UNREADABLE: tuple[type[Exception], ...] = (*FAILURES, TypeError, ValueError)
 
 # A table and a key in it, as the log has them.
-Place = tuple[int, bytes]
+TableKey = tuple[int, bytes]
 
 
 @dataclass(slots=True)
@@ -86,9 +86,9 @@ class Salvage:
         self._low: int | None = None
         self._is_without_log = False
         # The newest entry of each key that was found: its seq, and whether it is a document.
-        self._newest: dict[Place, tuple[int, bool]] = {}
+        self._newest: dict[TableKey, tuple[int, bool]] = {}
         # The seq of the newest entry of each key, as its head or tombstone has it.
-        self._expected: dict[Place, int] = {}
+        self._expected: dict[TableKey, int] = {}
         self._is_expected_complete = False
         self._seqs: set[int] = set()
         # Documents by seq that SQL cannot read, taken from pages.

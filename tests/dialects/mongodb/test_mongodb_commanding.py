@@ -83,7 +83,7 @@ def test_a_command_of_a_transaction_is_undone_with_it(shop: Any) -> None:
 def test_what_cannot_be_in_a_transaction_is_refused(shop: Any) -> None:
     with shop.client.start_session() as session, session.start_transaction():
         with pytest.raises(OperationFailure) as caught:
-            shop.command("createIndexes", "orders", indexes=[], session=session)
+            shop.command("dropIndexes", "orders", index="*", session=session)
 
         assert 263 == caught.value.code
 
@@ -123,6 +123,32 @@ def test_a_query_is_explained(shop: Any) -> None:
     planner = shop["orders"].find({"_id": 1}).sort("_id").explain()["queryPlanner"]
 
     assert ("shop.orders", {"_id": 1}) == (planner["namespace"], planner["parsedQuery"])
+
+
+def test_what_serves_a_query_is_explained(db: Any, shop: Any) -> None:
+    orders = shop["orders"]
+    orders.insert_one({"_id": 1, "a": {"b": 1}, "user": 5})
+    orders.create_index([("a.b", -1)], name="by_b")
+    db.table("shop.orders").index_create("user")
+
+    def plan(query: Any) -> Any:
+        return orders.find(query).explain()["queryPlanner"]["winningPlan"]
+
+    assert "COLLSCAN" == plan({"user": {"$ne": 5}})["stage"]
+    assert "CLUSTERED_IXSCAN" == plan({"_id": {"$gt": 1}})["stage"]
+    assert "by_b" == plan({"a.b": 1, "user": 5})["inputStage"]["indexName"]
+    native = plan({"user": {"$gt": 4}})
+    assert ("FETCH", "IXSCAN") == (native["stage"], native["inputStage"]["stage"])
+    assert ({"user": 1}, "user") == (native["inputStage"]["keyPattern"], native["inputStage"]["indexName"])
+    for command in (
+        {"update": "orders", "updates": [{"q": {"user": 5}, "u": {"$set": {"n": 1}}}]},
+        {"delete": "orders", "deletes": [{"q": {"user": 5}, "limit": 0}]},
+        {"aggregate": "orders", "pipeline": [{"$match": {"user": 5}}], "cursor": {}},
+        {"count": "orders", "query": {"user": 5}},
+        {"distinct": "orders", "key": "n", "query": {"user": 5}},
+    ):
+        found = shop.command("explain", command)["queryPlanner"]["winningPlan"]
+        assert "user" == found["inputStage"]["indexName"]
 
 
 def test_a_reference_is_followed(shop: Any) -> None:

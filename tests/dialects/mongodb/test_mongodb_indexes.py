@@ -21,9 +21,11 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from reactdb.dialects.mongodb import MongoError, index_keys, planning
+from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning
 from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.native_filters import native_filter
 from reactdb.dialects.mongodb.ordering import compare
 from reactdb.dialects.mongodb.values import native_value, normalised
 from reactdb.expression import call, fields_read, row
@@ -192,7 +194,7 @@ def test_a_range_ends_where_it_should(
     assert orders.distinct("_id", {"k": 1, "a": {operator: 5}}) == expected
 
 
-@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("by", ["nothing", "an index", "a native index"])
 @pytest.mark.parametrize(
     "value",
     [
@@ -207,18 +209,22 @@ def test_a_range_ends_where_it_should(
     ],
 )
 def test_values_that_a_program_wrote_natively_are_found_by_what_they_are_shown_as(
-    db: Database, value: Any, is_indexed: bool
+    db: Database, value: Any, by: str
 ) -> None:
     table = db.table_create("shop.native", primary_key="_id")
     table.insert([{"_id": 1, "a": value}, {"_id": 2, "a": [0, {"b": value}]}, {"_id": 3}])
     collection = reactdb.mongodb(db)["shop"]["native"]
-    if is_indexed:
+    if by == "an index":
         collection.create_index("a")
         collection.create_index("a.b")
+    elif by == "a native index":
+        table.index_create("a")
     shown = collection.find_one({"_id": 1})["a"]
     assert collection.distinct("_id", {"a": shown}) == [1]
     assert collection.distinct("_id", {"a": {"$lte": shown, "$gte": shown}}) == [1]
     assert collection.distinct("_id", {"a.b": shown}) == [2]
+    table.insert({"_id": 4, "a": [None, value]})
+    assert collection.distinct("_id", {"a": shown}) == [1, 4]
 
 
 def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) -> None:
@@ -236,12 +242,82 @@ def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
     orders.create_index([("a", 1), ("b", 1)])
     indexes = indexes_of(db.session.info("shop.orders"))
     chosen = planning.plan({"a": 3, "b": {"$gte": 50}}, indexes)
-    assert chosen.by is indexes[0]
+    assert chosen.by is indexes[0].info
     assert chosen.ranges is not None
     assert is_scan(planning.plan({"b": 3}, indexes))
     assert is_scan(planning.plan({"a": None}, indexes))
     assert is_scan(planning.plan({"a": "x"}, indexes, has_collation=True))
     assert [one["_id"] for one in orders.find({"a": 3, "b": {"$gte": 80}})] == [83, 93]
+
+
+def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
+    db: Database, orders: Any
+) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n} for n in range(100)])
+    table = db.table("shop.orders")
+    table.index_create("b")
+    table.index_create("each", lambda order: order["c"], multi=True)
+    info = db.session.info("shop.orders")
+
+    def chosen(spec: dict[str, Any], **options: Any) -> planning.ReadPlan:
+        return planning.plan(spec, indexes_of(info), info, **options)
+
+    assert chosen({"b": 3}).by is info.indexes["b"]
+    assert chosen({"b": {"$in": [3, "x"]}, "_id": {"$gt": 5}}).by is info.indexes["b"]
+    key = chosen({"b": {"$gt": 3}, "_id": {"$gt": 5, "$lt": 8}})
+    assert key.by is None
+    assert key.ranges
+    for spec in ({"b": None}, {"b": {"$ne": 3}}, {"b.c": 3}, {"a": 3}, {"c": 3}, {"b": MinKey()}):
+        assert is_scan(chosen(spec))
+        assert not chosen(spec).ranges
+    assert is_scan(chosen({"b": "x"}, has_collation=True))
+    orders.create_index([("b", 1), ("a", 1)])
+    info = db.session.info("shop.orders")
+    assert chosen({"b": 3}).by is indexes_of(info)[0].info
+
+    assert [one["_id"] for one in orders.find({"_id": {"$gte": 97}})] == [97, 98, 99]
+    assert orders.update_many({"_id": {"$lt": 3}}, {"$set": {"a": "seen"}}).matched_count == 3
+    assert orders.count_documents({"_id": {"$gt": 1, "$lt": 1.5}}) == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "document"),
+    [
+        ({"_id": {"$gt": 5}}, {"_id": IdValue(float("inf"))}),
+        ({"a": {"$in": [5, "x"]}}, {"_id": 1, "a": [[], "x"]}),
+        ({"a": {"$gt": "a"}}, {"_id": 1, "a": "b"}),
+        ({"a": {"$lte": False}}, {"_id": 1, "a": False}),
+        ({"a": {"$lt": datetime(2026, 1, 1)}}, {"_id": 1, "a": natives.DateMs(-(10**15))}),
+        ({"a": {"$lt": ObjectId(b"b" * 12)}}, {"_id": 1, "a": natives.ObjectId(b"a" * 12)}),
+        ({"a": 1, "b": {"$exists": True}}, {"_id": 1, "a": Decimal("1.0"), "b": 1}),
+    ],
+)
+def test_a_native_filter_passes_what_the_filter_matches(spec: Any, document: Any) -> None:
+    native = native_filter(planning.conditions_of(spec))
+    assert native is not None
+    assert native.test(document)
+    assert not native.test({"_id": 1})
+    assert not native.test({"_id": None, "a": None})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"a": None},
+        {"a": {"$in": [5, None]}},
+        {"a.b": 5},
+        {"a": {"$ne": 5}},
+        {"a": {"$not": {"$eq": 5}}},
+        {"a": [5]},
+        {"a": {"b": 5}},
+        {"a": Regex("x")},
+        {"a": float("nan")},
+        {"a": {"$gt": b"x"}},
+        {"$or": [{"a": 5}]},
+    ],
+)
+def test_where_the_native_order_is_another_one_there_is_no_native_filter(spec: Any) -> None:
+    assert native_filter(planning.conditions_of(spec)) is None
 
 
 def test_native_writes_keep_the_index(db: Database, orders: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Decimal128
 
 pytest.importorskip("bson", reason="PyMongo is not installed")
 
@@ -33,6 +34,11 @@ DOCUMENT = {
         ({"n": {"x": 1}}, {"_id": 1, "n": {"x": 1}}),
         ({"a": 0, "l": 0, "d.x": 0}, {"_id": 1, "n": {"x": 1, "y": 2}, "d": [{"y": 1}, {"y": 2}, 7]}),
         ({"l": {"$slice": 2}, "d": 0, "n": 0}, {"_id": 1, "a": 1, "l": [1, 2]}),
+        ({"l": {"$slice": 1.9}, "a": 1}, {"_id": 1, "a": 1, "l": [1]}),
+        ({"l": {"$slice": [-2.5, 1.5]}, "a": 1}, {"_id": 1, "a": 1, "l": [3]}),
+        ({"l": {"$slice": float("nan")}, "a": 1}, {"_id": 1, "a": 1, "l": []}),
+        ({"l": {"$slice": float("inf")}, "a": 1}, {"_id": 1, "a": 1, "l": [1, 2, 3, 4]}),
+        ({"l": {"$slice": Decimal128("1.5")}, "a": 1}, {"_id": 1, "a": 1, "l": [1]}),
         ({"l": {"$slice": -1}, "a": 1}, {"_id": 1, "a": 1, "l": [4]}),
         ({"l": {"$slice": [1, 2]}, "_id": 1}, {"_id": 1, "l": [2, 3]}),
         ({"l": {"$slice": [-3, 2]}, "a": 1}, {"_id": 1, "a": 1, "l": [2, 3]}),

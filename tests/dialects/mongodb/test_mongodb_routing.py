@@ -1,12 +1,16 @@
 """Streams that are found by the values that their `$match` asks for: who is woken, and what is evaluated."""
 
+import subprocess
+import sys
+import threading
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from bson import Decimal128, Int64
 
-from reactdb.dialects.mongodb import MongoError, natives, streams
+import reactdb
+from reactdb.dialects.mongodb import MongoError, natives, streams, waking
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.routing import EVERYTHING
@@ -289,6 +293,50 @@ def test_the_token_goes_on_while_nothing_is_found(orders, watch, monkeypatch):
     assert not waiting.woken()
     assert [] == waiting.keys()
     assert waiting.stream.token["_data"] >= start
+
+
+def test_changes_that_were_too_many_to_be_looked_at_wake_everybody(orders, watch, monkeypatch):
+    monkeypatch.setattr(waking, "MOST_QUEUED", 3)
+    waiting, other = watch({"fullDocument.user": 5}), watch({"fullDocument.user": 6})
+    for one in (waiting, other):
+        assert [] == one.keys()
+    orders.insert([{"_id": number, "user": number} for number in range(20)])
+    assert waiting.woken()
+    assert other.woken()
+    assert [5] == waiting.keys()
+    assert [6] == other.keys()
+    # From there on they are found by values again.
+    orders.insert({"_id": 20, "user": 5})
+    assert waiting.woken()
+    assert not other.woken()
+    assert [20] == waiting.keys()
+    assert [] == other.keys()
+
+
+def test_what_another_process_writes_finds_streams_by_values_too(tmp_path):
+    path = tmp_path / "shop.db"
+    with reactdb.connect(path, durability="soft") as db:
+        spaces = Namespaces(db.session)
+        spaces.create(ORDERS)
+        five, six = (
+            ChangeStreams(spaces).open(
+                StreamScope(ORDERS), [{"$changeStream": {}}, {"$match": {"fullDocument.user": user}}]
+            )
+            for user in (5, 6)
+        )
+        woken, others = threading.Event(), threading.Event()
+        five.on_ready(woken.set)
+        six.on_ready(others.set)
+        script = f"""
+import reactdb
+with reactdb.connect({str(path)!r}, durability="soft") as db:
+    db.table("shop.orders").insert([{{"_id": number, "user": number}} for number in range(6)])
+"""
+        subprocess.run([sys.executable, "-c", script], check=True)
+        assert woken.wait(30)
+        assert [5] == [event["documentKey"]["_id"] for event in five.batch().events]
+        assert not others.is_set()
+        assert [] == six.batch().events
 
 
 def test_what_another_stage_made_of_an_event_is_not_looked_up(orders, watch):

@@ -498,6 +498,17 @@ class TestTailing:
         assert 136 == caught.value.code
         assert not cursor.alive
 
+    def test_one_whose_place_was_deleted_is_at_its_end(self, log: Any) -> None:
+        log.insert_many([{"_id": 1}, {"_id": 2}])
+        cursor = log.find(cursor_type=CursorType.TAILABLE)
+        assert [1, 2] == [one["_id"] for one in cursor]
+        log.delete_one({"_id": 1})
+        assert cursor.try_next() is None
+        log.delete_one({"_id": 2})
+        with pytest.raises(OperationFailure) as caught:
+            cursor.next()
+        assert 136 == caught.value.code
+
     def test_of_an_empty_collection_there_is_nothing_to_tail(self, shop: Any, log: Any) -> None:
         for collection in (log, shop["missing"]):
             cursor = collection.find(cursor_type=CursorType.TAILABLE)

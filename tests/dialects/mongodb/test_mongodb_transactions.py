@@ -206,3 +206,79 @@ def test_states_that_cannot_be(client: Any, session: Any) -> None:
     session.end_session()
     with pytest.raises(InvalidOperation):
         session.start_transaction()
+
+
+class TestMakingCollections:
+    def test_it_is_made_with_its_options_and_indexes_by_the_commit(
+        self, db: Database, client: Any, session: Any
+    ) -> None:
+        shop = client["shop"]
+        images = {"changeStreamPreAndPostImages": {"enabled": True}}
+        before = db.seq
+        with session.start_transaction():
+            made = shop.create_collection("made", session=session, **images)
+            assert "n_1" == made.create_index("n", unique=True, session=session)
+            made.insert_one({"_id": 1, "n": 1}, session=session)
+            assert db.seq == before
+            assert [] == shop.list_collection_names()
+        assert images == made.options()
+        assert ["_id_", "n_1"] == list(made.index_information())
+        assert 1 == len({change.commit for change in db.log(since=before, table="shop.made")})
+        with pytest.raises(DuplicateKeyError):
+            made.insert_one({"n": 1})
+
+    def test_an_index_makes_its_collection(self, client: Any, session: Any) -> None:
+        with session.start_transaction():
+            client["shop"]["made"].create_index("n", session=session)
+        assert ["_id_", "n_1"] == list(client["shop"]["made"].index_information())
+
+    def test_a_unique_key_twice_is_found_by_the_commit(self, client: Any, session: Any) -> None:
+        made = client["shop"]["made"]
+        session.start_transaction()
+        made.create_index("n", unique=True, session=session)
+        made.insert_many([{"n": 1}, {"n": 1}], session=session)
+        with pytest.raises(DuplicateKeyError):
+            session.commit_transaction()
+        assert [] == client["shop"].list_collection_names()
+
+    def test_an_aborted_transaction_makes_none(self, client: Any, session: Any) -> None:
+        session.start_transaction()
+        client["shop"].create_collection("made", session=session)
+        session.abort_transaction()
+        assert [] == client["shop"].list_collection_names()
+
+    def test_one_that_somebody_else_has_made_meanwhile_is_a_conflict(self, client: Any, session: Any) -> None:
+        session.start_transaction()
+        client["shop"].create_collection("made", session=session)
+        client["shop"].create_collection("made")
+        with pytest.raises(OperationFailure) as caught:
+            session.commit_transaction()
+        assert 112 == caught.value.code
+        assert caught.value.has_error_label(TRANSIENT)
+
+    @pytest.mark.parametrize(
+        ("code", "make"),
+        [
+            (48, lambda shop, session: shop.command("create", "orders", session=session)),
+            (263, lambda shop, session: shop["orders"].create_index("n", session=session)),
+            (
+                263,
+                lambda shop, session: shop.create_collection("a", capped=True, size=100, session=session),
+            ),
+            (
+                263,
+                lambda shop, session: shop.create_collection("a", viewOn="orders", session=session),
+            ),
+            (67, lambda shop, session: shop["a"].create_index([("n", "2d")], session=session)),
+        ],
+    )
+    def test_what_cannot_be_made_in_one_ends_it(
+        self, client: Any, orders: Any, session: Any, code: int, make: Any
+    ) -> None:
+        session.start_transaction()
+        with pytest.raises(OperationFailure) as caught:
+            make(client["shop"], session)
+        assert code == caught.value.code
+        with pytest.raises(OperationFailure) as after:
+            orders.insert_one({}, session=session)
+        assert 251 == after.value.code

@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import reactdb
-from reactdb.servers.http import HTTPServer, aidbox, serve_in_thread
-from reactdb.servers.http.answering import Answer
+from reactdb.servers.http import HTTPLimits, HTTPServer, aidbox, serve_in_thread
 from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.speaking import Deferred
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
@@ -506,6 +506,17 @@ class TestServing:
                 assert (401, "login") == (refused.status_code, refused.json()["issue"][0]["code"])
             with client_of(server, auth=("ann", "secret")) as client:
                 assert 200 == client.get("/Patient/$changes").status_code
+
+    def test_what_every_application_refuses_is_told_as_an_outcome(self, db):
+        with (
+            serve_in_thread(db, dialects=["aidbox"], limits=HTTPLimits(body_bytes=100)) as server,
+            client_of(server) as client,
+        ):
+            large = client.post("/Patient", json={"note": "x" * 100})
+            strange = client.get("/Patient/%ff")
+
+        assert [413, 400] == [large.status_code, strange.status_code]
+        assert ["processing", "processing"] == [one.json()["issue"][0]["code"] for one in (large, strange)]
 
     def test_a_dialect_that_there_is_not_is_refused(self, db):
         with pytest.raises(reactdb.InvalidOption, match="one of couchdb, aidbox"):

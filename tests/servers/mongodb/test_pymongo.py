@@ -33,6 +33,7 @@ from pymongo.errors import (
 from pymongo.write_concern import WriteConcern
 
 import reactdb
+from reactdb.errors import DatabaseBusy
 from reactdb.servers.mongodb import Credentials, MongoDBServer, serve_in_thread
 from tests.servers.mongodb.wire import Wire, message
 
@@ -318,7 +319,7 @@ class TestSessions:
         assert 2 == len(written)
         assert 1 == len({change.commit for change in written} if hasattr(written[0], "commit") else {0})
 
-    @pytest.mark.parametrize("command", ["createIndexes", "drop", "create", "count", "listCollections"])
+    @pytest.mark.parametrize("command", ["dropIndexes", "drop", "collMod", "count", "listCollections"])
     def test_a_command_that_cannot_be_in_a_transaction_is_refused(
         self, client: Client, orders: Any, command: str
     ) -> None:
@@ -510,3 +511,19 @@ def test_a_pipeline_that_is_explained_writes_nothing(client: Client) -> None:
     client["shop"].command("aggregate", "orders", pipeline=[{"$out": "copy"}], explain=True)
 
     assert client["shop"]["copy"].count_documents({}) == 0
+
+
+def test_an_answer_is_given_also_where_the_newest_moment_cannot_be_read(
+    db: reactdb.Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client["shop"]["orders"].insert_one({})
+    known = client.admin.command("ping")["operationTime"]
+
+    def busy(*_arguments: Any) -> Any:
+        raise DatabaseBusy("somebody writes")
+
+    # What another process has written, so that there is something to be read.
+    monkeypatch.setattr(db.session.engine.writer, "own_commit", None)
+    monkeypatch.setattr(type(db.session.engine), "newest_seq", busy)
+    assert known == client.admin.command("ping")["operationTime"]
+    monkeypatch.undo()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Binary, Int64
 from pymongo import MongoClient, monitoring
-from pymongo.errors import OperationFailure
+from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.write_concern import WriteConcern
 
 import reactdb
@@ -184,6 +184,24 @@ class TestTransactions:
         asked(db, self.insert(1, startTransaction=True), commit)
         assert [251] == [one["code"] for one in asked(db, self.insert(2))]
         assert [1.0] == [one["ok"] for one in asked(db, self.insert(3, 2, startTransaction=True))]
+
+
+def test_the_fail_point_of_writes_counts_statements_that_are_carried_out(client: MongoClient[Any]) -> None:
+    orders = client["shop"]["orders"]
+    point = "onPrimaryTransactionalWrite"
+    # One that is answered again is not carried out: the second write meets the second failure.
+    client.admin.command("configureFailPoint", point, mode={"times": 2})
+    orders.insert_one({"_id": 1})
+    orders.insert_one({"_id": 2})
+    assert 2 == client.admin.command("configureFailPoint", point, mode="off")["count"]
+    client.admin.command(
+        "configureFailPoint", point, mode={"skip": 3}, data={"failBeforeCommitExceptionCode": 1}
+    )
+    orders.insert_many([{"_id": id} for id in (3, 4, 5)])
+    with pytest.raises(AutoReconnect):
+        orders.insert_one({"_id": 6})
+    client.admin.command("configureFailPoint", point, mode="off")
+    assert [1, 2, 3, 4, 5] == orders.distinct("_id")
 
 
 class Restarting(monitoring.CommandListener):

@@ -1,4 +1,4 @@
-"""PyMongo's own tests of change streams, from its source distribution, against this server.
+"""PyMongo's own tests, from its source distribution, against this server: of change streams, and some of those about the rest.
 
 They are not a part of this project. Where `REACTDB_PYMONGO_SOURCE` names the unpacked source distribution of the PyMongo that is
 installed, they run, from a copy that is thrown away; `.ci/run` fetches it. The asynchronous ones need pytest-asyncio, in the
@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -23,8 +24,42 @@ from reactdb.servers.mongodb import MongoDBServer
 SOURCE: Final = Path(os.environ.get("REACTDB_PYMONGO_SOURCE", "nowhere"))
 PATIENCE_S: Final = 280
 
-NOT_PASSING: Final[dict[str, str]] = {}
-"""Test -> why it does not pass."""
+HAS_ICU: Final = find_spec("icu") is not None
+
+NOT_PASSING: Final[dict[str, dict[str, str]]] = {
+    "change_stream": {},
+    "crud_unified": {},
+    "collection": {
+        "TestCollection.test_exhaust": "exhaust cursors are not offered",
+        "TestCollection.test_index_2dsphere": "there are no geospatial indexes",
+        "TestCollection.test_index_geo2d": "there are no geospatial indexes",
+        "TestCollection.test_index_text": "there are no text indexes",
+        "TestCollection.test_index_filter": "a partial index serves only filters that say its condition in the same words",
+    },
+    "cursor": {
+        "TestCursor.test_comment": "commands are not profiled",
+        "TestCursor.test_to_list_csot_applied": "no JavaScript is run, and so none that takes long",
+        "TestCursor.test_to_list_tailable": "there is no oplog to be read",
+        "TestCursor.test_where": "no JavaScript is run",
+        "TestRawBatchCommandCursor.test_exhaust_cursor_db_set": "exhaust cursors are not offered",
+    },
+    "retryable_writes_unified": {},
+    "transactions_unified": {},
+}
+"""By file, test -> why it does not pass. Those about collations come to it where PyICU is missing."""
+
+NOT_RUN: Final = {"transactions_unified": "not secondary"}
+"""By file, what is left out: three tests look for a secondary, for half a minute each, and there is one member."""
+
+AT_LEAST: Final = {
+    "change_stream": 100,
+    "crud_unified": 400,
+    "collection": 90,
+    "cursor": 70,
+    "retryable_writes_unified": 130,
+    "transactions_unified": 250,
+}
+"""How many tests there are, so that it is noticed where they are not found."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,9 +70,11 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("folder", ["test", "test/asynchronous"])
+@pytest.mark.parametrize(
+    ("folder", "suite"), [*(("test", suite) for suite in NOT_PASSING), ("test/asynchronous", "change_stream")]
+)
 @pytest.mark.parametrize("db", ["memory"], indirect=True)
-def test_pymongo_s_own_tests(server: MongoDBServer, tmp_path: Path, folder: str) -> None:
+def test_pymongo_s_own_tests(server: MongoDBServer, tmp_path: Path, folder: str, suite: str) -> None:
     asynchronous = os.environ.get("REACTDB_PYTEST_ASYNCIO", "")
     if folder.endswith("asynchronous") and not asynchronous:
         pytest.skip("pytest-asyncio is not there: REACTDB_PYTEST_ASYNCIO names its folder")
@@ -45,12 +82,14 @@ def test_pymongo_s_own_tests(server: MongoDBServer, tmp_path: Path, folder: str)
     shutil.copytree(SOURCE / "test", tmp_path / "test")
     report = tmp_path / "report.xml"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={report}"]
+    if suite in NOT_RUN:
+        options += ["-k", NOT_RUN[suite]]
     environment = {**os.environ, "DB_IP": "127.0.0.1", "DB_PORT": str(server.port)}
     if folder.endswith("asynchronous"):
         environment["PYTHONPATH"] = asynchronous
         options += ["-o", "asyncio_default_fixture_loop_scope=session"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, f"{folder}/test_change_stream.py"],
+        [sys.executable, "-m", "pytest", *options, f"{folder}/test_{suite}.py"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -65,5 +104,7 @@ def test_pymongo_s_own_tests(server: MongoDBServer, tmp_path: Path, folder: str)
         for case in cases
         if case.find("failure") is not None or case.find("error") is not None
     }
-    assert set(NOT_PASSING) == failed, done.stdout[-10_000:]
-    assert len(cases) > 100
+    if not HAS_ICU:
+        failed = {name for name in failed if "ollation" not in name}
+    assert set(NOT_PASSING[suite]) == failed, done.stdout[-10_000:]
+    assert len(cases) > AT_LEAST[suite]

@@ -38,6 +38,9 @@ def existing(request: CommandRequest) -> CollectionInfo:
 def create(request: CommandRequest) -> dict[str, Any]:
     options = creation_options(request.body)
     spaces = request.deployment.spaces
+    if request.transaction is not None:
+        request.transaction.create(request.place(), options)
+        return {}
     try:
         spaces.create(request.place(), options)
     except MongoError as error:

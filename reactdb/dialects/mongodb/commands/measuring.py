@@ -67,6 +67,10 @@ def database_statistics(request: CommandRequest) -> dict[str, Any]:
 
 @command("validate", fields="full repair background scandata checkBSONConformance metadata")
 def validate(request: CommandRequest) -> dict[str, Any]:
+    if request.body.get("background") and request.body.get("full"):
+        raise MongoError(
+            72, "Running the validate command with both background: true and full: true is not supported."
+        )
     found = request.deployment.spaces.find(request.place())
     if found is None:
         raise MongoError(26, f"Collection '{request.namespace}' does not exist to validate.")

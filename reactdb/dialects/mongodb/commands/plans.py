@@ -17,6 +17,8 @@ from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.viewing import ViewingWork
+from reactdb.expression import field_path
+from reactdb.store.catalogue import IndexInfo
 
 __all__ = ["explained"]
 
@@ -84,12 +86,15 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
     if asked.get("hint"):
         # It has to be there.
         work.hinted(asked["hint"])
-    chosen = FilterSelection(query, collation=simple(asked.get("collation"))).plan(indexes_of(table))
+    indexes = indexes_of(table)
+    chosen = FilterSelection(query, collation=simple(asked.get("collation"))).plan(indexes, table)
     if chosen.keys is not None:
         return {"stage": "IDHACK", "keyPattern": {"_id": 1}, "indexName": "_id_"}
     if chosen.by is not None:
-        return {"stage": "FETCH", "inputStage": scan_of(chosen.by)}
-    return {"stage": "COLLSCAN", "direction": "forward"}
+        own = next((one for one in indexes if one.info is chosen.by), None)
+        return {"stage": "FETCH", "inputStage": native_scan(chosen.by) if own is None else scan_of(own)}
+    # Documents lie in the order of their keys, so a range of `_id`s is read without an index.
+    return {"stage": "CLUSTERED_IXSCAN" if chosen.ranges else "COLLSCAN", "direction": "forward"}
 
 
 def scan_of(index: CollectionIndex) -> dict[str, Any]:
@@ -102,6 +107,12 @@ def scan_of(index: CollectionIndex) -> dict[str, Any]:
         "isPartial": index.is_partial,
         "direction": "forward",
     }
+
+
+def native_scan(index: IndexInfo) -> dict[str, Any]:
+    """Of an index that a program has made natively: one that serves is on one field."""
+    path = field_path(index.expression) or (index.name,)
+    return {"stage": "IXSCAN", "keyPattern": {path[0]: 1}, "indexName": index.name, "direction": "forward"}
 
 
 def statistics(

@@ -15,7 +15,7 @@ from bson import Timestamp
 from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.points import position_before
@@ -133,7 +133,7 @@ class CommandRequest:
         Raises:
             MongoError: 73, there can be none of this name.
         """
-        return MongoNamespace(check_database_name(self.database), self.collection)
+        return MongoNamespace(self.database, self.collection)
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.

@@ -88,6 +88,10 @@ class SessionState:
             )
         return self.transaction
 
+    def has_answered(self, number: int) -> bool:
+        """Whether a retryable write of this number was answered."""
+        return number == self.number and self._answer is not None
+
     def once(self, number: int, work: Callable[[], T]) -> dict[str, Any] | T:
         """The answer to a retryable write: of the first time, if this is not the first.
 

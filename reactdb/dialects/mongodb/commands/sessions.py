@@ -15,6 +15,7 @@ from uuid import uuid4
 from bson import Binary
 
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
+from reactdb.dialects.mongodb.commands.session_states import SessionState
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import type_name
@@ -35,6 +36,8 @@ IN_TRANSACTIONS = frozenset(
         "delete",
         "findAndModify",
         "bulkWrite",
+        "create",
+        "createIndexes",
         "commitTransaction",
         "abortTransaction",
     )
@@ -68,18 +71,9 @@ def in_session(
     if body.get("autocommit") is not False:
         if not is_write:
             return work()
-        ordered = request.deployment.fail_points.struck(
-            "onPrimaryTransactionalWrite", None, request.client.app_name
-        )
-        if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
-            raise HangUp
         request.retry = RetryableWrite(request.deployment.retries, key, int(number))
         with state.lock:
-            answer = state.once(number, work)
-        if ordered is not None:
-            # It is written, and the client does not hear of it.
-            raise HangUp
-        return answer
+            return retryable(request, state, number, work)
     check_transactional(request)
     with state.lock:
         if body.get("startTransaction") is True:
@@ -94,6 +88,38 @@ def in_session(
                     labels=(TRANSIENT,),
                 )
         return in_transaction(request, request.transaction, work)
+
+
+def retryable(
+    request: CommandRequest,
+    state: SessionState,
+    number: int,
+    work: Callable[[], dict[str, Any] | AwaitedReply],
+) -> dict[str, Any] | AwaitedReply:
+    """Carry out a retryable write, or answer it again; or fail as a fail point says, which counts what is really carried out.
+
+    Raises:
+        HangUp: A fail point says so.
+    """
+    ordered = None if state.has_answered(number) else failing_write(request)
+    if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
+        raise HangUp
+    answer = state.once(number, work)
+    if ordered is not None:
+        # It is written, and the client does not hear of it.
+        raise HangUp
+    return answer
+
+
+def failing_write(request: CommandRequest) -> dict[str, Any] | None:
+    """What a fail point orders for one of the statements of a write, or None."""
+    body, points = request.body, request.deployment.fail_points
+    given = next((body[name] for name in ("documents", "updates", "deletes", "ops") if name in body), None)
+    for _ in given if isinstance(given, list) else (body,):
+        ordered = points.struck("onPrimaryTransactionalWrite", None, request.client.app_name)
+        if ordered is not None:
+            return ordered
+    return None
 
 
 def check_transactional(request: CommandRequest) -> None:

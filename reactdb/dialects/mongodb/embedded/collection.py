@@ -500,7 +500,7 @@ class EmbeddedCollection:
         """
         key = order_document(keys, None)
         spec = {"key": key, "name": name_of(key), **options}
-        call(self._work.create_indexes, [spec])
+        call(self._of(session).create_indexes, [spec])
         return str(spec["name"])
 
     def create_indexes(
@@ -510,7 +510,7 @@ class EmbeddedCollection:
         specs = [dict(one.document) for one in indexes]
         for spec in specs:
             spec["key"] = dict(spec["key"])
-        call(self._work.create_indexes, specs)
+        call(self._of(session).create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
 
     def drop_index(

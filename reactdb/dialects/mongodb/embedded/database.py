@@ -111,7 +111,11 @@ class EmbeddedDatabase:
             said["collation"] = getattr(said["collation"], "document", said["collation"])
         try:
             kept = call(creation_options, given_document(said))
-            call(self.client.spaces.create, MongoNamespace(self.name, name), kept)
+            transaction = transaction_of(session)
+            if transaction is None:
+                call(self.client.spaces.create, MongoNamespace(self.name, name), kept)
+            else:
+                call(transaction.create, MongoNamespace(self.name, name), kept)
         except OperationFailure as error:
             if error.code == 48:
                 raise CollectionInvalid(f"collection {name} already exists") from error

@@ -1,4 +1,4 @@
-"""Answers: what a function that answers a request returns; `application` sends it.
+"""Responses: what a function that answers a request returns; `application` sends it.
 
     ok({"ok": True}, 201)          JSON in one line
     not_modified(etag)             304, where the client has it already
@@ -20,6 +20,7 @@ from typing import Any, Final
 from reactdb import errors
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.json import quick_encode
+from reactdb.servers.http.request_parts import RequestRefused
 
 __all__ = ["JSON", "Answer", "encoded", "error_of", "etag_of", "not_modified", "ok", "rows_of", "state_etag"]
 
@@ -113,6 +114,8 @@ def error_of(error: BaseException) -> Answer:
     """The answer to a request that went wrong. What nobody foresaw is logged, and told without its details."""
     if isinstance(error, CouchError):
         return ok({"error": error.error, "reason": error.reason}, error.status)
+    if isinstance(error, RequestRefused):
+        return ok({"error": error.word, "reason": error.sentence}, error.status)
     for kind, status, word in STATUSES:
         if isinstance(error, kind):
             return ok({"error": word, "reason": str(error)}, status)

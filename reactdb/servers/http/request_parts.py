@@ -4,7 +4,8 @@
     asking.boolean("revs")  a parameter; names are the same in upper and lower case, the last one of a name counts
     asking.json()           the body
 
-What is wrong with a request is raised as CouchError, in CouchDB's words.
+What is wrong with a request whatever language it is in is raised as RequestRefused, for each speaker to tell in its own form. The
+parameters and bodies that only CouchDB has are refused with CouchError, in CouchDB's words.
 
 Rule of this file: values of a request, no socket and no database.
 """
@@ -18,14 +19,25 @@ from typing import IO, Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.errors import UsageError
 from reactdb.json import quick_decode
 
-__all__ = ["Asking", "parameters_of", "parts_of", "read_json"]
+__all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
 JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
 """Those whose text is JSON also where it stands for a text."""
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
+
+
+class RequestRefused(UsageError):
+    """A request that no application answers: the HTTP status, a word for the error, and a sentence."""
+
+    def __init__(self, status: int, word: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.word = word
+        self.sentence = sentence
 
 
 @dataclass(slots=True)
@@ -209,7 +221,7 @@ def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
     `mounted_at`: the path of the application within a larger one, which the raw path begins with.
 
     Raises:
-        CouchError: 400, it is not UTF-8.
+        RequestRefused: 400, it is not UTF-8.
     """
     depth = len([part for part in mounted_at.split("/") if part])
     raw = raw_path.partition(b"?")[0].split(b"/")[1 + depth :]
@@ -218,7 +230,7 @@ def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
     try:
         parts = [unquote_to_bytes(part).decode("utf-8") for part in raw]
     except UnicodeDecodeError:
-        raise CouchError(400, "bad_request", "The path is not UTF-8.") from None
+        raise RequestRefused(400, "bad_request", "The path is not UTF-8.") from None
     return [] if parts == [""] else parts
 
 

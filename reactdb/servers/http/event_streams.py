@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from reactdb.dialects.aidbox.changes import VersionedPage
 from reactdb.dialects.aidbox.errors import AidboxError
-from reactdb.servers.http.answering import encoded
+from reactdb.servers.http.responses import encoded
 from reactdb.servers.http.speaking import Closable, Run
 from reactdb.servers.http.waking import LoopWaiter
 

@@ -1,4 +1,4 @@
-"""Wrapping: the rows of a feed that was read from already, or that counts what is pending as CouchDB does.
+"""Wrapped rows: the rows of a feed that was read from already, or that counts what is pending as CouchDB does.
 
     Paged(rows, ...)       all documents: a client that reads page after page has what is pending counted once
     Counted(rows)          a filter that looks at ids only: what it did not tell counts

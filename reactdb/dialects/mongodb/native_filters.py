@@ -1,0 +1,206 @@
+"""Native filters: what a query says in reactdb's own expressions, so that native indexes and the primary key serve it.
+
+    {"user": 5}                    (row["user"] == 5) | (row["user"] < False) | ...
+    {"at": {"$gte": moment}}       the moments from there on | ...
+
+A document that the query matches passes the native filter; what passes is still tested by the query. So a condition says more
+than MongoDB's: beside the values it has
+
+    arrays                         below False: an element may be what is wanted
+    what BSON does not have        dates, times of day, durations, types of programs, IdValues: shown as texts, numbers and others
+    a little around a number       of more than 34 digits, rounded when it is shown; a millisecond's microseconds
+
+Comparisons of MongoDB are within one type; the native ones have the bounds of that type. Nothing is said by a path of several
+names, which leads through arrays; by null, which missing fields equal; by what has no order or equality natively; and by what
+negates.
+
+Rule of this file: whatever it cannot say surely, it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from bson.binary import Binary
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.objectid import ObjectId
+
+from reactdb.dialects.mongodb import natives
+from reactdb.dialects.mongodb.ordering import is_nan, number_of
+from reactdb.dialects.mongodb.values import native_value
+from reactdb.expression import Expression, Predicate, as_predicate, expr, row
+
+__all__ = ["NativeCondition", "native_conditions", "native_filter"]
+
+MOST_VALUES: Final = 200
+
+Conditions = Mapping[str, Iterable[tuple[str, Any]]]
+
+
+class NativeCondition(NamedTuple):
+    """What all conditions on one field say of it.
+
+    Attributes:
+        field: Its name natively.
+        expression: Holds for each document that the query matches.
+        rank: 0, the field equals one of some values; 1, it is between two; 2, it is below one or above.
+    """
+
+    field: str
+    expression: Expression
+    rank: int
+
+
+def native_filter(
+    conditions: Conditions, primary_key: str = "_id", *, has_collation: bool = False
+) -> Predicate | None:
+    """What the conditions say of a document; None for nothing. Arguments as of `native_conditions`."""
+    found = native_conditions(conditions, primary_key, has_collation=has_collation)
+    return as_predicate(reduce(and_, (one.expression for one in found))) if found else None
+
+
+def native_conditions(
+    conditions: Conditions, primary_key: str = "_id", *, has_collation: bool = False
+) -> list[NativeCondition]:
+    """What the conditions say of each field.
+
+    Args:
+        conditions: By path, operators and their arguments, all of which have to hold.
+        primary_key: The table's, whose name changes places with `_id`.
+        has_collation: Text is not compared by its bytes.
+    """
+    found = []
+    for path, own in conditions.items():
+        if "." in path:
+            continue
+        name = {"_id": primary_key, primary_key: "_id"}.get(path, path)
+        parts: dict[str, Expression] = {}
+        for operator, value in own:
+            part = _part(row[name], operator, value, has_collation)
+            if part is not None:
+                parts[operator] = parts[operator] & part if operator in parts else part
+        if parts:
+            rank = 0 if "$eq" in parts or "$in" in parts else 2 - (len({one[:3] for one in parts}) > 1)
+            found.append(NativeCondition(name, reduce(and_, parts.values()), rank))
+    return found
+
+
+def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> Expression | None:
+    if operator == "$eq":
+        values = [value]
+    elif operator == "$in" and isinstance(value, (list, tuple)) and 0 < len(value) <= MOST_VALUES:
+        values = list(value)
+    elif operator in _COMPARED:
+        values = [value]
+    else:
+        return None
+    if has_collation and any(isinstance(one, str) for one in values):
+        return None
+    said = [_said(field, "$eq" if operator == "$in" else operator, one) for one in values]
+    known = [one for one in said if one is not None]
+    if len(known) < len(said):
+        return None
+    beside = (
+        field < False,
+        (field >= date.min) & (field < _FIRST_MOMENT),
+        (field > _LAST_OF_MONGODB) & (field < ""),
+    )
+    return reduce(or_, (*known, *beside))
+
+
+_COMPARED: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
+# Above it are IdValues, and the types of programs; texts are above those.
+_LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
+
+
+def _said(field: Expression, operator: str, value: Any) -> Expression | None:
+    work = _BY_TYPE.get(type(value))
+    return None if work is None else work(field, operator, value)
+
+
+def _bounded(
+    field: Expression, operator: str, low: Any, high: Any, first: Expression, last: Expression
+) -> Expression:
+    """A comparison with what may be anything from `low` to `high`. `first` and `last` say where its type begins and ends."""
+    if operator == "$eq" and low is high:
+        said: Any = field == low
+    elif operator == "$eq":
+        said = (field >= low) & (field <= high)
+    else:
+        said = (field >= low) & last if operator in ("$gt", "$gte") else first & (field <= high)
+    return expr(said)
+
+
+def _bool(field: Expression, operator: str, value: bool) -> Expression:
+    return _bounded(field, operator, value, value, field >= False, field <= True)
+
+
+def _text(field: Expression, operator: str, value: str) -> Expression:
+    # Nothing is above texts.
+    return _bounded(field, operator, value, value, field >= "", field >= "")
+
+
+_EXACT: Final = Context(prec=120, Emin=-999_999, Emax=999_999, traps=[])
+_LEAST: Final = Decimal("1E-6176")
+_GREATEST: Final = Decimal("9E+6144")
+
+
+def _number(field: Expression, operator: str, value: Any) -> Expression | None:
+    if is_nan(value):
+        return None
+    number = Decimal(number_of(value))  # type: ignore[arg-type]
+    if number.is_infinite():
+        low, high = (_GREATEST, float("inf")) if number > 0 else (float("-inf"), -_GREATEST)
+    else:
+        beside = _EXACT.add(_EXACT.multiply(abs(number), Decimal("1E-33")), _LEAST)
+        low, high = _EXACT.subtract(number, beside), _EXACT.add(number, beside)
+    return _bounded(field, operator, low, high, field > None, field < {})
+
+
+def _object_id(field: Expression, operator: str, value: ObjectId) -> Expression:
+    native = natives.ObjectId(value.binary)
+    least, greatest = natives.ObjectId(bytes(12)), natives.ObjectId(b"\xff" * 12)
+    return _bounded(field, operator, native, native, field >= least, field <= greatest)
+
+
+def _date(field: Expression, operator: str, value: datetime) -> Expression | None:
+    moment = native_value(value)
+    moment = moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
+    try:
+        last = moment + timedelta(microseconds=999)
+    except OverflowError:
+        return None
+    said = _bounded(field, operator, moment, last, field > time.max, field < UUID(int=0))
+    if operator == "$eq":
+        return said
+    # Dates before the year 1 and after the year 9999.
+    return said | (field >= natives.DateMs(-(2**63))) & (field <= _LAST_OF_MONGODB)
+
+
+def _binary(field: Expression, operator: str, value: Any) -> Expression | None:
+    native = native_value(value)
+    # BSON compares them by their length first.
+    return field == native if operator == "$eq" and type(native) in (bytes, UUID) else None
+
+
+_BY_TYPE: Final[dict[type, Callable[[Expression, str, Any], Expression | None]]] = {
+    bool: _bool,
+    str: _text,
+    int: _number,
+    Int64: _number,
+    float: _number,
+    Decimal128: _number,
+    ObjectId: _object_id,
+    datetime: _date,
+    bytes: _binary,
+    Binary: _binary,
+    UUID: _binary,
+}

@@ -1,0 +1,193 @@
+"""Laws of MongoDB's filters as native ones: they pass whatever the filter matches, and what serves a query changes no answer."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from hashlib import sha256
+
+import pytest
+from bson import Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reactdb
+from reactdb.dialects.mongodb import MongoError, natives
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.ids import IdValue
+from reactdb.dialects.mongodb.native_filters import native_conditions, native_filter
+from reactdb.dialects.mongodb.planning import conditions_of
+from reactdb.dialects.mongodb.reading import FilterSelection, Scan, selected
+from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.expression import index_ranges, row
+from reactdb.values import codec, collation
+from reactdb.values.blob import Blob
+from tests.dialects.mongodb.documents import scalars
+from tests.support.scaling import examples
+
+pytestmark = pytest.mark.examples
+
+BLOB = b"a blob"
+OBJECT_ID = ObjectId(b"k" * 12)
+DIGITS = "5." + "0" * 40
+# Values that are near to each other, of the types of BSON.
+NEAR = st.sampled_from(
+    [
+        *[0, -0.0, 1, 1.0, 5, Int64(5), 5.0, 5.5, Decimal128("5.00"), Decimal128("5.5"), 2**31, Int64(2**60)],
+        *[float("nan"), float("inf"), Decimal128("-Infinity"), Decimal128("1E+6144"), Decimal128("1E-6176")],
+        *["", "a", "b", "2026-01-02", "01:02:03", True, False, None, OBJECT_ID, ObjectId(b"l" * 12)],
+        *[datetime(2026, 1, 2), datetime(2026, 1, 2, microsecond=1_000), datetime.min],
+        *[DatetimeMS(-(10**15)), DatetimeMS(10**15), datetime(9999, 12, 31, 23, 59, 59, 999_000)],
+        *[b"a", Binary(b"a", 5), Binary(b"k" * 16, 4), MinKey(), MaxKey(), Timestamp(1, 2), Regex("a")],
+    ]
+)
+# What BSON does not have, which a program may write.
+BEYOND = st.sampled_from(
+    [
+        *[
+            date(2026, 1, 2),
+            time(1, 2, 3),
+            timedelta(seconds=5),
+            10**40,
+            Decimal("1E+7000"),
+            Decimal("1E-7000"),
+        ],
+        *[Decimal(DIGITS + "1"), Decimal(DIGITS[:-1]), Decimal("4." + "9" * 50), Decimal(1) / 3],
+        datetime(2026, 1, 2, microsecond=1_999, tzinfo=UTC),
+        datetime(1960, 1, 2, microsecond=1, tzinfo=UTC),
+        Blob(sha256(BLOB).hexdigest(), len(BLOB)),
+    ]
+)
+ONE = (NEAR | scalars()).map(lambda one: normalised({"": one})[""])
+SCALARS = ONE.map(native_value) | BEYOND
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["b", "c"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+FIELDS = {"a": VALUES, "b": VALUES, "id": VALUES}
+OPERATORS = st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"])
+CONDITIONS = st.one_of(
+    ONE,
+    st.builds(lambda operator, one: {operator: one}, OPERATORS, ONE),
+    st.lists(ONE, max_size=3).map(lambda several: {"$in": several}),
+    st.builds(lambda low, high: {"$gte": low, "$lt": high}, ONE, ONE),
+    st.booleans().map(lambda is_there: {"$exists": is_there}),
+    st.builds(lambda one, other: {"$not": {"$gt": one}, "$lte": other}, ONE, ONE),
+    ONE.map(lambda one: {"$elemMatch": {"$gte": one}}),
+)
+PATHS = st.sampled_from(["a", "b", "_id", "id", "a.b", "a.0"])
+SPECS = st.recursive(
+    st.dictionaries(PATHS, CONDITIONS, min_size=1, max_size=3),
+    lambda inner: st.builds(
+        lambda name, parts: {name: parts},
+        st.sampled_from(["$and", "$or"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=3,
+)
+
+
+def filter_of(spec):
+    """The filter, or None where it is none."""
+    try:
+        return Filter(normalised(spec))
+    except MongoError:
+        return None
+
+
+class Table:
+    """As much of a table as it takes to show a document."""
+
+    def __init__(self, primary_key):
+        self.primary_key = primary_key
+
+
+IDS = ONE.map(native_value).filter(lambda one: not isinstance(one, (natives.Regex, natives.MinKey)))
+
+
+@given(
+    st.fixed_dictionaries({}, optional=FIELDS),
+    SCALARS | IDS.map(IdValue),
+    SPECS,
+    st.sampled_from(["_id", "id", "b"]),
+)
+@settings(max_examples=examples(1_500), deadline=None)
+def test_what_a_filter_matches_passes_the_native_one(document, key, spec, primary_key):
+    wanted = filter_of(spec)
+    native = native_filter(conditions_of(normalised(spec)), primary_key)
+    if wanted is None or native is None:
+        return
+    document = codec.decode(codec.encode({**document, primary_key: key}))
+    if wanted.matches(document_of(Table(primary_key), codec.encode(document))):
+        assert native.test(document)
+        # And so the ranges lead to it.
+        for said in native_conditions(conditions_of(normalised(spec)), primary_key):
+            data = collation.key_bytes(document[said.field])
+            ranges = index_ranges(said.expression, row[said.field])
+            assert any(one.start <= data < one.stop for one in ranges)
+
+
+KEYS = st.sampled_from(
+    [1, 2, 5, "a", "k", natives.ObjectId(b"k" * 12), [5, 1], IdValue(None), IdValue(float("inf"))]
+)
+DOCUMENTS = st.lists(
+    st.tuples(KEYS | SCALARS, st.fixed_dictionaries({}, optional=FIELDS)), min_size=1, max_size=8
+)
+
+
+@given(DOCUMENTS, st.lists(SPECS, min_size=1, max_size=5), st.sampled_from(["_id", "id"]))
+@settings(max_examples=examples(250), deadline=None)
+def test_native_indexes_change_no_answer(stored, specs, primary_key):
+    with reactdb.connect(":memory:") as db:
+        db.blobs.put(BLOB)
+        table = db.table_create("shop.orders", primary_key=primary_key)
+        for key, document in stored:
+            try:
+                table.insert({**document, primary_key: key}, conflict="replace")
+            except reactdb.ReactDBError:
+                # No primary key can be that.
+                continue
+        for name in ("a", "b", "_id"):
+            if name != primary_key:
+                table.index_create(name)
+        table.index_create("both", [row["a"], row["b"]])
+        table.index_create("each", row["a"], multi=True)
+        with db.session.read() as snapshot:
+            info = snapshot.table("shop.orders")
+            everything = [document for _, document in selected(snapshot, info, (), FilterSelection({}))]
+            for spec in specs:
+                wanted = filter_of(spec)
+                if wanted is None:
+                    continue
+                selection = FilterSelection(normalised(spec))
+                expected = [repr(one) for one in everything if wanted.matches(one)]
+                # What BSON takes for one `_id` may be several keys: dates within a millisecond.
+                if selection.plan((), info).keys is None:
+                    found = [repr(one) for _, one in selected(snapshot, info, (), selection)]
+                    assert sorted(found) == sorted(expected)
+                    assert found == [repr(one) for one in Scan(db.session, info).documents(selection, ())]
+
+
+@given(DOCUMENTS.map(lambda some: [document for _, document in some]), SPECS)
+@settings(max_examples=examples(60), deadline=None)
+def test_updates_and_deletes_find_what_a_query_finds(stored, spec):
+    wanted = filter_of(spec)
+    if wanted is None:
+        return
+    with reactdb.connect(":memory:") as db:
+        db.blobs.put(BLOB)
+        table = db.table_create("shop.orders", primary_key="_id")
+        table.insert([{**document, "_id": number} for number, document in enumerate(stored)])
+        table.index_create("a")
+        orders = reactdb.mongodb(db)["shop"]["orders"]
+        expected = [one["_id"] for one in orders.find() if wanted.matches(one)]
+        spec = normalised(spec)
+        assert [one["_id"] for one in orders.find(spec)] == expected
+        assert orders.count_documents(spec) == len(expected)
+        assert [one["_id"] for one in orders.aggregate([{"$match": spec}])] == expected
+        assert sorted(orders.distinct("_id", spec)) == expected
+        assert orders.update_many(spec, {"$set": {"seen": 1}}).matched_count == len(expected)
+        assert [one["_id"] for one in orders.find({"seen": 1})] == expected
+        assert orders.delete_many({"seen": 1, "a": {"$exists": True}}).deleted_count <= len(expected)
