@@ -44,7 +44,8 @@ def byte_test(conditions: Mapping[str, Iterable[tuple[str, Any]]]) -> Callable[[
             if (
                 isinstance(values, (list, tuple))
                 and len(values) <= MOST_VALUES
-                and all(type(one) in _TAKEN for one in values)
+                # NaN has many bytes.
+                and all(type(one) in _TAKEN and one == one for one in values)
             ):
                 searches.append(re.compile(_pattern(name, values), re.DOTALL).search)
     if not searches:
@@ -62,9 +63,10 @@ def _pattern(name: str, values: Iterable[Any]) -> bytes:
             written[codec.encode_value(native_value(value))] = None
             continue
         written[codec.encode_value(float(value))] = None
-        if value == value and abs(value) != float("inf") and value == int(value):
+        if abs(value) != float("inf") and value == int(value):
             written[codec.encode_value(int(value))] = None
             if not value:
-                written[codec.encode_value(-0.0)] = None
+                # Both zeros are equal, and neither is the other's bytes.
+                written |= dict.fromkeys(map(codec.encode_value, (0.0, -0.0)))
     ways = [*map(re.escape, written), _OTHERS]
     return re.escape(codec.encode_value(name)) + b"(?:" + b"|".join(ways) + b")"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from math import nan
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reactdb
@@ -80,6 +82,7 @@ numbers = st.one_of(
     st.integers(-2, 2), st.sampled_from([0.0, -0.0, 1.0, Int64(1), Decimal128("1"), Decimal128("1.0")])
 )
 documents = st.fixed_dictionaries({}, optional={"a": values | numbers, "b": scalars | numbers, "c": values})
+OTHER_NAN = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
 comparisons = st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"])
 conditions = st.one_of(
     values,
@@ -119,6 +122,9 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@example([{"a": 0.0}], [{"a": -0.0}, {"a": {"$in": [-0.0]}}])
+@example([{"a": 0}, {"a": -0.0}, {"a": [0.0]}], [{"a": 0}, {"a": 0.0}, {"a": Int64(0)}])
+@example([{"a": OTHER_NAN}, {"a": nan}], [{"a": nan}, {"a": OTHER_NAN}, {"a": {"$in": [nan, 1]}}])
 @settings(max_examples=examples(150), deadline=None)
 def test_what_is_found_is_what_the_filter_matches(
     stored: list[dict[str, Any]], asked: list[dict[str, Any]]
