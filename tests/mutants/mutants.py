@@ -506,6 +506,15 @@ MUTANTS = [
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(
+        "a stream that has given its events never tells how far it has read",
+        "dialects/mongodb/streams.py",
+        "self._ready or self._changes or self._position > self._given_seq",
+        "self._ready or self._changes",
+        (
+            "tests/dialects/mongodb/test_mongodb_streams.py::test_a_batch_that_was_cut_is_followed_by_the_token_of_all_that_was_read",
+        ),
+    ),
+    Mutant(
         "an index takes values for the same that Python takes for equal",
         "store/catalogue.py",
         "type(one) is type(other) in _EXACT and one == other",
@@ -2198,15 +2207,15 @@ MUTANTS = [
     Mutant(
         "a native filter says what one of two values says",
         "dialects/mongodb/native_filters.py",
-        "    if len(known) < len(said):\n        return None\n",
-        "    if not known:\n        return None\n",
+        "return reduce(or_, known) if len(known) == len(said) else None",
+        "return reduce(or_, known) if known else None",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
         "a native index of elements answers two comparisons at once",
         "dialects/mongodb/planning.py",
-        "            if index is not None and index.multi:\n",
-        "            if False:\n",
+        "len(path) == 1 and not index.multi:\n",
+        "len(path) == 1:\n",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(

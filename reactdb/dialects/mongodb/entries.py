@@ -36,6 +36,9 @@ Description = dict[str, Any]
 # A msgpack map begins so: what CouchDB's hook derives is a list.
 _MAP_BYTES: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 
+TOGETHER: Final = 32
+"""Documents that are decoded with one call. More make so many objects that the garbage collector looks at them."""
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # Documents
@@ -118,10 +121,13 @@ def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[
     """BSON documents of encoded native ones, of which this field of the first level is looked at. Others may be missing, and
     documents without it.
     """
-    natives = codec.decode_many(bodies)
-    if name == "_id" or table.primary_key != "_id":
-        return (shown(table, native) for native in natives)
-    return (to_bson({name: native[name]}) for native in natives if name in native)
+    is_plain = name != "_id" and table.primary_key == "_id"
+    for start in range(0, len(bodies), TOGETHER):
+        for native in codec.decode_many(bodies[start : start + TOGETHER]):
+            if not is_plain:
+                yield shown(table, native)
+            elif name in native:
+                yield to_bson({name: native[name]})
 
 
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:

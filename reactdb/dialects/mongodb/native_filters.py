@@ -35,9 +35,9 @@ from bson.objectid import ObjectId
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.ordering import is_nan, number_of
 from reactdb.dialects.mongodb.values import native_value
-from reactdb.expression import Expression, Predicate, as_predicate, expr, row
+from reactdb.expression import Expression, Predicate, as_predicate, expr, index_ranges, row
 
-__all__ = ["NativeCondition", "native_conditions", "native_filter"]
+__all__ = ["NativeCondition", "native_conditions", "native_filter", "native_name"]
 
 MOST_VALUES: Final = 200
 
@@ -49,13 +49,30 @@ class NativeCondition(NamedTuple):
 
     Attributes:
         field: Its name natively.
-        expression: Holds for each document that the query matches.
+        wanted: The values that it may have.
         rank: 0, the field equals one of some values; 1, it is between two; 2, it is below one or above.
     """
 
     field: str
-    expression: Expression
+    wanted: Expression
     rank: int
+
+    @property
+    def expression(self) -> Expression:
+        """Holds for each document that the query matches."""
+        return reduce(or_, _beside(row[self.field]), self.wanted)
+
+    def ranges(self) -> list[tuple[bytes, bytes]]:
+        """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart."""
+        own = index_ranges(self.wanted, row[self.field])
+        assert own is not None
+        found: list[tuple[bytes, bytes]] = []
+        for start, stop in sorted([*((one.start, one.stop) for one in own), *_BESIDE]):
+            if found and start <= found[-1][1]:
+                found[-1] = found[-1][0], max(stop, found[-1][1])
+            else:
+                found.append((start, stop))
+        return found
 
 
 def native_filter(
@@ -80,7 +97,7 @@ def native_conditions(
     for path, own in conditions.items():
         if "." in path:
             continue
-        name = {"_id": primary_key, primary_key: "_id"}.get(path, path)
+        name = native_name(path, primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
             part = _part(row[name], operator, value, has_collation)
@@ -90,6 +107,11 @@ def native_conditions(
             rank = 0 if "$eq" in parts or "$in" in parts else 2 - (len({one[:3] for one in parts}) > 1)
             found.append(NativeCondition(name, reduce(and_, parts.values()), rank))
     return found
+
+
+def native_name(path: str, primary_key: str) -> str:
+    """The name natively of a field on the first level: `_id` and that of the primary key are in each other's place."""
+    return {"_id": primary_key, primary_key: "_id"}.get(path, path)
 
 
 def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> Expression | None:
@@ -105,20 +127,27 @@ def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> 
         return None
     said = [_said(field, "$eq" if operator == "$in" else operator, one) for one in values]
     known = [one for one in said if one is not None]
-    if len(known) < len(said):
-        return None
-    beside = (
-        field < False,
-        (field >= date.min) & (field < _FIRST_MOMENT),
-        (field > _LAST_OF_MONGODB) & (field < ""),
-    )
-    return reduce(or_, (*known, *beside))
+    return reduce(or_, known) if len(known) == len(said) else None
 
 
 _COMPARED: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 # Above it are IdValues, and the types of programs; texts are above those.
 _LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
+
+
+def _beside(field: Expression) -> tuple[Expression, ...]:
+    """What may be shown as any value, or have it as an element. Whatever is wanted, it is apart from these."""
+    return (
+        field < False,
+        (field >= date.min) & (field < _FIRST_MOMENT),
+        (field > _LAST_OF_MONGODB) & (field < ""),
+    )
+
+
+_BESIDE: Final = [
+    (one.start, one.stop) for part in _beside(row["a"]) for one in index_ranges(part, row["a"]) or ()
+]
 
 
 def _said(field: Expression, operator: str, value: Any) -> Expression | None:

@@ -24,10 +24,10 @@ from bson.regex import Regex
 from reactdb.dialects.mongodb.entries import key_of
 from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
 from reactdb.dialects.mongodb.indexes import CollectionIndex
-from reactdb.dialects.mongodb.native_filters import native_conditions
+from reactdb.dialects.mongodb.native_filters import native_conditions, native_name
 from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
-from reactdb.expression import index_ranges, row
+from reactdb.expression import field_path
 from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
@@ -106,31 +106,24 @@ def plan(
 def _of_native(
     table: TableInfo, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
 ) -> ReadPlan | None:
-    """The ranges of the primary key, or of a native index, that what the conditions say natively has."""
+    """What the conditions say natively, as ranges of the primary key or of a native index."""
+    own = table.primary_key
+    serving: dict[str, IndexInfo | None] = {own: None}
+    for index in table.indexes.values():
+        path = field_path(index.expression)
+        # In an index of elements, one element of an array may be above and another one below.
+        if path is not None and len(path) == 1 and not index.multi:
+            serving.setdefault(path[0], index)
+    asked = {path: found for path, found in conditions.items() if native_name(path, own) in serving}
     best: tuple[int, ReadPlan] | None = None
-    for said in native_conditions(conditions, table.primary_key, has_collation=has_collation):
-        for index in (None, *table.indexes.values()):
-            if index is not None and index.multi:
-                # Of an array, one element may be above and another one below.
-                continue
-            on = row[table.primary_key] if index is None else index.expression
-            found = index_ranges(said.expression, on)
-            if found is not None and len(found) <= 2 * MOST_POINTS and (best is None or said.rank < best[0]):
-                ranges = _apart((one.start, one.stop) for one in found)
-                test = byte_test(conditions) if index is None else None
-                best = said.rank, ReadPlan(() if not ranges else None, index, ranges, test=test)
+    for said in native_conditions(asked, own, has_collation=has_collation):
+        if best is None or said.rank < best[0]:
+            by = serving[said.field]
+            best = (
+                said.rank,
+                ReadPlan(None, by, said.ranges(), test=byte_test(conditions) if by is None else None),
+            )
     return None if best is None else best[1]
-
-
-def _apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Ranges in order, none of which meets another one."""
-    found: list[tuple[bytes, bytes]] = []
-    for start, stop in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
-        else:
-            found.append((start, stop))
-    return found
 
 
 def conditions_of(*specs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:

@@ -270,7 +270,7 @@ class LogStream:
     @property
     def _is_quiet(self) -> bool:
         """All that there is was given, and the token says so. Most streams that are asked are quiet, so it takes no snapshot."""
-        has_more = self._ready or self._changes or self._sought or self._position > self._given_seq
+        has_more = self._ready or self._changes or self._position > self._given_seq
         return not has_more and self._engine.newest_seq() <= self._position
 
     def _fill(

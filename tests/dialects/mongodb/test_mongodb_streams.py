@@ -10,6 +10,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.store.engine import Engine
 
 ORDERS = MongoNamespace("shop", "orders")
 PAID = MongoNamespace("shop", "paid")
@@ -303,6 +304,25 @@ def test_the_token_of_a_quiet_stream_moves_on(db, orders, open_stream):
     assert ([], True) == (batch.events, before["_data"] < batch.token["_data"])
     orders.insert({"_id": 1})
     assert ["insert"] == kinds(open_stream(resumeAfter=batch.token).batch())
+
+
+def test_a_batch_that_was_cut_is_followed_by_the_token_of_all_that_was_read(
+    db, orders, open_stream, monkeypatch
+):
+    db.table_create("shop.others")
+    stream = open_stream()
+    orders.insert({"_id": 1})
+    db.table("shop.others").insert({"id": 1})
+
+    event = stream.batch(1)
+    quiet = stream.batch(1)
+    # Then no snapshot is needed to know that there is nothing.
+    monkeypatch.setattr(Engine, "fresh_snapshot", None)
+    again = stream.batch(1)
+
+    assert event.token == event.events[0]["_id"]
+    assert ([], True) == (quiet.events, event.token["_data"] < quiet.token["_data"])
+    assert ([], quiet.token) == (again.events, again.token)
 
 
 def test_the_token_of_a_batch_is_that_of_its_last_event(db, orders, open_stream):
