@@ -210,7 +210,7 @@ class LiveViews:
         # The node that is being advanced, or published.
         self._current: Node | None = None
         # What the commit that is being dispatched does to each view, as far as that was worked out.
-        self._pending: dict[Node, list[AnyDelta]] = {}
+        self._pending: dict[Node, Sequence[AnyDelta]] = {}
 
     def dispatch(self, commit: Commit) -> None:
         """Advance the views that the commit concerns, change by change, and then queue what each of them reports.
@@ -237,9 +237,12 @@ class LiveViews:
                         if deltas:
                             found = pending.get(node)
                             if found is None:
-                                pending[node] = [*deltas]
-                            else:
+                                # Most commits do one thing to a view: kept as the view says it, it takes half the room.
+                                pending[node] = deltas
+                            elif type(found) is list:
                                 found += deltas
+                            else:
+                                pending[node] = [*found, *deltas]
                         self._current = None
                 while pending:
                     # In the order in which the commit came to them.

@@ -442,8 +442,10 @@ class CollectionWork:
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""
-        check_bounds(command)
         hint = command.get("hint")
+        if not hint and "min" not in command and "max" not in command:
+            return None
+        check_bounds(command)
         if not hint or self.spaces.table(self.namespace) is None:
             return None
         return IndexWalk(self.hinted(hint), command)
@@ -457,11 +459,15 @@ class CollectionWork:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
+                if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+                    return viewed
                 rows = selected(target.snapshot(), own, indexes_of(own), selection)
                 return iter([document for _, document in rows])
         table = self.spaces.table(self.namespace)
         if table is None:
             return iter(())
+        if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+            return viewed
         if hint:
             index = self.hinted(hint)
             if index.stored is not None:
@@ -472,6 +478,10 @@ class CollectionWork:
         return Scan(self.spaces.session, table).documents(
             selection, indexes_of(table) if table.indexes else (), field=field
         )
+
+    def of_view(self, selection: FilterSelection) -> Iterator[Document] | None:
+        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does."""
+        return None
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
         """The document of a key, by the shortest way."""

@@ -20,12 +20,10 @@ __all__ = ["ViewingWork"]
 class ViewingWork(CollectionWork):
     """The work on a collection, or on a view, which is read alone. Any thread, unless it is given a transaction."""
 
-    def matching(
-        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """The documents that match, in the order in which the view has them."""
+    def of_view(self, selection: FilterSelection) -> Iterator[dict[str, Any]] | None:
+        """The documents of a view that match, in the order in which the view has them; None where it is none."""
         if self.spaces.view(self.namespace) is None:
-            return super().matching(selection, hint, field=field)
+            return None
         return aggregate(
             self.spaces,
             self.namespace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from reactdb.dialects.mongodb.capped import all_places, order_of, totals_in  # n
 from reactdb.dialects.mongodb.explaining import details  # noqa: E402
 from reactdb.dialects.mongodb.filters import Filter  # noqa: E402
 from reactdb.dialects.mongodb.names import MongoNamespace  # noqa: E402
+from reactdb.store.tools.doctor import examine  # noqa: E402
 from tests.support.scaling import examples  # noqa: E402
 
 SCHEMA = {"$jsonSchema": {"required": ["n"], "properties": {"n": {"bsonType": "int", "minimum": 3}}}}
@@ -541,3 +543,24 @@ class TestTailing:
         cursor = log.find(cursor_type=CursorType.TAILABLE)
         assert [{"_id": 1}] == list(cursor)
         assert [{"_id": 1}] == list(cursor.rewind())
+
+
+def test_files_with_rules_are_sound_and_a_copy_of_one_keeps_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with reactdb.connect(path) as db:
+        shop = reactdb.mongodb(db)["shop"]
+        log = shop.create_collection("log", capped=True, size=4096, max=3, validator={"n": {"$gt": 0}})
+        log.insert_many([{"_id": id, "n": 1} for id in range(9)])
+        log.update_one({"_id": 8}, {"$set": {"n": 2}})
+        log.delete_one({"_id": 7})
+        db.compact(keep=0)
+        log.insert_one({"_id": 9, "n": 1})
+        log.rename("other")
+    problems = [one for _, found in examine(str(path)) for one in found if one.level == "problem"]
+    assert [] == problems
+    with reactdb.connect(path) as db:
+        other = reactdb.mongodb(db)["shop"]["other"]
+        assert [6, 8, 9] == [one["_id"] for one in other.find()]
+        other.insert_many([{"_id": id, "n": 1} for id in (1, 2)])
+        assert [9, 1, 2] == [one["_id"] for one in other.find()]
+        refused(other.insert_one, {"n": 0})

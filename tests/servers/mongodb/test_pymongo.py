@@ -522,8 +522,6 @@ def test_an_answer_is_given_also_where_the_newest_moment_cannot_be_read(
     def busy(*_arguments: Any) -> Any:
         raise DatabaseBusy("somebody writes")
 
-    # What another process has written, so that there is something to be read.
-    monkeypatch.setattr(type(db.session.engine.writer), "own_commit", None)
     monkeypatch.setattr(type(db.session.engine), "newest_seq", busy)
     assert known == client.admin.command("ping")["operationTime"]
     monkeypatch.undo()

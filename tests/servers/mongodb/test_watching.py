@@ -12,6 +12,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 import reactdb
+from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.servers.mongodb import MongoDBServer, serve_in_thread
@@ -338,3 +339,38 @@ def test_an_answer_tells_the_newest_commit_whoever_made_it(tmp_path: Path) -> No
 
             assert newest() == told[-1] == deployment.operation_time()
         assert told == sorted(set(told))
+
+
+class TestStateThenChanges:
+    def read(self, client: Client) -> tuple[list[int], Timestamp]:
+        found = client["shop"].command("find", "orders", readConcern={"level": "snapshot"})["cursor"]
+        moment = found["atClusterTime"]
+        return [one["_id"] for one in found["firstBatch"]], Timestamp(moment.time, moment.inc + 1)
+
+    def test_a_stream_goes_on_exactly_where_a_snapshot_was_read(
+        self, db: reactdb.Database, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        orders = client["shop"]["orders"]
+        orders.insert_many([{"_id": 1}, {"_id": 2}])
+        original = CollectionWork.find
+
+        def find(self: CollectionWork, command: Any) -> Any:
+            found = list(original(self, command))
+            # Somebody writes after the documents were read, and before the answer is made.
+            db.table("shop.orders").insert({"_id": 3})
+            return iter(found)
+
+        monkeypatch.setattr(CollectionWork, "find", find)
+        state, then = self.read(client)
+        monkeypatch.undo()
+        assert [1, 2] == state
+        with orders.watch(start_at_operation_time=then, max_await_time_ms=1) as stream:
+            assert {"_id": 3} == stream.next()["documentKey"]
+            assert stream.try_next() is None
+
+    def test_a_snapshot_of_a_file_without_commits_is_empty(self, client: Client) -> None:
+        state, then = self.read(client)
+        assert [] == state
+        client["shop"]["orders"].insert_one({"_id": 1})
+        with client["shop"]["orders"].watch(start_at_operation_time=then) as stream:
+            assert {"_id": 1} == stream.next()["documentKey"]

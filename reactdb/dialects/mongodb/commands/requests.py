@@ -42,6 +42,7 @@ class CommandRequest:
         client: The client that asks.
         labels: Labels that its answer gets besides.
         transaction: Which one it is a statement of; None for none.
+        moment: The one that it reads; None for now.
         retry: What its driver may send again; None where it is no retryable write.
         write_concern_error: What a fail point orders to be said of the write concern.
     """
@@ -51,6 +52,7 @@ class CommandRequest:
     client: Client
     labels: list[str] = field(default_factory=list)
     transaction: Transaction | None = None
+    moment: Timestamp | None = None
     retry: RetryableWrite | None = None
     write_concern_error: dict[str, Any] | None = None
 
@@ -98,15 +100,21 @@ class CommandRequest:
         )
 
     def spaces(self) -> Namespaces:
-        """The databases and collections: of now, or of the moment that a read concern names.
+        """The databases and collections: of now, or of the moment that a read concern names. A snapshot for which it names none
+        is of the newest moment, which is told with the answer.
 
         Raises:
             MongoError: 239, that moment is too long ago; 14.
         """
         now = self.deployment.spaces
-        moment = self.get("readConcern", dict, {}).get("atClusterTime")
+        concern = self.get("readConcern", dict, {})
+        moment = concern.get("atClusterTime")
+        if moment is None and concern.get("level") == "snapshot" and self.transaction is None:
+            # Before it is read, so that the answer is not older than what it says of itself.
+            moment = self.deployment.operation_time()
         if moment is None:
             return now
+        self.moment = moment
         if not isinstance(moment, Timestamp):
             raise MongoError(
                 14, "BSON field 'readConcern.atClusterTime' is the wrong type, expected type 'timestamp'"
@@ -123,10 +131,8 @@ class CommandRequest:
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The answer, with the moment that was read where a snapshot was asked for."""
-        concern = self.get("readConcern", dict, {})
-        if concern.get("level") == "snapshot" and self.transaction is None:
-            moment = concern.get("atClusterTime") or self.deployment.operation_time()
-            reply.get("cursor", reply)["atClusterTime"] = moment
+        if self.moment is not None and self.get("readConcern", dict, {}).get("level") == "snapshot":
+            reply.get("cursor", reply)["atClusterTime"] = self.moment
         return reply
 
     def mongo_namespace(self) -> MongoNamespace:

@@ -303,9 +303,8 @@ def find_command(
         command["limit"] = abs(command["limit"])
     if "collation" in command:
         command["collation"] = getattr(command["collation"], "document", command["collation"])
-    for name in ("min", "max"):
-        if isinstance(command.get(name), (list, tuple)):
-            command[name] = dict(command[name])
+    for name in {"min", "max"} & command.keys():
+        command[name] = dict(command[name])
     if "hint" in command and not isinstance(command["hint"], str):
         command["hint"] = order_document(command["hint"], None)
     return command
