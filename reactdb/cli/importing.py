@@ -72,6 +72,24 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
+class ImportedBatch(NamedTuple):
+    """A batch that is written, or was the last one.
+
+    Attributes:
+        after: The newest seq before it.
+        origin: What its changes have as their origin.
+        total: How many documents are done with it.
+    """
+
+    after: int
+    origin: str
+    total: int
+
+    def is_stored(self, database: Database, table: str) -> bool:
+        """Whether it is in the log."""
+        return any(change.origin == self.origin for change in database.log(self.after, database.seq, table))
+
+
 class ImportPosition(NamedTuple):
     """How far an earlier import came: its last line, the hash of the lines up to it, and the seq of its last change."""
 
@@ -221,20 +239,27 @@ def import_(
         start = position_to_resume(database, table, name) if resume else None
         lines = Lines(stream, start)
         counts: Counter[str] = Counter()
+        writing: ImportedBatch | None = None
         with Progress("documents", total) as progress:
             try:
                 items = read(lines, chosen, strings, declared)
                 for group in batches(items, batch):
                     put_from(database.blobs, [item.what for item in group], blobs)
                     origin = f"import {name} line {lines.number} {lines.fingerprint()}"
+                    writing = ImportedBatch(database.seq, origin, done(counts) + len(group))
                     counts.update(write(database, table, group, conflict, origin))
                     progress.update(done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
                 reason = str(error).removesuffix(".")
-                raise click.ClickException(f"{where}, line {error.line}: {reason}{so_far(counts)}") from None
+                raise click.ClickException(
+                    f"{where}, line {error.line}: {reason}{so_far(done(counts))}"
+                ) from None
             except KeyboardInterrupt:
-                raise Interrupted(f"interrupted{so_far(counts)}") from None
+                # It may have come between a commit and its being counted.
+                is_stored = writing is not None and writing.is_stored(database, table)
+                count = writing.total if writing is not None and is_stored else done(counts)
+                raise Interrupted(f"interrupted{so_far(count)}") from None
         seq = database.seq
     figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
     if as_json:
@@ -257,10 +282,10 @@ def done(counts: Counter[str]) -> int:
     return sum(counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped"))
 
 
-def so_far(counts: Counter[str]) -> str:
-    if not done(counts):
+def so_far(count: int) -> str:
+    if not count:
         return "; nothing was stored"
-    return f"; {plural(done(counts), 'document')} of the lines before are stored, and --resume goes on after them"
+    return f"; {plural(count, 'document')} of the lines before are stored, and --resume goes on after them"
 
 
 def declared_types(types: Iterable[str]) -> dict[str, str]:

@@ -575,6 +575,35 @@ def test_ctrl_c_keeps_whole_batches(file):
     assert 4 == len(documents(file, "people"))
 
 
+def test_ctrl_c_after_a_commit_counts_what_was_committed(file, monkeypatch):
+    write = importing.write
+
+    def struck(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "write", struck)
+    result = run("import", file, "people", "--batch", "2", input='{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+
+    assert 130 == result.exit_code
+    assert error_of(result).startswith("interrupted; 2 documents of the lines before are stored")
+    assert [1, 2] == [one["id"] for one in documents(file, "people")]
+
+
+def test_ctrl_c_before_a_commit_counts_what_was_there_before(file, monkeypatch):
+    write = importing.write
+
+    def struck(database, table, group, *arguments):
+        if group[0].what["id"] == 3:
+            raise KeyboardInterrupt
+        return write(database, table, group, *arguments)
+
+    monkeypatch.setattr(importing, "write", struck)
+    result = run("import", file, "people", "--batch", "2", input='{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+
+    assert error_of(result).startswith("interrupted; 2 documents of the lines before are stored")
+
+
 def test_a_missing_file_is_told_how_to_be_made(tmp_path):
     error = error_of(run("import", tmp_path / "none.db", "people", input='{"id": 1}\n'))
 
