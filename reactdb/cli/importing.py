@@ -85,9 +85,10 @@ class ImportedBatch(NamedTuple):
     origin: str
     total: int
 
-    def is_stored(self, database: Database, table: str) -> bool:
-        """Whether it is in the log."""
-        return any(change.origin == self.origin for change in database.log(self.after, database.seq, table))
+    def done_with_it(self, database: Database, table: str, counted: int) -> int:
+        """How many documents are done, of which `counted` were counted: Ctrl-C may come between a commit and that."""
+        stored = database.log(self.after, database.seq, table)
+        return self.total if any(change.origin == self.origin for change in stored) else counted
 
 
 class ImportPosition(NamedTuple):
@@ -230,11 +231,7 @@ def import_(
         opened(source) as (stream, total),
         open_database(file, write=True, create=create, advice=advice) as database,
     ):
-        exists = table in database.table_list()
-        if create and (primary_key is not None or not exists):
-            database.table_create(table, primary_key or "id", exist_ok=True)
-        elif not exists:
-            raise click.ClickException(f"{TableNotFound(table)} With --create the import makes it.")
+        make_table(database, table, primary_key, create=create)
         name = name_of(source)
         start = position_to_resume(database, table, name) if resume else None
         lines = Lines(stream, start)
@@ -256,9 +253,9 @@ def import_(
                     f"{where}, line {error.line}: {reason}{so_far(done(counts))}"
                 ) from None
             except KeyboardInterrupt:
-                # It may have come between a commit and its being counted.
-                is_stored = writing is not None and writing.is_stored(database, table)
-                count = writing.total if writing is not None and is_stored else done(counts)
+                count = (
+                    done(counts) if writing is None else writing.done_with_it(database, table, done(counts))
+                )
                 raise Interrupted(f"interrupted{so_far(count)}") from None
         seq = database.seq
     figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
@@ -276,6 +273,19 @@ def import_(
     summary = ", ".join(f"{count:,} {name}" for name, count in figures.items() if count) or "nothing to do"
     after = f" after line {start.line:,}" if start is not None else ""
     click.echo(f"imported {plural(done(counts), 'document')} into {table}{after}: {summary}; seq {seq}")
+
+
+def make_table(database: Database, table: str, primary_key: str | None, *, create: bool) -> None:
+    """Make the table where it is missing.
+
+    Raises:
+        ClickException: It is missing, and none is to be made.
+    """
+    exists = table in database.table_list()
+    if create and (primary_key is not None or not exists):
+        database.table_create(table, primary_key or "id", exist_ok=True)
+    elif not exists:
+        raise click.ClickException(f"{TableNotFound(table)} With --create the import makes it.")
 
 
 def done(counts: Counter[str]) -> int:
