@@ -236,7 +236,7 @@ def import_(
         start = position_to_resume(database, table, name) if resume else None
         lines = Lines(stream, start)
         counts: Counter[str] = Counter()
-        writing: ImportedBatch | None = None
+        writing = ImportedBatch(database.seq, "", 0)
         with Progress("documents", total) as progress:
             try:
                 items = read(lines, chosen, strings, declared)
@@ -248,14 +248,10 @@ def import_(
                     progress.update(done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
-                reason = str(error).removesuffix(".")
-                raise click.ClickException(
-                    f"{where}, line {error.line}: {reason}{so_far(done(counts))}"
-                ) from None
+                reason = str(error).removesuffix(".") + so_far(done(counts))
+                raise click.ClickException(f"{where}, line {error.line}: {reason}") from None
             except KeyboardInterrupt:
-                count = (
-                    done(counts) if writing is None else writing.done_with_it(database, table, done(counts))
-                )
+                count = writing.done_with_it(database, table, done(counts))
                 raise Interrupted(f"interrupted{so_far(count)}") from None
         seq = database.seq
     figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
