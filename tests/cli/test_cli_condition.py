@@ -135,6 +135,7 @@ def outcome(text):
     return str(condition.default(False)({"a": 1}))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["a", "b c", 'd"e', "f'g", "and"]), st.text(max_size=20) | st.integers() | st.booleans()
 )

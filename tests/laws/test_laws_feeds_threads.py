@@ -161,6 +161,7 @@ SCHEDULERS: list[Callable[[], Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squash", [False, True, 0.01])
 @pytest.mark.parametrize("make", SCHEDULERS, ids=["event loop", "thread pool", "new thread"])
 def test_feeds_told_by_a_scheduler_equal_their_queries(

@@ -37,6 +37,7 @@ def test_the_mistakes_of_the_samples_are_found_and_no_others() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_schedule_is_the_same_in_each_process() -> None:
     """So that one that was found can be looked at, line by line."""
     words = ("queue: two hard", "--replay", "12:1,20:0")

@@ -182,6 +182,7 @@ with reactdb.connect(":memory:") as db:
         assert "[] 200000 200001 0" == left
         assert "1" == after
 
+    @pytest.mark.slow
     def test_waiting_for_another_process_is_interrupted_within_a_second(self, path):
         """Though `busy_timeout` is an hour."""
         told = ends(

@@ -116,6 +116,7 @@ class TestForms:
         # Whoever reads it as YAML 1.1 gets the same texts.
         assert found == yaml.safe_load(client.get("/Patient/a", headers=YAML).text)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("content", "kind"),
         [

@@ -818,6 +818,7 @@ class TestCommand:
         assert (1, "") == (server.returncode, output)
         assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors
 
+    @pytest.mark.slow
     def test_of_two_ports_the_one_in_use_is_named_and_no_file_is_made(self, tmp_path: Path) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -47,6 +47,7 @@ def told(answer: httpx.Response) -> list[tuple[str, Any]]:
 X, Y = [("0", "x"), ("1", "x")], [("0", "y"), ("2", "y")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "rows"),
     [

@@ -107,6 +107,7 @@ def expected_of(exchange: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_recorded_conversation_is_had_again(server: MongoDBServer, path: Path) -> None:
     replay = Replay()

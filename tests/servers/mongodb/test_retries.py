@@ -186,6 +186,7 @@ class TestTransactions:
         assert [1.0] == [one["ok"] for one in asked(db, self.insert(3, 2, startTransaction=True))]
 
 
+@pytest.mark.slow
 def test_the_fail_point_of_writes_counts_statements_that_are_carried_out(client: MongoClient[Any]) -> None:
     orders = client["shop"]["orders"]
     point = "onPrimaryTransactionalWrite"

@@ -235,6 +235,7 @@ class TestWaiting:
             thread.join(PATIENCE_S / 2)
             assert [1] == [event["documentKey"]["_id"] for event in found]
 
+    @pytest.mark.slow
     def test_a_thousand_streams_that_wait_take_no_thread(self, server: MongoDBServer, client: Client) -> None:
         wires = [Wire(server.port) for _ in range(200)]
         try:
