@@ -286,9 +286,9 @@ class Sweep:
         if failure is None:
             return [self.after]
         if self.operation.is_new:
-            # Several commits: the file, the table, the document.
+            # Several commits: the file, the table, which has a place in the log, and the document.
             games = {**self.after["games"], "documents": []}
-            return [{"seq": 0}, {"seq": 0, "games": games}, self.after]
+            return [{"seq": 0}, {"seq": self.after["seq"] - 1, "games": games}, self.after]
         return [self.before, self.after] if isinstance(failure, OutcomeUnknown) else [self.before]
 
     def _examine_image(self, path: Path, found: State, failure: BaseException) -> None:
