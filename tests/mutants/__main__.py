@@ -111,6 +111,8 @@ def main() -> int:
         for mutant in MUTANTS
         if not arguments.words or any(word in mutant.name for word in arguments.words)
     ]
+    if not chosen:
+        parser.error("no mutant has one of these words in its name")
     if arguments.list:
         print("\n".join(mutant.name for mutant in chosen))
         return 0
