@@ -86,6 +86,7 @@ class Writer:
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
+        own_commit: The newest commit of this process that has changes; None before the first.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
         has_own_epoch: This process has begun an epoch.
@@ -111,8 +112,7 @@ class Writer:
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         self.last_seq = head_seq(connection)
         self.last_time = 0
-        # The columns of an `OwnCommit`.
-        self._own_commit: tuple[int, int, int] | None = None
+        self.own_commit: OwnCommit | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
         self.has_own_epoch = False
@@ -373,7 +373,7 @@ class Writer:
             self.flushes.is_complete = self._is_synchronous is True
             for transaction in transactions:
                 if transaction.count:
-                    self._own_commit = self.last_seq, transaction.first, transaction.time
+                    self.own_commit = OwnCommit(self.last_seq, transaction.first, transaction.time)
                 if transaction.is_catalogue_changed:
                     self.adopt(transaction.catalogue)
             wal_bytes = self.check_same_file()
@@ -426,11 +426,6 @@ class Writer:
                 f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
             )
         return wal_bytes
-
-    @property
-    def own_commit(self) -> OwnCommit | None:
-        """The newest commit of this process that has changes; None before the first."""
-        return None if self._own_commit is None else OwnCommit(*self._own_commit)
 
     def note_commit(self) -> None:
         """What the transaction began with is in the file now: this process's epoch, and the id in the log."""

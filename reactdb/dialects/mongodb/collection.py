@@ -161,10 +161,9 @@ class CollectionWork:
             except KeyTaken:
                 # Everything was taken back: one by one, then.
                 pass
-        errors: list[Document] = []
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
-            errors.clear()
+            errors: list[Document] = []
             writer = self._writer(target, self._made(target))
             inserted = 0
             for place, (one, document) in enumerate(zip(stored, given, strict=True)):
@@ -226,13 +225,10 @@ class CollectionWork:
         """
         values = values_of(variables)
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
-        answer: Document = {}
-        errors: list[Document] = []
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
-            answer.pop("writeErrors", None)
-            answer.update({"n": 0, "nModified": 0})
-            errors.clear()
+            answer: Document = {"n": 0, "nModified": 0}
+            errors: list[Document] = []
             upserted: list[Document] = []
             for place, statement in enumerate(checked):
                 try:
@@ -253,7 +249,6 @@ class CollectionWork:
                 if done.upserted is not None:
                     answer["n"] += 1
                     upserted.append({"index": place, "_id": done.upserted[0]})
-            answer.pop("upserted", None)
             if upserted:
                 answer["upserted"] = upserted
             return self._ended(answer, errors)
@@ -286,15 +281,10 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
-            self._check_hint(given.get("hint"))
+            self._hinted(given.get("hint"))
             return make(given, variables)
         except MongoError as error:
             return error
-
-    def _check_hint(self, hint: Any) -> None:
-        """Raises: MongoError: 2, there is a collection, and it has no such index."""
-        if hint and self.spaces.table(self.namespace) is not None:
-            self.hinted(hint)
 
     @staticmethod
     def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
@@ -329,10 +319,9 @@ class CollectionWork:
         """
         values = values_of(variables)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
-        errors: list[Document] = []
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
-            errors.clear()
+            errors: list[Document] = []
             deleted = 0
             for place, statement in enumerate(checked):
                 try:
@@ -384,7 +373,7 @@ class CollectionWork:
             variables=values_of(command.get("let")),
         )
 
-        self._check_hint(command.get("hint"))
+        self._hinted(command.get("hint"))
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)
@@ -446,14 +435,24 @@ class CollectionWork:
         if not hint and "min" not in command and "max" not in command:
             return None
         check_bounds(command)
-        if not hint or self.spaces.table(self.namespace) is None:
-            return None
-        return IndexWalk(self.hinted(hint), command)
+        index = self._hinted(hint)
+        return None if index is None else IndexWalk(index, command)
 
     def matching(
         self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
     ) -> Iterator[Document]:
-        """The documents that match, in the order of their keys. `field`: see `Scan.documents`."""
+        """The documents that match, in the order of their keys; with a hint, those that the index has.
+
+        Args:
+            field: See `Scan.documents`.
+        """
+        index = self._hinted(hint)
+        if index is None or index.stored is None:
+            return self._matching(selection, field)
+        # Whether it has a document may be a matter of other fields.
+        return filter(index.holds, self._matching(selection, None))
+
+    def _matching(self, selection: FilterSelection, field: str | None) -> Iterator[Document]:
         if self.transaction is not None:
             with self.transaction.statement() as target:
                 own = target.table(self.namespace)
@@ -468,12 +467,7 @@ class CollectionWork:
             return iter(())
         if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
             return viewed
-        if hint:
-            index = self.hinted(hint)
-            if index.stored is not None:
-                found = Scan(self.spaces.session, table).documents(selection, indexes_of(table))
-                return filter(index.holds, found)
-        elif selection.key is not None:
+        if selection.key is not None:
             return self._by_key(table, selection.key)
         return Scan(self.spaces.session, table).documents(
             selection, indexes_of(table) if table.indexes else (), field=field
@@ -490,6 +484,13 @@ class CollectionWork:
         except TableNotFound:
             return iter(())
         return iter(() if body is None else (document_of(table, body),))
+
+    def _hinted(self, hint: Any) -> HintedIndex | None:
+        """The same; None without a hint, of a view, and where there is no collection."""
+        if not hint:
+            return None
+        table = self.spaces.table(self.namespace)
+        return None if table is None or table.primary_key == VIEW_KEY else self.hinted(hint)
 
     def hinted(self, hint: Any) -> HintedIndex:
         """The index that a hint names. Raises: MongoError: 2, there is none."""

@@ -102,8 +102,7 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
     given = native["_id"]
     id = id_of(document["_id"], given)
     if table.primary_key != "_id":
-        native = _swapped(native, table.primary_key)
-        native[table.primary_key] = id
+        native = {**exchanged(native, table.primary_key), table.primary_key: id}
     elif id is not given:
         native = {**native, "_id": id}
     try:
@@ -132,9 +131,7 @@ def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[
 
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     """The BSON document of a native one. It may share what is inside."""
-    name = table.primary_key
-    if name != "_id":
-        native = _swapped(native, name)
+    native = exchanged(native, table.primary_key)
     id = native["_id"]
     found = to_bson(native)
     if type(id) is IdValue:
@@ -142,10 +139,18 @@ def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
 
 
-def _swapped(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The document with the names `_id` and `name` in each other's place."""
-    names = {name: "_id", "_id": name}
-    return {names.get(field, field): value for field, value in document.items()}
+def exchanged(document: Mapping[str, Any], primary_key: str) -> Mapping[str, Any]:
+    """The document with the names `_id` and that of the primary key in each other's place."""
+    if primary_key == "_id":
+        return document
+    return {exchanged_name(name, primary_key): value for name, value in document.items()}
+
+
+def exchanged_name(name: str, primary_key: str) -> str:
+    """The name of the same field on the other side, of those on the first level."""
+    if name == "_id":
+        return primary_key
+    return "_id" if name == primary_key else name
 
 
 # ---------------------------------------------------------------------------------------------------------------

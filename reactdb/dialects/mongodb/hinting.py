@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from reactdb.dialects.mongodb.entries import exchanged
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import found_keys
 from reactdb.dialects.mongodb.indexes import indexes_of
@@ -46,7 +47,9 @@ class HintedIndex(NamedTuple):
 
     def holds(self, document: Document) -> bool:
         """Whether a document has an entry."""
-        return self.stored is None or bool(found_keys(_stored_form(document, self.stored), self.stored))
+        return self.stored is None or bool(
+            found_keys(to_native(exchanged(document, self.stored["primary_key"])), self.stored)
+        )
 
     def entries(self, document: Document) -> list[tuple[Any, ...]]:
         """The values of its fields that a document has entries for."""
@@ -71,14 +74,6 @@ def _column(document: Document, path: str) -> list[Any]:
     for end in ends(document, split(path)):
         found += end if type(end) is list and end else [end]
     return found or [MISSING]
-
-
-def _stored_form(document: Document, stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = stored["primary_key"]
-    if name != "_id":
-        names = {name: "_id", "_id": name}
-        document = {names.get(field, field): value for field, value in document.items()}
-    return to_native(document)
 
 
 def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: Any) -> HintedIndex:
@@ -152,16 +147,15 @@ class IndexWalk:
         return self._index.place(list(given.values()))
 
     def documents(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Those that have an entry within the bounds, in its order."""
+        """Of documents that the index has, those with an entry within the bounds, in its order."""
         if not self._index.pattern:
             yield from reversed(list(documents)) if self._index.is_backwards else documents
             return
         found = []
         for document in documents:
-            if self._index.holds(document):
-                places = list(filter(self._is_within, map(self._index.place, self._index.entries(document))))
-                if places:
-                    found.append((min(places), document))
+            places = list(filter(self._is_within, map(self._index.place, self._index.entries(document))))
+            if places:
+                found.append((min(places), document))
         found.sort(key=_place)
         yield from (document for _, document in found)
 

@@ -1,9 +1,9 @@
-"""Native filters: what a query says in reactdb's own expressions, so that native indexes and the primary key serve it.
+"""Native filters: what a query says of fields in reactdb's own expressions, so that native indexes and the primary key serve it.
 
-    {"user": 5}                    (row["user"] == 5) | (row["user"] < False) | ...
-    {"at": {"$gte": moment}}       the moments from there on | ...
+    {"user": 5}                    row["user"] == 5, as a range of an index on it; and what is below False, ...
+    {"at": {"$gte": moment}}       the moments from there on; and ...
 
-A document that the query matches passes the native filter; what passes is still tested by the query. So a condition says more
+The ranges lead to each document that the query matches; what they lead to is still tested by the query. So a condition says more
 than MongoDB's: beside the values it has
 
     arrays                         below False: an element may be what is wanted
@@ -33,11 +33,12 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from reactdb.dialects.mongodb import natives
+from reactdb.dialects.mongodb.entries import exchanged_name
 from reactdb.dialects.mongodb.ordering import is_nan, number_of
 from reactdb.dialects.mongodb.values import native_value
-from reactdb.expression import Expression, Predicate, as_predicate, expr, index_ranges, row
+from reactdb.expression import Expression, expr, index_ranges, row
 
-__all__ = ["NativeCondition", "native_conditions", "native_filter", "native_name"]
+__all__ = ["NativeCondition", "native_conditions"]
 
 MOST_VALUES: Final = 200
 
@@ -57,11 +58,6 @@ class NativeCondition(NamedTuple):
     wanted: Expression
     rank: int
 
-    @property
-    def expression(self) -> Expression:
-        """Holds for each document that the query matches."""
-        return reduce(or_, _beside(row[self.field]), self.wanted)
-
     def ranges(self) -> list[tuple[bytes, bytes]]:
         """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart."""
         own = index_ranges(self.wanted, row[self.field])
@@ -73,14 +69,6 @@ class NativeCondition(NamedTuple):
             else:
                 found.append((start, stop))
         return found
-
-
-def native_filter(
-    conditions: Conditions, primary_key: str = "_id", *, has_collation: bool = False
-) -> Predicate | None:
-    """What the conditions say of a document; None for nothing. Arguments as of `native_conditions`."""
-    found = native_conditions(conditions, primary_key, has_collation=has_collation)
-    return as_predicate(reduce(and_, (one.expression for one in found))) if found else None
 
 
 def native_conditions(
@@ -97,7 +85,7 @@ def native_conditions(
     for path, own in conditions.items():
         if "." in path:
             continue
-        name = native_name(path, primary_key)
+        name = exchanged_name(path, primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
             part = _part(row[name], operator, value, has_collation)
@@ -107,11 +95,6 @@ def native_conditions(
             rank = 0 if "$eq" in parts or "$in" in parts else 2 - (len({one[:3] for one in parts}) > 1)
             found.append(NativeCondition(name, reduce(and_, parts.values()), rank))
     return found
-
-
-def native_name(path: str, primary_key: str) -> str:
-    """The name natively of a field on the first level: `_id` and that of the primary key are in each other's place."""
-    return {"_id": primary_key, primary_key: "_id"}.get(path, path)
 
 
 def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> Expression | None:
@@ -136,18 +119,17 @@ _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
 
 
-def _beside(field: Expression) -> tuple[Expression, ...]:
-    """What may be shown as any value, or have it as an element. Whatever is wanted, it is apart from these."""
-    return (
-        field < False,
-        (field >= date.min) & (field < _FIRST_MOMENT),
-        (field > _LAST_OF_MONGODB) & (field < ""),
-    )
-
-
+_FIELD: Final = row["a"]
 _BESIDE: Final = [
-    (one.start, one.stop) for part in _beside(row["a"]) for one in index_ranges(part, row["a"]) or ()
+    (one.start, one.stop)
+    for part in (
+        _FIELD < False,
+        (_FIELD >= date.min) & (_FIELD < _FIRST_MOMENT),
+        (_FIELD > _LAST_OF_MONGODB) & (_FIELD < ""),
+    )
+    for one in index_ranges(part, _FIELD) or ()
 ]
+"""What may be shown as any value, or have it as an element. Whatever is wanted, it is apart from these."""
 
 
 def _said(field: Expression, operator: str, value: Any) -> Expression | None:

@@ -21,10 +21,10 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 from bson.regex import Regex
 
-from reactdb.dialects.mongodb.entries import key_of
+from reactdb.dialects.mongodb.entries import exchanged_name, key_of
 from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
 from reactdb.dialects.mongodb.indexes import CollectionIndex
-from reactdb.dialects.mongodb.native_filters import native_conditions, native_name
+from reactdb.dialects.mongodb.native_filters import native_conditions
 from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import field_path
@@ -114,7 +114,7 @@ def _of_native(
         # In an index of elements, one element of an array may be above and another one below.
         if path is not None and len(path) == 1 and not index.multi:
             serving.setdefault(path[0], index)
-    asked = {path: found for path, found in conditions.items() if native_name(path, own) in serving}
+    asked = {path: found for path, found in conditions.items() if exchanged_name(path, own) in serving}
     best: tuple[int, ReadPlan] | None = None
     for said in native_conditions(asked, own, has_collation=has_collation):
         if best is None or said.rank < best[0]:

@@ -97,7 +97,7 @@ class Tail:
         self._stands_at_one = False
 
     def batch(self, most: int) -> list[Document]:
-        """The next documents that match, at most so many.
+        """The next documents that match, at most `most`.
 
         Raises:
             MongoError: 136, what follows was deleted to make room; 175, the collection was dropped.

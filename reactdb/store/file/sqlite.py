@@ -344,19 +344,16 @@ class LockWait:
     # Seconds that one statement waits, where a wait is made of short ones.
     PIECE_S = 0.25
 
-    __slots__ = ("_asked_s", "_connection", "_is_in_pieces", "_set_s")
+    __slots__ = ("_connection", "_is_in_pieces", "_set_s")
 
     def __init__(self, connection: Connection, *, is_in_pieces: bool, set_s: float) -> None:
         """`set_s`: the connection's busy timeout as it is."""
         self._connection = connection
         self._is_in_pieces = is_in_pieces
         self._set_s = set_s
-        # How long `begin_immediate` was to wait the last time; None where the connection was set otherwise since.
-        self._asked_s: float | None = None
 
     def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
         """Set how long each statement waits from now on."""
-        self._asked_s = None
         if self._is_in_pieces and not in_one_piece:
             seconds = min(seconds, self.PIECE_S)
         if seconds != self._set_s:
@@ -369,9 +366,7 @@ class LockWait:
         Raises:
             SQLiteError: The last one.
         """
-        if timeout_s != self._asked_s:
-            self.at_most(timeout_s)
-            self._asked_s = timeout_s
+        self.at_most(timeout_s)
         end: float | None = None
         while True:
             try:

@@ -60,6 +60,20 @@ class TestOrder:
         assert 1 == orders.count_documents({}, hint="s_1")
         assert [3] == orders.distinct("_id", hint="s_1")
 
+    def test_neither_does_it_in_a_transaction(self, orders: Any) -> None:
+        orders.create_index("s", sparse=True)
+        orders.update_one({"_id": 3}, {"$set": {"s": 1}})
+        with orders.database.client.start_session() as session, session.start_transaction():
+            orders.update_one({"_id": 4}, {"$set": {"s": 2}}, session=session)
+            assert [3, 4] == values(orders.find(hint="s_1", session=session), "_id")
+            assert 2 == orders.count_documents({}, hint="s_1", session=session)
+            assert [3, 4] == orders.distinct("_id", hint="s_1", session=session)
+
+    def test_a_document_of_one_id_is_given_if_the_index_has_it(self, orders: Any) -> None:
+        orders.create_index("s", sparse=True)
+        orders.update_one({"_id": 3}, {"$set": {"s": 1}})
+        assert [[3], []] == [values(orders.find({"_id": id}, hint="s_1"), "_id") for id in (3, 4)]
+
     def test_an_array_s_document_comes_once(self, orders: Any) -> None:
         orders.insert_one({"_id": 9, "n": [2, 9, 2]})
         assert 8 == len(list(orders.find(hint="n_1")))

@@ -31,6 +31,7 @@ __all__ = ["Client", "Deployment"]
 
 SET_NAME: Final = "rs0"
 VERSION: Final = (8, 2, 4, 0)
+VERSION_TEXT: Final = ".".join(map(str, VERSION[:3]))
 WIRE_VERSION: Final = 27
 """That version's own."""
 

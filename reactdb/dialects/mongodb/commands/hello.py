@@ -13,13 +13,11 @@ from typing import Any
 from bson import Int64
 
 from reactdb.dialects.mongodb.commands.authenticating import speculative
-from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, WIRE_VERSION
+from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, VERSION_TEXT, WIRE_VERSION
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES
-
-VERSION_TEXT = ".".join(map(str, VERSION[:3]))
 
 
 def greeting(request: CommandRequest) -> dict[str, Any]:

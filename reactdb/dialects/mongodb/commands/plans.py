@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.collection import simple
+from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -62,7 +63,11 @@ def explained(
         said["queryPlanner"]["winningPlan"] = winning_plan(work, query, asked)
         if verbosity != "queryPlanner" and name in COUNTED:
             said["executionStats"] = statistics(work, query, asked, said["queryPlanner"]["winningPlan"])
-    return {**said, "command": asked, "serverInfo": {"host": request.deployment.address, "version": "8.2.4"}}
+    return {
+        **said,
+        "command": asked,
+        "serverInfo": {"host": request.deployment.address, "version": VERSION_TEXT},
+    }
 
 
 def query_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from reactdb.dialects.mongodb.embedded.commanding import EmbeddedCommands
+from reactdb.dialects.mongodb.commands import Deployment
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -17,8 +17,6 @@ from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.streams import ChangeStreams
-from reactdb.dialects.mongodb.transactions import Transactions
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -36,7 +34,7 @@ class EmbeddedClient:
         spaces: Its databases and collections.
         transactions: Those that are open.
         streams: What change streams are opened by.
-        commands: What carries out commands.
+        deployment: What commands are carried out on, which has all of these.
     """
 
     def __init__(self, native: Database, default: str = DEFAULT_DATABASE) -> None:
@@ -45,10 +43,10 @@ class EmbeddedClient:
             default: The database whose collections are the tables that were made natively.
         """
         self.native = native
-        self.spaces = Namespaces(native.session, call(Names, default))
-        self.transactions = Transactions(self.spaces)
-        self.streams = ChangeStreams(self.spaces)
-        self.commands = EmbeddedCommands(native, self.spaces)
+        self.deployment = Deployment(native, spaces=Namespaces(native.session, call(Names, default)))
+        self.spaces = self.deployment.spaces
+        self.transactions = self.deployment.sessions.transactions
+        self.streams = self.deployment.streams
 
     def __getattr__(self, name: str) -> EmbeddedDatabase:
         if name.startswith("_"):

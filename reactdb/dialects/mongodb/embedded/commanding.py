@@ -20,58 +20,52 @@ from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.values import CODEC
 
 if TYPE_CHECKING:
-    from reactdb.database import Database
-    from reactdb.dialects.mongodb.namespaces import Namespaces
     from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["EmbeddedCommands", "command_document"]
+__all__ = ["command_document", "run_command"]
 
 Document = dict[str, Any]
 
 
-class EmbeddedCommands:
-    """The commands of one file, for a program that has it open. Any thread."""
+def run_command(
+    deployment: Deployment,
+    database: str,
+    body: Mapping[str, Any],
+    transaction: Transaction | None = None,
+    *,
+    check: bool = True,
+    allowable_errors: Collection[str | int] | None = None,
+) -> Document:
+    """The answer to a command. Any thread.
 
-    def __init__(self, database: Database, spaces: Namespaces) -> None:
-        self._deployment = Deployment(database, spaces=spaces)
+    Args:
+        database: The name of the database that it is about.
+        body: The command; its first field names it.
+        transaction: The one that it is a statement of.
+        check: Whether an answer that is an error is raised.
+        allowable_errors: Codes and messages that are not raised.
 
-    def run(
-        self,
-        database: str,
-        body: Mapping[str, Any],
-        transaction: Transaction | None = None,
-        *,
-        check: bool = True,
-        allowable_errors: Collection[str | int] | None = None,
-    ) -> Document:
-        """The answer to a command.
+    Raises:
+        OperationFailure: The answer is an error.
+    """
+    moved = Event()
+    client = Client(deployment, 0, ("127.0.0.1", 0), moved.set)
+    reply = _waited(carry_out({**given_document(body), "$db": database}, client, transaction), moved)
+    allowed = allowable_errors or ()
+    if check and not reply["ok"] and reply["code"] not in allowed and reply["errmsg"] not in allowed:
+        raise OperationFailure(reply["errmsg"], reply["code"], reply)
+    answer: Document = bson.decode(bson.encode(reply), CODEC)
+    return answer
 
-        Args:
-            check: Whether an answer that is an error is raised.
-            allowable_errors: Codes and messages that are not raised.
 
-        Raises:
-            OperationFailure: The answer is an error.
-        """
-        moved = Event()
-        client = Client(self._deployment, 0, ("127.0.0.1", 0), moved.set)
-        # The first field names the command.
-        reply = self._waited(carry_out({**given_document(body), "$db": database}, client, transaction), moved)
-        allowed = allowable_errors or ()
-        if check and not reply["ok"] and reply["code"] not in allowed and reply["errmsg"] not in allowed:
-            raise OperationFailure(reply["errmsg"], reply["code"], reply)
-        answer: Document = bson.decode(bson.encode(reply), CODEC)
-        return answer
-
-    @staticmethod
-    def _waited(reply: Document | AwaitedReply, moved: Event) -> Document:
-        while isinstance(reply, AwaitedReply):
-            moved.wait(reply.wait_s)
-            moved.clear()
-            answer = poll(reply)
-            if answer is not None:
-                return answer
-        return reply
+def _waited(reply: Document | AwaitedReply, moved: Event) -> Document:
+    while isinstance(reply, AwaitedReply):
+        moved.wait(reply.wait_s)
+        moved.clear()
+        answer = poll(reply)
+        if answer is not None:
+            return answer
+    return reply
 
 
 def command_document(command: str | Mapping[str, Any], value: Any, options: Mapping[str, Any]) -> Document:

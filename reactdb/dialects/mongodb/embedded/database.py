@@ -13,7 +13,7 @@ from pymongo.errors import CollectionInvalid, OperationFailure
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
-from reactdb.dialects.mongodb.embedded.commanding import command_document
+from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
@@ -183,7 +183,8 @@ class EmbeddedDatabase:
         Raises:
             OperationFailure: The answer is an error; 59, there is no such command.
         """
-        return self.client.commands.run(  # type: ignore[no-any-return]
+        return run_command(
+            self.client.deployment,
             self.name,
             command_document(command, value, options),
             transaction_of(session),
