@@ -24,6 +24,10 @@ from reactdb.servers.workers import Workers
 
 __all__ = ["Server", "in_thread"]
 
+# In how many rounds of its loop, at most, asyncio gives an accepted client its connection and its transport: four in Python 3.11
+# to 3.14. Nothing but rounds can wait for it.
+ACCEPTING_ROUNDS = 8
+
 
 class Server:
     """A port. `async with server: ...`, or `start` and `close`. Subclasses say what is spoken there: `converse` and `refusal`.
@@ -88,6 +92,7 @@ class Server:
     async def close(self) -> None:
         """Stop listening and end every connection, within `limits.stop_s` and the time that a query takes to notice."""
         if self._listening is not None:
+            await self._accept_no_more(self._listening)
             self._listening.close()
         for connection in list(self._connections):
             connection.stop()
@@ -106,6 +111,18 @@ class Server:
                     os.unlink(self.path)
         if self._owns_workers:
             self.workers.close()
+
+    @staticmethod
+    async def _accept_no_more(listening: asyncio.Server) -> None:
+        """Let asyncio finish with the clients that it has accepted: it would drop their sockets, without closing them and
+        without a word to `Connection`, if the server closed meanwhile."""
+        loop = asyncio.get_running_loop()
+        for listener in listening.sockets:
+            with suppress(NotImplementedError):
+                # Windows' loop has no readers.
+                loop.remove_reader(listener)
+        for _ in range(ACCEPTING_ROUNDS):
+            await asyncio.sleep(0)
 
     async def __aenter__(self) -> Self:
         await self.start()

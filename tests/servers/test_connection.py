@@ -5,11 +5,13 @@ The protocol is that of `lines`. Nothing sleeps: each wait is for an answer, for
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -476,6 +478,33 @@ def test_nobody_connects_to_a_server_that_has_stopped(opened: Any) -> None:
         ground.client()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", ground.server.port), timeout=1)
+
+
+@pytest.mark.parametrize("rounds", range(8))
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_a_client_that_connects_while_the_server_stops_is_disconnected(
+    certificate: Certificate, rounds: int, is_tls: bool
+) -> None:
+    """Whatever asyncio has done for it by then: it accepts a client, asks for its connection and says so in three rounds of its
+    loop."""
+    tls = tls_context(certificate.certificate, certificate.key) if is_tls else None
+    server = LinesServer(Room(), limits=Limits(stop_s=0.2), tls=tls)
+
+    async def stop_while_it_connects() -> None:
+        await server.start()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await server.close()
+            assert 0 == server.connection_count
+            assert {asyncio.current_task()} == asyncio.all_tasks()
+            with suppress(ConnectionError):
+                while client.recv(100):  # Words of farewell.
+                    pass
+
+    asyncio.run(stop_while_it_connects())
+    # A transport that nobody closed says so here.
+    gc.collect()
 
 
 # ---------------------------------------------------------------------------------------------------------------
