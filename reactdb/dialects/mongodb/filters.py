@@ -390,7 +390,7 @@ class _Compiler:
             else:
                 tests.append(self._eq(name, path, one, depth, expands))
         functions = [test.holds for test in tests]
-        return Test(lambda found: all(holds(found) for holds in functions), tests[0].of_element)
+        return Test(lambda found: all(holds(found) for holds in functions), tests[-1].of_element)
 
     def _elem_match(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         if not is_document(operand):
