@@ -140,8 +140,8 @@ class Editing:
         """Move a value to another path, if there is one.
 
         Raises:
-            MongoError: 2, one of the paths leads into an array; 28, the source leads through a scalar, or the target cannot be made;
-                66, the target is the `_id`.
+            MongoError: 2, one of the paths leads into an array; 28, the source leads through a scalar, or the target cannot be
+                made; 66, the target is the `_id`.
         """
         value: Any = self.document
         for number, part in enumerate(source):

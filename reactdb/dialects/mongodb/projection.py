@@ -127,7 +127,8 @@ class Projection:
             matched_filter: The query that it has matched, for `path.$`.
 
         Raises:
-            MongoError: 51246, no element of the array has been matched; 51247, it has fewer than the one that was; and what an expression raises.
+            MongoError: 51246, no element of the array has been matched; 51247, it has fewer elements; and what an expression
+                raises.
         """
         made: dict[str, Any] = document if type(document) is dict else dict(document)
         if self._positional is not None:
