@@ -2093,10 +2093,17 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
     ),
     Mutant(
+        "nothing within an empty array is null",
+        "dialects/mongodb/planning.py",
+        ' and value is None and "." not in path',
+        " and value is None",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
         "a sparse index has documents without the field",
         "dialects/mongodb/planning.py",
-        "if is_sparse and not any(_demands_field(",
-        "if False and not any(_demands_field(",
+        "    if is_sparse and not any(\n",
+        "    if False and not any(\n",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(

@@ -257,7 +257,9 @@ def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: boo
     if not index.serves or index.is_partial:
         return None
     is_sparse = bool(index.spec["sparse"])
-    if is_sparse and not any(_demands_field(conditions.get(path, ()), has_collation) for path in index.key):
+    if is_sparse and not any(
+        _demands_field(path, conditions.get(path, ()), has_collation) for path in index.key
+    ):
         return None
     prefixes: list[bytes] = [b""]
     ranges: list[tuple[bytes, bytes]] | None = None
@@ -270,10 +272,10 @@ def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: boo
             prefixes = [prefix + end for prefix in prefixes for end in ends]
             ranges = [range_of(prefix) for prefix in prefixes]
             continue
-        bounds = bounds_of(own, has_collation)
+        bounds = bounds_of(path, own, has_collation)
         if bounds:
             rank = _OF_MOST if ranges is None and len(bounds) > 1 else _OF_RANGES
-        elif ranges is None and is_sparse and _demands_field(own, has_collation):
+        elif ranges is None and is_sparse and _demands_field(path, own, has_collation):
             # What has no such field is not there.
             bounds, rank = (ANY_VALUE,), _OF_MOST
         if bounds:
@@ -282,12 +284,12 @@ def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: boo
     return None if ranges is None else (rank, ReadPlan(by=index.info, ranges=apart(ranges)))
 
 
-def _demands_field(conditions: Sequence[tuple[str, Any]], has_collation: bool) -> bool:
+def _demands_field(path: str, conditions: Sequence[tuple[str, Any]], has_collation: bool) -> bool:
     """Whether the conditions cannot hold of a document without the field."""
     points = points_of(conditions, has_collation)
     if points is not None:
         return None not in points
-    return bool(bounds_of(conditions, has_collation)) or any(
+    return bool(bounds_of(path, conditions, has_collation)) or any(
         operator == "$exists" and is_demanded(value) for operator, value in conditions
     )
 
@@ -296,12 +298,15 @@ _BELOW: Final = ("$lt", "$lte")
 _ABOVE: Final = ("$gt", "$gte")
 
 
-def bounds_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> tuple[FieldBound, ...]:
+def bounds_of(
+    path: str, conditions: Iterable[tuple[str, Any]], has_collation: bool
+) -> tuple[FieldBound, ...]:
     """What one condition leaves of the values; empty where none does. Not what two do: of an array, one element may be above and
     another one below. Of a field that is missing, none holds."""
     differs = False
     for operator, value in conditions:
-        differs |= operator == "$ne" and value is None
+        # Where `a` is an empty array, nothing at `a.b` is null, and its key is that of null.
+        differs |= operator == "$ne" and value is None and "." not in path
         if operator not in _BELOW and operator not in _ABOVE:
             continue
         if not _is_plain(value, has_collation):

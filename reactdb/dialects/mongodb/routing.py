@@ -213,7 +213,8 @@ def _lookups_on(
         return ()
     points = points_of(conditions, has_collation)
     if points is None or len(points) > MOST_POINTS:
-        return tuple(EventLookup(axis, bound=bound) for bound in bounds_of(conditions, has_collation))
+        own = path.partition(".")[2]
+        return tuple(EventLookup(axis, bound=bound) for bound in bounds_of(own, conditions, has_collation))
     lookup = EventLookup(axis, tuple({value_bytes(native_value(one)) for one in points}))
     if None in points and path.startswith(f"{DOCUMENT}."):
         # An event without its document has no such field.

@@ -110,6 +110,7 @@ filters = st.recursive(
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@example([{"c": []}, {"c": [1]}, {"c": [{}]}], [{"c.a": {"$ne": None}}, {"c.a": None}])
 @settings(max_examples=examples(150), deadline=None)
 def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: list[dict[str, Any]]) -> None:
     with reactdb.connect(":memory:") as db:
