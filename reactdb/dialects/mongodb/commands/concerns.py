@@ -22,7 +22,14 @@ __all__ = ["check_read_concern", "check_write_concern"]
 
 _LEVELS: Final = frozenset({"available", "linearizable", "local", "majority", "snapshot"})
 _READ_FIELDS: Final = frozenset(
-    {"level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance", "allowTransactionTableSnapshot"}
+    {
+        "level",
+        "afterClusterTime",
+        "afterOpTime",
+        "atClusterTime",
+        "provenance",
+        "allowTransactionTableSnapshot",
+    }
     | {"waitLastStableRecoveryTimestamp"}
 )
 _WRITE_FIELDS: Final = frozenset({"w", "j", "wtimeout", "fsync", "provenance", "getLastError"})

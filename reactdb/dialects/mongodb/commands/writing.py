@@ -56,7 +56,8 @@ def flag(request: CommandRequest, name: str, default: bool) -> bool:
     found = request.body.get(name)
     if found is not None and not isinstance(found, bool):
         raise MongoError(
-            14, f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'"
+            14,
+            f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'",
         )
     return default if found is None else found
 
