@@ -50,7 +50,7 @@ def test_a_find_says_what_is_wrong(wire: Wire, fields: dict[str, Any], code: int
     assert code == reply.get("code"), reply
 
 
-@pytest.mark.parametrize("size", [0.5, NAN, Decimal128("NaN"), Decimal128("0.9"), -0.5])
+@pytest.mark.parametrize("size", [0.5, NAN, Decimal128("NaN"), Decimal128("0.5"), -0.5])
 def test_a_number_of_documents_has_no_fraction(wire: Wire, size: Any) -> None:
     reply = wire.ask({"find": "orders", "$db": "shop", "batchSize": size})
     assert [] == reply["cursor"]["firstBatch"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 from bson import Code, Timestamp
@@ -18,7 +17,7 @@ from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, as_float, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT32_MAX, is_number, truncated, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
@@ -254,7 +253,7 @@ def hold_to(request: CommandRequest, seconds: float) -> None:
 
 
 def count_of(name: str, found: Any, default: int | None = None, *, code: int = 51024) -> int | None:
-    """A number that is not negative, without its fraction: NaN is 0, and what is too large is the largest. `default` of null.
+    """A number that is not negative, as `numeric.truncated` makes it whole. `default` of null.
 
     Raises:
         MongoError: 14, it is no number; `code`, it is negative.
@@ -266,10 +265,10 @@ def count_of(name: str, found: Any, default: int | None = None, *, code: int = 5
             14,
             f"BSON field '{name}' is the wrong type '{type_name(found)}', expected types '[long, int, decimal, double]'",
         )
-    number = as_float(found)
-    if number <= -1:
+    number = truncated(found)
+    if number < 0:
         raise MongoError(code, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
-    return 0 if isnan(number) else int(min(number, INT64_MAX))
+    return number
 
 
 def expected(kind: type | tuple[type, ...]) -> str:
