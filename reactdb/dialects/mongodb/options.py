@@ -132,8 +132,8 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a new collection, or of a new view: `viewOn` and `pipeline`.
 
     Raises:
-        MongoError: As `checked_options`; 115, it is a time series; 14 and 72, it is no view, or its size is no number; 167, a view
-            that writes; and what its pipeline raises.
+        MongoError: As `checked_options`; 115, it is a time series; 14 and 72, it is no view, or its size is no number; 167, a
+            view that writes; and what its pipeline raises.
     """
     if "timeseries" in given:
         raise MongoError(115, "timeseries: there are no time series here")
