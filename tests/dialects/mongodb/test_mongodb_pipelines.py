@@ -301,6 +301,18 @@ def test_a_number_where_a_whole_one_is_wanted_is_made_whole():
     assert everything[::-1] == run([{"$sort": {"_id": Decimal128("-0.51")}}])
 
 
+def test_a_pipeline_may_have_a_thousand_stages():
+    longest = [{"$set": {"n": number}} for number in range(998)]
+    assert {997} == {one["n"] for one in run(longest)}
+    assert [{"_id": None, "n": 997}] == run(
+        [
+            {"$facet": {"all": longest}},
+            {"$unwind": "$all"},
+            {"$group": {"_id": None, "n": {"$max": "$all.n"}}},
+        ]
+    )
+
+
 def test_a_sample_has_as_many_as_asked_and_no_document_twice():
     made = run([{"$sample": {"size": 3}}])
 
