@@ -2107,11 +2107,18 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
-        "a document is told once for each of its places",
-        "dialects/mongodb/walking.py",
-        "            if key in found:\n                continue\n",
-        "",
-        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+        "texts under a collation are looked for by their bytes",
+        "dialects/mongodb/scanning.py",
+        "taken = _TAKEN - {str} if has_collation else _TAKEN",
+        "taken = _TAKEN",
+        ("tests/dialects/mongodb/test_mongodb_default_collations.py",),
+    ),
+    Mutant(
+        "a command that names the simple collation gets that of the collection",
+        "dialects/mongodb/namespaces.py",
+        "        if given:\n            return simple(given)\n",
+        "        if simple(given):\n            return given\n",
+        ("tests/dialects/mongodb/test_mongodb_default_collations.py",),
     ),
     Mutant(
         "nothing within an empty array is null",

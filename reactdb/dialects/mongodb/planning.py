@@ -113,7 +113,11 @@ def plan(
         return _ALL
     demand = Demand.of(spec)
     ranked = _served(demand, list(indexes), table, has_collation)
-    return ReadPlan(test=byte_test(demand.conditions)) if ranked is None else ranked[1]
+    return (
+        ReadPlan(test=byte_test(demand.conditions, has_collation=has_collation))
+        if ranked is None
+        else ranked[1]
+    )
 
 
 Ranked = tuple[int, ReadPlan]
@@ -188,7 +192,12 @@ def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) ->
             by = serving[said.field]
             best = (
                 said.rank,
-                ReadPlan(None, by, said.ranges(), test=byte_test(conditions) if by is None else None),
+                ReadPlan(
+                    None,
+                    by,
+                    said.ranges(),
+                    test=byte_test(conditions, has_collation=has_collation) if by is None else None,
+                ),
             )
     return None if best is None else (min(_OF_VALUES + best[0], _OF_RANGES), best[1])
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.capped import order_of
-from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
@@ -96,7 +95,7 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
         # It has to be there.
         work.hinted(asked["hint"])
     indexes = indexes_of(table)
-    selection = FilterSelection(query, collation=simple(asked.get("collation")))
+    selection = FilterSelection(query, collation=work.collation(asked.get("collation")))
     chosen = selection.plan(indexes, table)
     order = asked.get("sort") or {}
     with work.spaces.session.read() as now:
