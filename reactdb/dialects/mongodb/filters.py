@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.paths import ends, is_index, split
 from reactdb.dialects.mongodb.schemas import compile_schema
 from reactdb.dialects.mongodb.values import is_document
 
-__all__ = ["Filter"]
+__all__ = ["Filter", "is_demanded", "is_operators"]
 
 Document = Mapping[str, Any]
 Matches = Callable[[Any], bool]
@@ -339,7 +339,7 @@ class _Compiler:
 
     def _exists(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         test = Test(lambda found: any(value is not MISSING for value in found))
-        return test if _is_true(operand) else _negated(test)
+        return test if is_demanded(operand) else _negated(test)
 
     def _type(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         return _over(conditions.has_type(operand), expands=expands)
@@ -458,7 +458,7 @@ class _Compiler:
         raise MongoError(115, f"{name} is not supported here")
 
 
-def _is_true(value: Any) -> bool:
+def is_demanded(value: Any) -> bool:
     """Whether an operand of `$exists` asks for a field that is there."""
     return bool(value) if type(value) in NUMBERS or type(value) is bool else value is not None
 

@@ -28,6 +28,8 @@ from reactdb.values.scalars import seconds_of
 from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
+    "ANY_VALUE",
+    "NO_NULL",
     "OPERATION",
     "FieldBound",
     "IndexKey",
@@ -158,6 +160,11 @@ class FieldBound(NamedTuple):
 
     start: bytes
     stop: bytes
+
+
+ANY_VALUE: Final = FieldBound(b"", b"\xff")
+NO_NULL: Final = FieldBound(b"", _NULL), FieldBound(bytes((_NULL[0] + 1,)), b"\xff")
+"""All values but null, which is that of a missing field, too."""
 
 
 def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, bytes]:

@@ -32,7 +32,7 @@ from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
 from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
-from reactdb.dialects.mongodb.routing import DOCUMENT, EVERYTHING, interest_of
+from reactdb.dialects.mongodb.routing import EVERYTHING, interest_of
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
@@ -364,12 +364,14 @@ class LogStream:
 
     def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
         """The changes of a page that it evaluates. To find its place, it evaluates all."""
-        axis = self.interest.axis
-        if axis is None or self._sought is not None:
+        lookups = self.interest.lookups
+        if lookups is None or self._sought is not None:
             return page.changes
-        by_value, others = page.by_value(axis, snapshot.catalogue)
-        found = {change.seq: change for change in (*others, *self.interest.found(by_value))}
-        if self.options.full_document == "updateLookup" and axis.field == DOCUMENT:
+        found: dict[int, Change] = {}
+        for lookup in lookups:
+            by_value, others = page.by_value(lookup.axis, snapshot.catalogue)
+            found |= {change.seq: change for change in (*others, *lookup.found(by_value))}
+        if self.options.full_document == "updateLookup" and self.interest.is_of_documents:
             # Their events have the document of now.
             found |= {change.seq: change for change in page.changes if change.kind_code == UPDATE}
         return [found[seq] for seq in sorted(found)]
@@ -480,13 +482,13 @@ class LogStream:
             return
         before, self._listens_to = self._listening, own
         routes: list[Route] = []
-        if own is not None and interest.axis is not None:
+        if own is not None and interest.lookups is not None:
             tables = self._engine.catalogue.by_id
             for table in own:
                 routes += interest.routes(table, tables[table].primary_key)
         # Before the other one ends, so that nobody misses anything.
         listening = self._owner.wakers.listen(
-            own, _teller(ref(self)), None if interest.axis is None else routes
+            own, _teller(ref(self)), None if interest.lookups is None else routes
         )
         self._listening = listening
         # A stream that was forgotten is not kept by its being woken.

@@ -92,13 +92,25 @@ conditions = st.one_of(
     st.builds(lambda operator, value: {operator: value}, comparisons, scalars),
     st.builds(lambda low, high: {"$gt": low, "$lt": high}, scalars, scalars),
     st.lists(scalars, max_size=3).map(lambda found: {"$in": found}),
+    st.sampled_from(
+        [None, {"$exists": True}, {"$exists": False}, {"$ne": None}, {"$gt": 0, "$exists": True}]
+    ),
 )
-filters = st.dictionaries(
-    st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3
+alone = st.dictionaries(st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3)
+filters = st.recursive(
+    alone,
+    lambda inner: st.builds(
+        lambda name, parts, beside: {**beside, name: parts},
+        st.sampled_from(["$or", "$or", "$and"]),
+        st.lists(inner, min_size=1, max_size=3),
+        st.just({}) | alone,
+    ),
+    max_leaves=4,
 )
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@example([{"c": []}, {"c": [1]}, {"c": [{}]}], [{"c.a": {"$ne": None}}, {"c.a": None}])
 @settings(max_examples=examples(150), deadline=None)
 def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: list[dict[str, Any]]) -> None:
     with reactdb.connect(":memory:") as db:
@@ -112,6 +124,7 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
                 IndexModel([("b", -1), ("a", 1)]),
                 IndexModel("a.b"),
                 IndexModel("c.a", sparse=True),
+                IndexModel([("c.a", 1), ("b", 1)], sparse=True),
             ]
         )
         for spec in asked:
@@ -241,7 +254,7 @@ def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) 
 
 
 def is_scan(chosen: planning.ReadPlan) -> bool:
-    return chosen.keys is None and chosen.by is None
+    return chosen.keys is None and chosen.by is None and not chosen.parts
 
 
 def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
@@ -252,9 +265,74 @@ def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
     assert chosen.by is indexes[0].info
     assert chosen.ranges is not None
     assert is_scan(planning.plan({"b": 3}, indexes))
-    assert is_scan(planning.plan({"a": None}, indexes))
+    assert is_scan(planning.plan({"a": [3]}, indexes))
     assert is_scan(planning.plan({"a": "x"}, indexes, has_collation=True))
     assert [one["_id"] for one in orders.find({"a": 3, "b": {"$gte": 80}})] == [83, 93]
+
+
+def test_null_and_what_is_missing_are_read_from_an_index(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n} if n % 10 else {"_id": n, "a": n, "b": 1} for n in range(100)])
+    orders.insert_many(
+        [{"_id": 100, "a": None, "b": 2}, {"_id": 101, "a": [], "b": 1}, {"_id": 102, "a": [None]}]
+    )
+    orders.create_indexes([IndexModel("a"), IndexModel([("b", 1), ("a", 1)], sparse=True)])
+    plain, sparse = indexes_of(db.session.info("shop.orders"))
+
+    def chosen(spec: dict[str, Any], *indexes: Any) -> planning.ReadPlan:
+        return planning.plan(spec, indexes)
+
+    for spec in ({"a": None}, {"a": {"$exists": False}}, {"a": {"$in": [None, 5]}}, {"a": {"$ne": None}}):
+        assert chosen(spec, plain).by is plain.info
+    assert is_scan(chosen({"a": {"$exists": True}}, plain))
+    # What has neither field is not in the sparse one.
+    for spec in ({"b": None}, {"b": {"$exists": False}}, {"a": 5}, {"b": None, "a": None}):
+        assert is_scan(chosen(spec, sparse))
+    for spec in ({"b": {"$exists": True}}, {"b": {"$ne": None}}, {"b": None, "a": 5}, {"b": 1, "a": None}):
+        assert chosen(spec, sparse).by is sparse.info
+    assert [one["_id"] for one in orders.find({"a": None, "b": {"$exists": True}})] == [100]
+    assert [one["_id"] for one in orders.find({"a": {"$ne": None}, "_id": {"$gte": 80}})] == [80, 90, 101]
+    assert orders.count_documents({"a": None}) == 92
+    assert orders.count_documents({"a": {"$exists": False}}) == 90
+    assert orders.distinct("_id", {"b": {"$exists": True}, "_id": {"$gt": 90}}) == [100, 101]
+
+
+def test_a_choice_is_read_from_what_serves_its_parts(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n, "c": n} for n in range(100)])
+    orders.create_index("a")
+    db.table("shop.orders").index_create("b")
+    info = db.session.info("shop.orders")
+    own, native = indexes_of(info)[0].info, info.indexes["b"]
+
+    def chosen(spec: dict[str, Any]) -> planning.ReadPlan:
+        return planning.plan(spec, indexes_of(info), info)
+
+    one = chosen({"$or": [{"a": 3}, {"a": {"$in": [4, 3]}}, {"$and": [{"a": None}]}]})
+    assert (one.by, len(one.ranges), one.parts) == (own, 3, ())
+    parts = chosen({"$or": [{"a": 3}, {"b": 5}, {"_id": {"$in": [7, 8]}}, {"_id": {"$gt": 98}}]}).parts
+    assert [(part.by, part.keys is None) for part in parts] == [
+        (own, True),
+        (native, True),
+        (None, True),
+        (None, False),
+    ]
+    # What holds beside serves a part that says nothing itself.
+    assert chosen({"a": 3, "$or": [{"b": 5}, {"c": 6}]}).by is own
+    assert chosen({"b": {"$gt": 3}, "$or": [{"a": 5, "c": 1}, {"a": 6}]}).by is own
+    assert chosen({"$or": [{"$or": [{"a": 5}, {"a": 6}]}, {"a": {"$gt": 8}}]}).by is own
+    for spec in ({"$or": [{"a": 5}, {"c": 1}]}, {"$nor": [{"a": 5}]}, {"$or": [{"a": {"$ne": 1}}]}):
+        assert is_scan(chosen(spec))
+        assert not chosen(spec).ranges
+    assert [
+        one["_id"]
+        for one in orders.find({"$or": [{"b": 50}, {"a": 3, "c": {"$lt": 20}}, {"_id": {"$gt": 98}}]})
+    ] == [
+        3,
+        13,
+        50,
+        99,
+    ]
+    assert orders.update_many({"$or": [{"b": 50}, {"_id": 1}]}, {"$set": {"c": -1}}).matched_count == 2
+    assert orders.count_documents({"$or": [{"a": None}, {"_id": {"$lt": 2}}]}) == 2
 
 
 def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
@@ -323,7 +401,6 @@ def test_native_ranges_lead_to_what_the_filter_matches(spec: Any, document: Any)
         {"a": Regex("x")},
         {"a": float("nan")},
         {"a": {"$gt": b"x"}},
-        {"$or": [{"a": 5}]},
     ],
 )
 def test_where_the_native_order_is_another_one_nothing_is_said(spec: Any) -> None:

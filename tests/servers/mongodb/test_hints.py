@@ -70,6 +70,13 @@ class TestPlans:
         )
         assert "IDHACK" == self.plan(orders.find({"_id": 1}).explain())["stage"]
         assert "COLLSCAN" == self.plan(orders.find({"x": 1}).explain())["stage"]
+        choice = {"$or": [{"n": None}, {"_id": {"$gt": 8}}, {"_id": 3}]}
+        read = self.plan(orders.find(choice).explain())["inputStage"]
+        assert ("OR", ["IXSCAN", "CLUSTERED_IXSCAN", "IDHACK"]) == (
+            read["stage"],
+            [one["stage"] for one in read["inputStages"]],
+        )
+        assert [3, 9] == [one["_id"] for one in orders.find(choice)]
         assert "EOF" == self.plan(client["shop"]["missing"].find().explain())["stage"]
         partial = self.plan(orders.find({"p": 1, "n": {"$gt": 5}}).explain())["inputStage"]
         assert (partial["indexName"] == "partial") == partial["isPartial"]

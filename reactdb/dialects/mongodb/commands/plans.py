@@ -6,7 +6,7 @@ Rule of this file: the plan is asked of `planning`, which the command would ask,
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.collection import simple
@@ -16,6 +16,7 @@ from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.planning import ReadPlan
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.expression import field_path
@@ -93,6 +94,14 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
         work.hinted(asked["hint"])
     indexes = indexes_of(table)
     chosen = FilterSelection(query, collation=simple(asked.get("collation"))).plan(indexes, table)
+    return shown_plan(chosen, indexes)
+
+
+def shown_plan(chosen: ReadPlan, indexes: Sequence[CollectionIndex]) -> dict[str, Any]:
+    if chosen.parts:
+        parts = [shown_plan(part, indexes) for part in chosen.parts]
+        inputs = [part.get("inputStage", part) for part in parts]
+        return {"stage": "FETCH", "inputStage": {"stage": "OR", "inputStages": inputs}}
     if chosen.keys is not None:
         return {"stage": "IDHACK", "keyPattern": {"_id": 1}, "indexName": "_id_"}
     if chosen.by is not None:
