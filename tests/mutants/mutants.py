@@ -2312,8 +2312,22 @@ MUTANTS = [
     Mutant(
         "a collection that makes room for another one is told as dropped",
         "dialects/mongodb/events.py",
-        'self.scope.has(before) and (change.commit, said["table"]) not in self._making_room',
-        "self.scope.has(before)",
+        "is_view=table_id in self._views) and not makes_room",
+        "is_view=table_id in self._views)",
+        ("tests/dialects/mongodb/test_mongodb_streams.py",),
+    ),
+    Mutant(
+        "a stream is told of a view that is dropped as of a collection",
+        "dialects/mongodb/events.py",
+        "is_view=table_id in self._views)",
+        "is_view=False)",
+        ("tests/dialects/mongodb/test_mongodb_stream_facts.py",),
+    ),
+    Mutant(
+        "a token whose event is not the stream's is refused before the log goes on",
+        "dialects/mongodb/streams.py",
+        "points.position_at(snapshot, self._sought) < self._position",
+        "points.position_at(snapshot, self._sought) <= self._position",
         ("tests/dialects/mongodb/test_mongodb_streams.py",),
     ),
     Mutant(

@@ -287,6 +287,11 @@ class CollectionWork:
             return error
 
     def _update_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+        constants = given.get("c") or {}
+        if not isinstance(constants, Mapping):
+            raise MongoError(14, "constants of an update have to be a document")
+        if constants and not isinstance(given["u"], list):
+            raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
             given["u"],
@@ -295,7 +300,7 @@ class CollectionWork:
             array_filters=given.get("arrayFilters"),
             collation=self.collation(given.get("collation")),
             sort=given.get("sort"),
-            variables={**(variables or {}), **(given.get("c") or {})} or None,
+            variables={**(variables or {}), **constants} or None,
         )
 
     @staticmethod

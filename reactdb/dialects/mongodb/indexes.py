@@ -492,7 +492,11 @@ def drop(
     for index in indexes_of(table):
         if index.name in gone:
             transaction.drop_index(transaction.catalogue.by_id[table.id], index.info.name)
-    keep_indexes(transaction, table, [spec for spec in kept if spec["name"] not in gone])
+    # Told of one by one where the collection is empty, as in `create`.
+    is_empty = not transaction.snapshot().rows(table, limit=1)
+    for names in [[name] for name in gone] if is_empty else [gone]:
+        kept = [spec for spec in kept if spec["name"] not in names]
+        keep_indexes(transaction, table, kept)
     return before, gone
 
 

@@ -311,11 +311,8 @@ class LogStream:
     def _has_read_all(self, snapshot: Snapshot) -> None:
         """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
         if self._sought is not None:
-            if (
-                points.position_before(snapshot, (self._sought.seconds, self._sought.increment))
-                < self._position
-            ):
-                raise points.not_found("the position was read, and no event of this stream has it")
+            if points.position_at(snapshot, self._sought) < self._position:
+                raise points.not_found("the log goes on after it, and no event of this stream has it")
             return
         if self._position <= self._given_seq:
             return
@@ -350,7 +347,7 @@ class LogStream:
         if page is None:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
-        self._reading.look_ahead(page.beside)
+        self._reading.look_ahead(page.beside, snapshot)
         self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
         self._changes.extend(self._interesting(page, snapshot))

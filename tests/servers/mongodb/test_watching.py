@@ -136,7 +136,8 @@ class TestResuming:
         with orders.watch(resume_after=after, max_await_time_ms=20) as stream:
             assert stream.try_next() is None
 
-    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any) -> None:
+    @pytest.mark.parametrize("code", [6, 358, 462, 10107])
+    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any, code: int) -> None:
         with orders.watch(max_await_time_ms=50) as stream:
             orders.insert_one({"_id": 1})
             assert 1 == stream.next()["documentKey"]["_id"]
@@ -144,7 +145,7 @@ class TestResuming:
                 "configureFailPoint",
                 "failGetMoreAfterCursorCheckout",
                 mode={"times": 1},
-                data={"errorCode": 6, "closeConnection": False},
+                data={"errorCode": code, "closeConnection": False},
             )
             orders.insert_one({"_id": 2})
             assert 2 == stream.next()["documentKey"]["_id"]
