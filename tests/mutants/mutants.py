@@ -2269,9 +2269,23 @@ MUTANTS = [
     ),
     Mutant(
         "a native index of elements answers two comparisons at once",
+        "dialects/mongodb/native_filters.py",
+        "        if is_of_elements and parts:\n",
+        "        if False:\n",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a native index of several fields has documents that lack one",
         "dialects/mongodb/planning.py",
-        "len(path) == 1 and not index.multi:\n",
-        "len(path) == 1:\n",
+        "            _demands_field(path, conditions.get(path, ()), has_collation) for path in paths[1:]\n",
+        "            True for path in paths[1:]\n",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a value of the first of several fields is that of all",
+        "dialects/mongodb/native_filters.py",
+        'key_bytes(one.upper) + b"\\xff" if one.upper_closed else one.stop',
+        "one.stop",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
