@@ -2074,8 +2074,8 @@ MUTANTS = [
     Mutant(
         "an index leaves out the value that a range ends with",
         "dialects/mongodb/planning.py",
-        '(FieldBound(start, data + b"\\xff") if operator in _BELOW else FieldBound(data, stop),)',
-        "(FieldBound(start, data) if operator in _BELOW else FieldBound(data, stop),)",
+        'FieldBound(start, data + b"\\xff") if operator in _BELOW else FieldBound(data, stop)',
+        "FieldBound(start, data) if operator in _BELOW else FieldBound(data, stop)",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
@@ -2093,6 +2093,27 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
     ),
     Mutant(
+        "an index is walked for a sort though a document has several places in it",
+        "dialects/mongodb/index_keys.py",
+        'if index.get("marks") and (len(found) > 1 or',
+        'if index.get("marks") and (False or',
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "an index that has no marks is walked for a sort",
+        "dialects/mongodb/walking.py",
+        "if not self.by.has_marks or snapshot",
+        "if snapshot",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a document is told once for each of its places",
+        "dialects/mongodb/walking.py",
+        "            if key in found:\n                continue\n",
+        "",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
         "nothing within an empty array is null",
         "dialects/mongodb/planning.py",
         ' and value is None and "." not in path',
@@ -2102,8 +2123,8 @@ MUTANTS = [
     Mutant(
         "a sparse index has documents without the field",
         "dialects/mongodb/planning.py",
-        "    if is_sparse and not any(\n",
-        "    if False and not any(\n",
+        'return not index.spec["sparse"] or any(',
+        "return True or any(",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(

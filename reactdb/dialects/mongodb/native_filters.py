@@ -69,6 +69,8 @@ def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The same bytes in ranges that are in order and do not touch each other."""
     found: list[tuple[bytes, bytes]] = []
     for start, stop in sorted(ranges):
+        if start >= stop:
+            continue
         if found and start <= found[-1][1]:
             found[-1] = found[-1][0], max(stop, found[-1][1])
         else:

@@ -43,7 +43,17 @@ from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
 
-__all__ = ["Demand", "ReadPlan", "bounds_of", "conditions_of", "exact_key", "plan", "points_of"]
+__all__ = [
+    "Demand",
+    "ReadPlan",
+    "bounds_of",
+    "conditions_of",
+    "exact_key",
+    "holds_matches",
+    "plan",
+    "points_of",
+    "ranges_in",
+]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
@@ -253,14 +263,30 @@ def points_of(conditions: Sequence[tuple[str, Any]], has_collation: bool) -> lis
 
 
 def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> Ranked | None:
-    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next."""
+    """The ranges of an index that conditions lead to."""
+    if not holds_matches(index, conditions, has_collation):
+        return None
+    rank, ranges = ranges_in(index, conditions, has_collation)
+    return None if ranges is None else (rank, ReadPlan(by=index.info, ranges=ranges))
+
+
+def holds_matches(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> bool:
+    """Whether an index has an entry of each document that meets the conditions."""
     if not index.serves or index.is_partial:
-        return None
-    is_sparse = bool(index.spec["sparse"])
-    if is_sparse and not any(
+        return False
+    return not index.spec["sparse"] or any(
         _demands_field(path, conditions.get(path, ()), has_collation) for path in index.key
-    ):
-        return None
+    )
+
+
+def ranges_in(
+    index: CollectionIndex, conditions: Conditions, has_collation: bool, *, is_single: bool = False
+) -> tuple[int, list[tuple[bytes, bytes]] | None]:
+    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next; and their rank.
+
+    Args:
+        is_single: Each document has one entry, so that all comparisons hold of the same value.
+    """
     prefixes: list[bytes] = [b""]
     ranges: list[tuple[bytes, bytes]] | None = None
     rank = _OF_VALUES
@@ -272,16 +298,16 @@ def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: boo
             prefixes = [prefix + end for prefix in prefixes for end in ends]
             ranges = [range_of(prefix) for prefix in prefixes]
             continue
-        bounds = bounds_of(path, own, has_collation)
+        bounds = bounds_of(path, own, has_collation, is_single=is_single)
         if bounds:
             rank = _OF_MOST if ranges is None and len(bounds) > 1 else _OF_RANGES
-        elif ranges is None and is_sparse and _demands_field(path, own, has_collation):
+        elif ranges is None and index.spec["sparse"] and _demands_field(path, own, has_collation):
             # What has no such field is not there.
             bounds, rank = (ANY_VALUE,), _OF_MOST
         if bounds:
             ranges = [range_of(prefix, bound) for prefix in prefixes for bound in bounds]
         break
-    return None if ranges is None else (rank, ReadPlan(by=index.info, ranges=apart(ranges)))
+    return rank, None if ranges is None else apart(ranges)
 
 
 def _demands_field(path: str, conditions: Sequence[tuple[str, Any]], has_collation: bool) -> bool:
@@ -299,11 +325,16 @@ _ABOVE: Final = ("$gt", "$gte")
 
 
 def bounds_of(
-    path: str, conditions: Iterable[tuple[str, Any]], has_collation: bool
+    path: str, conditions: Iterable[tuple[str, Any]], has_collation: bool, *, is_single: bool = False
 ) -> tuple[FieldBound, ...]:
-    """What one condition leaves of the values; empty where none does. Not what two do: of an array, one element may be above and
-    another one below. Of a field that is missing, none holds."""
+    """What conditions leave of the values; empty where they leave all. Of a field that is missing, none holds.
+
+    Args:
+        is_single: All hold of the same value. Else that is what one comparison leaves, and not what two do: of an array, one
+            element may be above and another one below.
+    """
     differs = False
+    found: FieldBound | None = None
     for operator, value in conditions:
         # Where `a` is an empty array, nothing at `a.b` is null, and its key is that of null.
         differs |= operator == "$ne" and value is None and "." not in path
@@ -314,5 +345,14 @@ def bounds_of(
         data = value_bytes(native_value(value))
         if has_order(data):
             start, stop = bracket_range(data)
-            return (FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop),)
+            bound = FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop)
+            if not is_single:
+                return (bound,)
+            found = (
+                bound
+                if found is None
+                else FieldBound(max(found.start, bound.start), min(found.stop, bound.stop))
+            )
+    if found is not None:
+        return (found,)
     return NO_NULL if differs else ()
