@@ -25,9 +25,12 @@ __all__ = ["batch_size", "first_batch"]
 AWAIT_S = 1.0
 """How long a getMore waits for events where nobody says how long."""
 RESUMABLE = frozenset(
-    (6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436)
+    (
+        *(6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 317, 358, 384, 402, 406, 407, 412, 453, 462),
+        *(9001, 10107, 11600, 11602, 13388, 13435, 13436),
+    )
 )
-"""The codes with which a change stream may be resumed, says the drivers' specification."""
+"""The codes with which a change stream may be resumed, say the drivers' specification and newer servers."""
 
 
 def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> int | None:
