@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from bson.regex import Regex
+
 from reactdb.dialects.mongodb.collation import checked_collation, text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import (
@@ -30,7 +32,8 @@ from reactdb.dialects.mongodb.index_keys import (
 )
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
-from reactdb.dialects.mongodb.ordering import TextKey, sort_key
+from reactdb.dialects.mongodb.numeric import is_number
+from reactdb.dialects.mongodb.ordering import TextKey, is_text, sort_key
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -288,13 +291,14 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
     for field, value in key.items():
         if not field:
             raise MongoError(67, "Index keys cannot be an empty field.")
-        if isinstance(value, str):
+        if is_text(value):
             if value in _KINDS:
                 raise MongoError(67, f"indexes of type '{value}' are not supported")
             if value != "hashed":
                 raise MongoError(67, f"Unknown index plugin '{value}'")
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
             raise MongoError(67, f"Values in v:2 index key pattern cannot be of type {value!r} or 0")
+    _check_flags(given, key)
     name: Any = given.get("name")
     if name is None:
         name = name_of(key)
@@ -313,6 +317,7 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
         from reactdb.dialects.mongodb.filters import Filter
 
         Filter(partial)
+        _check_partial(partial)
     expires = given.get("expireAfterSeconds")
     if expires is not None:
         if isinstance(expires, bool) or not isinstance(expires, (int, float)):
@@ -332,6 +337,56 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
         if given.get("unique"):
             text_key(texts)
     return made
+
+
+def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        MongoError: 14, an option has another type; 197, the index of `_id` cannot have it; 67, one of all fields cannot.
+    """
+    for option in ("unique", "sparse", "hidden"):
+        value = given.get(option, False)
+        if not isinstance(value, bool) and (option == "hidden" or not is_number(value)):
+            raise MongoError(
+                14, f"The field '{option}' has value {value!r:.60}, which is not convertible to bool"
+            )
+    if list(key.items()) == [(ID, 1)]:
+        for option in ("expireAfterSeconds", "hidden", "partialFilterExpression", "sparse"):
+            if given.get(option, False) is not False:
+                raise MongoError(
+                    197,
+                    f"The field '{option}' is not valid for an _id index specification. Specification: {dict(given)}",
+                )
+    if any("$**" in field for field in key):
+        for option in ("unique", "sparse", "expireAfterSeconds"):
+            if given.get(option, False) is not False:
+                raise MongoError(67, f"Index type 'wildcard' does not support the {option} option")
+
+
+_IN_PARTIAL: Final = frozenset(
+    {"$and", "$or", "$in", "$eq", "$gt", "$gte", "$lt", "$lte", "$exists", "$type"}
+)
+
+
+def _check_partial(spec: Any) -> None:
+    """
+    Raises:
+        MongoError: 67, a condition that says which documents an index has can say less than a query.
+    """
+    if isinstance(spec, Regex):
+        raise MongoError(67, "Expression not supported in partial index: $regex")
+    if isinstance(spec, list):
+        for part in spec:
+            _check_partial(part)
+    if not isinstance(spec, Mapping):
+        return
+    for name, operand in spec.items():
+        if name.startswith("$") and name not in _IN_PARTIAL and name not in ("$ref", "$id", "$db"):
+            raise MongoError(67, f"Expression not supported in partial index: {name}")
+        if name == "$exists" and not operand:
+            raise MongoError(67, "Expression not supported in partial index: $exists: false")
+        if not name.startswith("$") or name in ("$and", "$or", "$in"):
+            _check_partial(operand)
 
 
 def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
@@ -393,14 +448,20 @@ def create(
     return before + 1, len(kept) + 1
 
 
+def _signature(spec: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells two indexes of one collection apart, whatever their names are."""
+    flags = (bool(spec.get("unique")), bool(spec.get("sparse")))
+    return list(spec["key"].items()), *flags, spec.get("partialFilterExpression"), spec.get("collation")
+
+
 def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool:
     for known in kept:
-        same_key = list(known["key"].items()) == list(spec["key"].items())
+        is_alike = _signature(known) == _signature(spec)
         same_options = {k: v for k, v in known.items() if k != "name"} == {
             k: v for k, v in spec.items() if k != "name"
         }
         if known["name"] == spec["name"]:
-            if not same_key:
+            if not is_alike:
                 raise MongoError(
                     86,
                     f"An existing index has the same name as the requested index. Requested index: {dict(spec)}, "
@@ -413,7 +474,7 @@ def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> boo
                     f"Requested index: {dict(spec)}, existing index: {dict(known)}",
                 )
             return True
-        if same_key and known.get("partialFilterExpression") == spec.get("partialFilterExpression"):
+        if is_alike:
             raise MongoError(85, f"Index already exists with a different name: {known['name']}")
     return False
 

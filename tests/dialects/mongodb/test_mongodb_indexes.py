@@ -672,7 +672,16 @@ def test_indexes_are_listed_as_they_were_made(orders: Any) -> None:
         ({"a": 1}, {"expireAfterSeconds": -1}, 67),
         ({"a": 1}, {"sparse": True, "partialFilterExpression": {}}, 67),
         ({"a": 1}, {"name": "*"}, 2),
-        ({"c": 1}, {"unique": True, "name": "c_1"}, 85),
+        ({"c": 1}, {"unique": True, "name": "c_1"}, 86),
+        ({"c": 1}, {"expireAfterSeconds": 5, "name": "c_1"}, 85),
+        ({"b": 1}, {"unique": "x"}, 14),
+        ({"b": 1}, {"hidden": 1}, 14),
+        ({"_id": 1}, {"sparse": True}, 197),
+        ({"_id": 1}, {"expireAfterSeconds": 5}, 197),
+        ({"$**": 1}, {"unique": True}, 67),
+        ({"b": 1}, {"partialFilterExpression": {"b": {"$ne": 1}}}, 67),
+        ({"b": 1}, {"partialFilterExpression": {"b": {"$exists": False}}}, 67),
+        ({"b": 1}, {"partialFilterExpression": {"$or": [{"b": 1}, {"$nor": [{"b": 2}]}]}}, 67),
         ({"b": 1}, {"name": "c_1"}, 86),
         ({"c": 1}, {"name": "other"}, 85),
     ],
@@ -744,3 +753,18 @@ def test_a_sweep_goes_on_until_nothing_is_left(orders: Any, monkeypatch: pytest.
 
     assert orders.sweep() == 5
     assert orders.count_documents({}) == 0
+
+
+def test_indexes_of_one_key_are_apart_where_they_hold_or_refuse_other_documents(orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n} for n in range(3)])
+    orders.create_index("a")
+    orders.create_index("a", name="unique", unique=True)
+    orders.create_index("a", name="sparse", sparse=True)
+    orders.create_index("a", name="partial", partialFilterExpression={"a": {"$gt": 1}})
+    assert ["_id_", "a_1", "partial", "sparse", "unique"] == sorted(orders.index_information())
+    with pytest.raises(OperationFailure) as refused:
+        orders.insert_one({"a": 1})
+    assert 11000 == refused.value.code
+    orders.drop_index("unique")
+    orders.insert_one({"a": 1})
+    assert 2 == len(list(orders.find({"a": 1})))
