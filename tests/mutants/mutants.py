@@ -2073,8 +2073,8 @@ MUTANTS = [
     Mutant(
         "an index leaves out the value that a range ends with",
         "dialects/mongodb/planning.py",
-        '(FieldBound(start, data + b"\\xff") if operator in _BELOW else FieldBound(data, stop),)',
-        "(FieldBound(start, data) if operator in _BELOW else FieldBound(data, stop),)",
+        'FieldBound(start, data + b"\\xff") if operator in _BELOW else FieldBound(data, stop)',
+        "FieldBound(start, data) if operator in _BELOW else FieldBound(data, stop)",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
@@ -2092,6 +2092,34 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
     ),
     Mutant(
+        "an index is walked for a sort though a document has several places in it",
+        "dialects/mongodb/index_keys.py",
+        'if index.get("marks") and (len(found) > 1 or',
+        'if index.get("marks") and (False or',
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "an index that has no marks is walked for a sort",
+        "dialects/mongodb/walking.py",
+        "if not self.by.has_marks or snapshot",
+        "if snapshot",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "texts under a collation are looked for by their bytes",
+        "dialects/mongodb/scanning.py",
+        "taken = _TAKEN - {str} if has_collation else _TAKEN",
+        "taken = _TAKEN",
+        ("tests/dialects/mongodb/test_mongodb_default_collations.py",),
+    ),
+    Mutant(
+        "a command that names the simple collation gets that of the collection",
+        "dialects/mongodb/namespaces.py",
+        "        if given:\n            return simple(given)\n",
+        "        if simple(given):\n            return given\n",
+        ("tests/dialects/mongodb/test_mongodb_default_collations.py",),
+    ),
+    Mutant(
         "nothing within an empty array is null",
         "dialects/mongodb/planning.py",
         ' and value is None and "." not in path',
@@ -2101,8 +2129,8 @@ MUTANTS = [
     Mutant(
         "a sparse index has documents without the field",
         "dialects/mongodb/planning.py",
-        "    if is_sparse and not any(\n",
-        "    if False and not any(\n",
+        'return not index.spec["sparse"] or any(',
+        "return True or any(",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
@@ -2240,9 +2268,23 @@ MUTANTS = [
     ),
     Mutant(
         "a native index of elements answers two comparisons at once",
+        "dialects/mongodb/native_filters.py",
+        "        if is_of_elements and parts:\n",
+        "        if False:\n",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a native index of several fields has documents that lack one",
         "dialects/mongodb/planning.py",
-        "len(path) == 1 and not index.multi:\n",
-        "len(path) == 1:\n",
+        "            _demands_field(path, conditions.get(path, ()), has_collation) for path in paths[1:]\n",
+        "            True for path in paths[1:]\n",
+        ("tests/dialects/mongodb/test_mongodb_indexes.py",),
+    ),
+    Mutant(
+        "a value of the first of several fields is that of all",
+        "dialects/mongodb/native_filters.py",
+        'key_bytes(one.upper) + b"\\xff" if one.upper_closed else one.stop',
+        "one.stop",
         ("tests/dialects/mongodb/test_mongodb_indexes.py",),
     ),
     Mutant(
@@ -2283,8 +2325,22 @@ MUTANTS = [
     Mutant(
         "a collection that makes room for another one is told as dropped",
         "dialects/mongodb/events.py",
-        'self.scope.has(before) and (change.commit, said["table"]) not in self._making_room',
-        "self.scope.has(before)",
+        "is_view=table_id in self._views) and not makes_room",
+        "is_view=table_id in self._views)",
+        ("tests/dialects/mongodb/test_mongodb_streams.py",),
+    ),
+    Mutant(
+        "a stream is told of a view that is dropped as of a collection",
+        "dialects/mongodb/events.py",
+        "is_view=table_id in self._views)",
+        "is_view=False)",
+        ("tests/dialects/mongodb/test_mongodb_stream_facts.py",),
+    ),
+    Mutant(
+        "a token whose event is not the stream's is refused before the log goes on",
+        "dialects/mongodb/streams.py",
+        "points.position_at(snapshot, self._sought) < self._position",
+        "points.position_at(snapshot, self._sought) <= self._position",
         ("tests/dialects/mongodb/test_mongodb_streams.py",),
     ),
     Mutant(

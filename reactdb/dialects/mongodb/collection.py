@@ -30,12 +30,13 @@ from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
+from reactdb.dialects.mongodb.walking import MOST_WALKED, walk_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
 
-__all__ = ["CollectionWork", "simple"]
+__all__ = ["CollectionWork"]
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -57,13 +58,6 @@ _UPDATE_FIELDS: Final = frozenset(
     ]
 )
 _DELETE_FIELDS: Final = frozenset(["q", "limit", "collation", "hint", "sampleId"])
-
-
-def simple(collation: Any) -> Any:
-    """The collation of a command; None for the simple one."""
-    if not collation or (isinstance(collation, Mapping) and collation.get("locale") == "simple"):
-        return None
-    return collation
 
 
 class CollectionWork:
@@ -96,6 +90,12 @@ class CollectionWork:
         self._bypasses = bypasses
         self._retry = retry
         self._name = spaces.names.table(namespace)
+
+    def collation(self, given: Any) -> Any:
+        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points."""
+        if given or self.transaction is None:
+            return self.spaces.collation(self.namespace, given)
+        return self.transaction.collation(self.namespace)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
@@ -286,17 +286,21 @@ class CollectionWork:
         except MongoError as error:
             return error
 
-    @staticmethod
-    def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+    def _update_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+        constants = given.get("c") or {}
+        if not isinstance(constants, Mapping):
+            raise MongoError(14, "constants of an update have to be a document")
+        if constants and not isinstance(given["u"], list):
+            raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
             given["u"],
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
-            collation=simple(given.get("collation")),
+            collation=self.collation(given.get("collation")),
             sort=given.get("sort"),
-            variables={**(variables or {}), **(given.get("c") or {})} or None,
+            variables={**(variables or {}), **constants} or None,
         )
 
     @staticmethod
@@ -339,13 +343,15 @@ class CollectionWork:
 
         return self._write(work)
 
-    @staticmethod
-    def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
+    def _delete_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
         limit = given["limit"]
         if isinstance(limit, bool) or limit not in (0, 1):
             raise MongoError(9, f"The limit field in delete objects must be 0 or 1. Got {limit}")
         return Delete(
-            given["q"], is_multi=limit == 0, collation=simple(given.get("collation")), variables=variables
+            given["q"],
+            is_multi=limit == 0,
+            collation=self.collation(given.get("collation")),
+            variables=variables,
         )
 
     def find_and_modify(self, command: Mapping[str, Any]) -> Document:
@@ -369,7 +375,7 @@ class CollectionWork:
             sort=command.get("sort"),
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
-            collation=simple(command.get("collation")),
+            collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let")),
         )
 
@@ -403,7 +409,7 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        variables, collation = values_of(command.get("let")), simple(command.get("collation"))
+        variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
@@ -413,10 +419,15 @@ class CollectionWork:
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
         walk = self._walk(command)
-        documents = self.matching(selection, command.get("hint"))
+        first = None
+        if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:
+            first = self._first(selection, sort, skip + limit)
+        documents = self.matching(selection, command.get("hint")) if first is None else iter(first)
         if walk is not None:
             documents = walk.documents(documents)
-        if sort is not None:
+        if first is not None:
+            pass
+        elif sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
             documents = reversed(list(documents))
@@ -428,6 +439,17 @@ class CollectionWork:
             matched = selection.filter if shape.is_positional else None
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
+
+    def _first(self, selection: FilterSelection, order: Order | None, count: int) -> list[Document] | None:
+        """The first documents that match, in an order or in any, along an index; None where none gives them."""
+        if self.transaction is not None or selection.key is not None:
+            return None
+        with self.spaces.session.read() as now:
+            table = now.table(self._name)
+            way = None if table is None else walk_of(now.catalogue, table, selection, order)
+            if table is None or way is None:
+                return None
+            return way.first(now, table, selection.filter.matches, count)
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""
@@ -507,7 +529,7 @@ class CollectionWork:
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            selection = FilterSelection(given, collation=simple(command.get("collation")))
+            selection = FilterSelection(given, collation=self.collation(command.get("collation")))
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
@@ -519,7 +541,7 @@ class CollectionWork:
             raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
         if not key:
             raise MongoError(31032, "Distinct key cannot be an empty string")
-        collation = simple(command.get("collation"))
+        collation = self.collation(command.get("collation"))
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}

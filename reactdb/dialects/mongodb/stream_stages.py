@@ -19,7 +19,6 @@ import bson
 
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import TextKey
 from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
 
 Document = dict[str, Any]
@@ -39,13 +38,28 @@ ALLOWED: Final = frozenset(
     }
 )
 ELSEWHERE: Final = frozenset(
-    {"$setWindowFields", "$queryStats", "$querySettings", "$shardedDataDistribution"}
+    {
+        "$setWindowFields",
+        "$queryStats",
+        "$querySettings",
+        "$shardedDataDistribution",
+        "$score",
+        "$listSampledQueries",
+    }
 )
 """Stages that MongoDB has, and no pipeline may have here."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 # What can only be seen of an event once its images were looked up.
 _IMAGES: Final = ("fullDocument", "$$ROOT", "$$CURRENT", "$where", "$jsonSchema")
+
+
+MISSING_TOKEN: Final = "Cannot provide resume functionality when the resume token is missing."
+"""What drivers say where a server has not noticed it."""
+
+
+class TokenMissing(MongoError):
+    """A stage has removed the token of an event."""
 
 
 class StreamPipeline:
@@ -58,15 +72,21 @@ class StreamPipeline:
     """
 
     def __init__(
-        self, stages: Sequence[Mapping[str, Any]], collation: Mapping[str, Any] | None = None
+        self,
+        stages: Sequence[Mapping[str, Any]],
+        collation: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
-        """`stages`: without the `$changeStream` that they follow.
+        """
+        Args:
+            stages: Without the `$changeStream` that they follow.
+            variables: The values of the command's `let`.
 
         Raises:
             MongoError: A stage that there is not, or not here; or what the stage itself refuses.
         """
         _check(stages)
-        texts = text_key(collation)
+        setting = Setting(text=text_key(collation), variables=dict(variables or {}))
         self.splits = bool(stages) and SPLIT in stages[-1]
         steps = [stage for stage in stages if SPLIT not in stage]
         self.is_empty = not steps
@@ -77,8 +97,8 @@ class StreamPipeline:
         # Only matches: what else is done to an event must see all of it.
         while early and any("$match" not in stage for stage in steps[:early]):
             early -= 1
-        self._early = [_step(stage, texts) for stage in steps[:early]]
-        self._late = [_step(stage, texts) for stage in steps[early:]]
+        self._early = [_step(stage, setting) for stage in steps[:early]]
+        self._late = [_step(stage, setting) for stage in steps[early:]]
 
     def takes(self, event: Document) -> bool:
         """Whether an event without its images goes on."""
@@ -100,9 +120,10 @@ class StreamPipeline:
                 return None
             found = following
         if "_id" not in found or not _is_same(found["_id"], token):
-            raise MongoError(
+            kind, why = (MongoError, "") if "_id" in found else (TokenMissing, f"{MISSING_TOKEN} ")
+            raise kind(
                 280,
-                "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
+                f"{why}Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
                 "Modifying the _id field of an event makes it impossible to resume the stream from that point. Only "
                 "transformations that retain the unmodified _id field are allowed. "
                 f"Expected: {token} but found: {found.get('_id', 'nothing')}",
@@ -115,8 +136,8 @@ def _is_same(found: Any, token: Any) -> bool:
     return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
 
 
-def _step(stage: Mapping[str, Any], texts: TextKey | None) -> Step:
-    pipeline = Pipeline([stage], Setting(text=texts))
+def _step(stage: Mapping[str, Any], setting: Setting) -> Step:
+    pipeline = Pipeline([stage], setting)
     if pipeline.is_of_one:
         return pipeline.apply
     return lambda document: next(pipeline.run((document,)), None)

@@ -38,6 +38,7 @@ from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
 from reactdb.dialects.mongodb.tokens import Token, mark
+from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.feeds.views.base import Route
@@ -122,12 +123,14 @@ class ChangeStreams:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
+        let: Mapping[str, Any] | None = None,
     ) -> LogStream:
         """A stream.
 
         Args:
             scope: What it is about. `allChangesForCluster` makes it everything.
             pipeline: The stages, of which the first is `$changeStream`.
+            let: Variables of the stages, as expressions.
 
         Raises:
             MongoError: What cannot be asked for, or cannot be resumed.
@@ -138,9 +141,11 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return LogStream(
-            self, scope, options, StreamPipeline(pipeline[1:], collation), has_collation=bool(collation)
-        )
+        place = scope.namespace
+        if place is not None and place.coll is not None and self.spaces.view(place) is not None:
+            raise MongoError(166, f"Namespace {place} is a view, not a collection")
+        stages = StreamPipeline(pipeline[1:], collation, values_of(let))
+        return LogStream(self, scope, options, stages, has_collation=bool(collation))
 
 
 class LogStream:
@@ -311,11 +316,8 @@ class LogStream:
     def _has_read_all(self, snapshot: Snapshot) -> None:
         """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
         if self._sought is not None:
-            if (
-                points.position_before(snapshot, (self._sought.seconds, self._sought.increment))
-                < self._position
-            ):
-                raise points.not_found("the position was read, and no event of this stream has it")
+            if points.position_at(snapshot, self._sought) < self._position:
+                raise points.not_found("the log goes on after it, and no event of this stream has it")
             return
         if self._position <= self._given_seq:
             return
@@ -350,7 +352,7 @@ class LogStream:
         if page is None:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
-        self._reading.look_ahead(page.beside)
+        self._reading.look_ahead(page.beside, snapshot)
         self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
         self._changes.extend(self._interesting(page, snapshot))

@@ -23,13 +23,16 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning
+from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning, walking
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.native_filters import native_conditions
 from reactdb.dialects.mongodb.ordering import compare
+from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.dialects.mongodb.walking import walk_of
 from reactdb.expression import call, fields_read, row
 from reactdb.values import collation
 
@@ -133,6 +136,117 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
             except OperationFailure:
                 continue
             assert repr(list(shop["indexed"].find(spec))) == repr(expected)
+
+
+orders_asked = st.none() | st.sampled_from(
+    [
+        [("a", 1)],
+        [("a", -1)],
+        [("b", -1), ("a", -1)],
+        [("b", 1), ("a", 1)],
+        [("b", 1)],
+        [("a", 1), ("b", 1)],
+        [("a.b", 1)],
+    ]
+)
+singles = st.fixed_dictionaries({}, optional={"a": scalars | numbers, "b": scalars | numbers, "c": scalars})
+
+
+@given(
+    st.lists(documents, max_size=12) | st.lists(singles, max_size=12),
+    st.lists(
+        st.tuples(st.just({}) | filters, orders_asked, st.integers(0, 2), st.integers(1, 6)), max_size=6
+    ),
+)
+@example([{"a": [1, 10]}, {"a": 6}, {"a": 7}], [({"a": {"$gt": 5}}, [("a", 1)], 0, 1)])
+@example([{"a": {}}, {"a": {"b": 1}}, {"a": {"a": 2}}], [({}, [("a", 1)], 0, 3)])
+@example([{"a": 1, "b": 2}, {"a": 1, "b": 1}], [({"b": {"$gt": 0, "$lt": 2}}, None, 0, 1)])
+@settings(max_examples=examples(300), deadline=None)
+def test_the_first_documents_are_those_of_all(
+    stored: list[dict[str, Any]], asked: list[tuple[Any, Any, int, int]]
+) -> None:
+    with reactdb.connect(":memory:") as db:
+        collection = reactdb.mongodb(db)["shop"]["orders"]
+        for number, document in enumerate(stored):
+            collection.insert_one({"_id": number, **document})
+        collection.create_indexes(
+            [IndexModel("a"), IndexModel([("b", 1), ("a", -1)]), IndexModel("a.b", sparse=True)]
+        )
+        for spec, order, skip, limit in asked:
+            try:
+                everything = list(collection.find(spec))
+            except OperationFailure:
+                continue
+            found = list(collection.find(spec, sort=order).skip(skip).limit(limit))
+            assert len(found) == min(limit, max(0, len(everything) - skip))
+            ids = [one["_id"] for one in found]
+            assert len(set(ids)) == len(ids)
+            assert {*ids} <= {one["_id"] for one in everything}
+            if order is not None:
+                places = Order(dict(order))
+                expected = places.sorted(everything)[skip : skip + limit]
+                assert [places.key(one) for one in found] == [places.key(one) for one in expected]
+
+
+def walk_for(db: Database, spec: dict[str, Any], order: dict[str, int] | None = None) -> Any:
+    with db.session.read() as now:
+        table = now.table("shop.orders")
+        assert table is not None
+        return walk_of(now.catalogue, table, FilterSelection(spec), None if order is None else Order(order))
+
+
+def test_of_a_range_no_more_is_read_than_is_asked_for(
+    db: Database, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.insert_many([{"_id": n, "user": n % 3, "at": 2_000 - n} for n in range(2_000)])
+    orders.create_indexes([IndexModel("at"), IndexModel([("user", 1), ("at", -1)])])
+    read = []
+    decode = walking.document_of
+    monkeypatch.setattr(walking, "document_of", lambda table, body: read.append(body) or decode(table, body))
+
+    def asked(spec: dict[str, Any], limit: int = 2, **options: Any) -> tuple[list[int], int]:
+        read.clear()
+        found = [one["_id"] for one in orders.find(spec, limit=limit, **options)]
+        return found, len(read)
+
+    assert asked({"at": {"$gt": 100}}) == ([1899, 1898], 3)
+    assert asked({"at": {"$gt": 100}}, sort=[("at", -1)]) == ([0, 1], 2)
+    assert asked({}, sort=[("at", 1)], skip=5) == ([1994, 1993], 7)
+    assert asked({"user": 1}, sort={"at": -1}) == ([1, 4], 2)
+    assert asked({"user": 1, "at": {"$lt": 50, "$gte": 49}}, 5) == ([1951], 1)
+    assert orders.find_one({"at": {"$lt": 50}})["_id"] == 1999
+    # No index has these orders, nor would one be read as a whole where another leads to less.
+    for spec, order in (
+        ({}, {"at": 1, "_id": 1}),
+        ({}, {"user": 1, "at": -1}),
+        ({"user": 1}, {"user": 1, "x": 1}),
+    ):
+        assert walk_for(db, spec, order) is None
+    assert walk_for(db, {"user": 1}, {"at": 1}).by.key == ["user", "at"]
+    assert walk_for(db, {"user": {"$in": [1, 2]}}, {"at": 1}) is None
+    assert walk_for(db, {"x": 1}, {"at": 1}).by.key == ["at"]
+    # An array has several places, and one of them is that of sorting.
+    orders.insert_one({"_id": -1, "user": 1, "at": [0, 500]})
+    assert asked({"at": {"$gt": 499}}, 1, sort={"at": 1}) == ([-1], 0)
+    assert asked({"at": {"$gt": 499}}, 1)[1] == 2
+    orders.delete_one({"_id": -1})
+    assert asked({"at": {"$gt": 499}}, 1, sort={"at": 1})[1] == 2
+
+
+def test_an_index_that_has_no_marks_gives_no_order(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": 1, "a": [1, 9]}, {"_id": 2, "a": 5}, {"_id": 3, "a": 6}])
+    constant = {
+        "name": "a_1",
+        "key": {"a": 1},
+        "paths": [["a"]],
+        "partial": None,
+        "expires": None,
+        "primary_key": "_id",
+    }
+    constant |= dict.fromkeys(("unique", "sparse", "hidden"), False)
+    db.table("shop.orders").index_create("a_1", call(index_keys.OPERATION, row, constant), multi=True)
+    assert [one["_id"] for one in orders.find({"a": {"$gt": 2}}, sort={"a": 1}, limit=1)] == [1]
+    assert [one["_id"] for one in orders.find({"a": {"$gt": 2, "$lt": 7}}, limit=5)] == [2, 3, 1]
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
@@ -352,7 +466,8 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     key = chosen({"b": {"$gt": 3}, "_id": {"$gt": 5, "$lt": 8}})
     assert key.by is None
     assert key.ranges
-    for spec in ({"b": None}, {"b": {"$ne": 3}}, {"b.c": 3}, {"a": 3}, {"c": 3}, {"b": MinKey()}):
+    assert chosen({"c": 3}).by is info.indexes["each"]
+    for spec in ({"b": None}, {"b": {"$ne": 3}}, {"b.c": 3}, {"a": 3}, {"c": None}, {"b": MinKey()}):
         assert is_scan(chosen(spec))
         assert not chosen(spec).ranges
     assert is_scan(chosen({"b": "x"}, has_collation=True))
@@ -363,6 +478,41 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     assert [one["_id"] for one in orders.find({"_id": {"$gte": 97}})] == [97, 98, 99]
     assert orders.update_many({"_id": {"$lt": 3}}, {"$set": {"a": "seen"}}).matched_count == 3
     assert orders.count_documents({"_id": {"$gt": 1, "$lt": 1.5}}) == 0
+
+
+def test_native_indexes_of_several_fields_and_of_elements_serve(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n, "c": [n, -n, "x"]} for n in range(100)])
+    orders.insert_many(
+        [{"_id": 100, "a": 3}, {"_id": 101, "a": [3, 4], "b": None}, {"_id": 102, "a": 3, "b": {}}]
+    )
+    table = db.table("shop.orders")
+    table.index_create("both", [row["a"], row["b"]])
+    table.index_create("each", row["c"], multi=True)
+    table.index_create("inner", row["d"]["e"])
+    info = db.session.info("shop.orders")
+
+    def by(spec: dict[str, Any]) -> str | None:
+        chosen = planning.plan(spec, (), info)
+        return None if chosen.by is None else chosen.by.name
+
+    for spec in (
+        {"a": 3, "b": 5},
+        {"a": {"$in": [3, 4]}, "b": {"$exists": True}},
+        {"a": {"$gt": 8}, "b": {"$ne": None}},
+    ):
+        assert by(spec) == "both"
+    # What has only one of the fields is not there.
+    for spec in ({"a": 3}, {"b": 3}, {"a": 3, "b": None}, {"a": 3, "b": {"$ne": 5}}, {"d.e": 5}):
+        assert by(spec) is None
+    assert by({"c": "x"}) == by({"c": {"$gt": 5, "$lt": 3}}) == "each"
+    assert orders.distinct("_id", {"a": 3, "b": {"$exists": True}, "_id": {"$gte": 80}}) == [83, 93, 101, 102]
+    assert orders.distinct("_id", {"a": {"$gte": 9}, "b": {"$lt": 20}}) == [9, 19]
+    assert orders.distinct("_id", {"c": {"$gt": 98, "$lt": -98}}) == [99]
+    assert orders.find({"c": 7}).explain()["queryPlanner"]["winningPlan"]["inputStage"]["keyPattern"] == {
+        "c": 1
+    }
+    both = orders.find({"a": 7, "b": 7}).explain()["queryPlanner"]["winningPlan"]["inputStage"]
+    assert both["keyPattern"] == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ class TestResuming:
         with orders.watch(resume_after=after, max_await_time_ms=20) as stream:
             assert stream.try_next() is None
 
-    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any) -> None:
+    @pytest.mark.parametrize("code", [6, 358, 462, 10107])
+    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any, code: int) -> None:
         with orders.watch(max_await_time_ms=50) as stream:
             orders.insert_one({"_id": 1})
             assert 1 == stream.next()["documentKey"]["_id"]
@@ -144,7 +145,7 @@ class TestResuming:
                 "configureFailPoint",
                 "failGetMoreAfterCursorCheckout",
                 mode={"times": 1},
-                data={"errorCode": 6, "closeConnection": False},
+                data={"errorCode": code, "closeConnection": False},
             )
             orders.insert_one({"_id": 2})
             assert 2 == stream.next()["documentKey"]["_id"]
@@ -213,6 +214,22 @@ class TestTheEndOfAStream:
                     "aggregate", "orders", pipeline=[{"$changeStream": options}], cursor={}
                 )
             assert code == caught.value.code
+
+    def test_stages_have_the_variables_of_the_command(self, client: Client, orders: Any) -> None:
+        condition = {"$expr": {"$eq": ["$documentKey._id", "$$wanted"]}}
+        pipeline = [{"$changeStream": {}}, {"$match": condition}, {"$set": {"now": "$$NOW", "x": "$$wanted"}}]
+        asked = {
+            "aggregate": "orders",
+            "pipeline": pipeline,
+            "cursor": {},
+            "let": {"wanted": {"$add": [1, 1]}},
+        }
+        cursor = client["shop"].command(asked)["cursor"]
+        orders.insert_many([{"_id": number} for number in range(4)])
+        batch = client["shop"].command({"getMore": cursor["id"], "collection": "orders"})["cursor"][
+            "nextBatch"
+        ]
+        assert [2] == [event["x"] for event in batch]
 
     def test_expanded_events_are_not_of_the_stable_api(self, client: Client, orders: Any) -> None:
         command = {
