@@ -15,6 +15,7 @@ from typing import Final
 
 from reactdb.change import Change
 from reactdb.dialects.mongodb.events import StreamEvent
+from reactdb.dialects.mongodb.recent import size_of
 from reactdb.dialects.mongodb.routing import EventAxis
 from reactdb.dialects.mongodb.tokens import TokenOrigin
 from reactdb.store.catalogue import Catalogue
@@ -71,10 +72,7 @@ class LogPage:
 
     @property
     def is_small(self) -> bool:
-        size = 0
-        for change in self.changes:
-            size += len(change.new_bytes or b"") + len(change.old_bytes or b"")
-        return size <= KEPT_BYTES
+        return sum(map(size_of, self.changes)) <= KEPT_BYTES
 
 
 class LogPages:
