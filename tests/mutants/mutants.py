@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed.setdefault(DROP_HEAD, []).append((table_id, key))\n",
+        "                changed.setdefault(DROP_HEAD, []).append(row[1:])\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",

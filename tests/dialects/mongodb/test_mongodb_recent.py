@@ -107,7 +107,9 @@ def do_a_bit_of_everything(db):
 def test_a_stream_that_is_woken_tells_what_the_log_says(db, owner, options, step):
     woken = [
         listening(owner, **options),
-        listening(owner, {"$match": {"operationType": {"$in": ["insert", "delete", "invalidate"]}}}, **options),
+        listening(
+            owner, {"$match": {"operationType": {"$in": ["insert", "delete", "invalidate"]}}}, **options
+        ),
     ]
     start = woken[0].batch().token
     told = [[], []]

@@ -128,9 +128,7 @@ class TestWrites:
 def test_in_memory_the_server_alone_remembers() -> None:
     body = {"update": "orders", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}, "upsert": True}]}
     with reactdb.connect(":memory:") as db:
-        first, again, other = asked(
-            db, *[{**body, "txnNumber": Int64(number)} for number in (1, 1, 2)]
-        )
+        first, again, other = asked(db, *[{**body, "txnNumber": Int64(number)} for number in (1, 1, 2)])
         assert (first, [], 2) == (again, rows(db), db.table("shop.orders").get(1).run()["n"])
     assert "upserted" not in other
 
