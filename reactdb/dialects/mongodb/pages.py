@@ -11,6 +11,7 @@ Rule of this file: a page is of one position and one head of the log, so it is n
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from threading import Lock
 from typing import Final
 
 from reactdb.change import Change
@@ -76,9 +77,10 @@ class LogPage:
 
 
 class LogPages:
-    """The newest small pages, by what they are of. Any thread: what is lost when two write at once is read again."""
+    """The newest small pages, by what they are of. Any thread."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._kept: dict[Hashable, LogPage] = {}
 
     def find(self, place: Hashable) -> LogPage | None:
@@ -86,6 +88,7 @@ class LogPages:
 
     def keep(self, place: Hashable, page: LogPage) -> None:
         if page.is_small:
-            kept = dict(list(self._kept.items())[1 - KEPT :])
-            kept[place] = page
-            self._kept = kept
+            with self._lock:
+                self._kept[place] = page
+                if len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]

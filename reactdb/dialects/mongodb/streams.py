@@ -187,6 +187,8 @@ class LogStream:
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
+        # Its tables, and since which change of tables and for which purpose they are these.
+        self._own: tuple[tuple[int, bool], list[int]] = (-1, False), []
         # It has read of tables that came or went, which it may not listen to yet.
         self._is_unsure = False
         owner.spaces.session.check_open()
@@ -377,11 +379,14 @@ class LogStream:
 
     def _tables(self, *, is_seeking: bool = False) -> list[int]:
         """The numbers of the tables that it reads; to find a place, all in its scope."""
-        names, interest = self._owner.spaces.names, self.interest
-        tables = self.scope.tables(names, self._reading.tables)
-        if is_seeking or not interest.has_names:
-            return tables
-        return [table for table in tables if interest.is_in(self._reading.namespace(table))]
+        of = self._reading.times_changed, is_seeking
+        if self._own[0] != of:
+            interest = self.interest
+            found = self.scope.tables(self._owner.spaces.names, self._reading.tables)
+            if interest.has_names and not is_seeking:
+                found = [table for table in found if interest.is_in(self._reading.namespace(table))]
+            self._own = of, found
+        return self._own[1]
 
     def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
         """The changes of a page that it evaluates. To find its place, it evaluates all."""
