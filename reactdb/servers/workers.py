@@ -58,8 +58,8 @@ class Workers:
         self._busy_thread = threading.get_ident()
 
     def end_on_loop(self) -> None:
-        """It was. Whom it has woken is told now, before the loop's next turn: the commit is known to be done, and nobody waits for
-        a thread."""
+        """It was. Whom it has woken is told now, before the loop's next turn: the commit is known to be done, and nobody waits
+        for a thread."""
         self._busy_thread = None
         woken, self._woken = self._woken, []
         for connection in woken:

@@ -63,7 +63,7 @@ PATHS = [
     *["documentKey._id", "documentKey._id.x", "updateDescription.updatedFields.v"],
 ]
 KINDS = st.sampled_from(["insert", "update", "replace", "delete", "drop"])
-MATCHES = st.one_of(
+ALONE = st.one_of(
     st.dictionaries(st.sampled_from(PATHS), CONDITIONS, min_size=1, max_size=2),
     st.dictionaries(st.sampled_from(PATHS[:2]), CONDITIONS, min_size=1, max_size=1),
     st.fixed_dictionaries({"operationType": KINDS | st.lists(KINDS).map(lambda several: {"$in": several})}),
@@ -78,6 +78,16 @@ MATCHES = st.one_of(
     st.fixed_dictionaries(
         {"$and": st.lists(st.dictionaries(st.sampled_from(PATHS), CONDITIONS), min_size=1)}
     ),
+)
+MATCHES = st.one_of(
+    ALONE,
+    ALONE,
+    st.builds(
+        lambda parts, beside: {"$or": parts, **beside},
+        st.lists(ALONE, min_size=1, max_size=3),
+        st.just({}) | ALONE,
+    ),
+    st.lists(ALONE, min_size=1, max_size=2).map(lambda parts: {"$and": [{"$or": parts}, {"$or": parts[:1]}]}),
 )
 SCOPES = st.sampled_from([StreamScope(A), StreamScope(MongoNamespace("shop")), StreamScope(None)])
 IMAGES = st.sampled_from(

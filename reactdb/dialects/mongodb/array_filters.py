@@ -23,7 +23,7 @@ class ArrayFilters:
     def __init__(self, specs: Any, *, variables: Mapping[str, Any] | None, collation: Any) -> None:
         """
         Raises:
-            MongoError: 9 or 2, one of them is none; and what a query raises.
+            MongoError: 9 or 2, one of them is none; 224, it has `$expr`; and what a query raises.
         """
         self._filters: dict[str, Filter] = {}
         if specs is None:
@@ -79,6 +79,8 @@ def _name(spec: Mapping[str, Any]) -> str:
 
 def _names(spec: Mapping[str, Any]) -> Iterator[str]:
     for name, operand in spec.items():
+        if name == "$expr":
+            raise MongoError(224, "$expr is not allowed in this context")
         if name in ("$and", "$or", "$nor") and type(operand) is list:
             for part in operand:
                 yield from _names(part)

@@ -15,6 +15,8 @@ from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.numeric import whole
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
 
@@ -45,8 +47,12 @@ class _Operation:
         self.kind = next(iter(given))
         if self.kind not in _KINDS:
             raise MongoError(40415, f"BSON field 'bulkWrite.ops.{self.kind}' is an unknown field.")
-        number = given[self.kind]
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(spaces):
+        if given[self.kind] is None:
+            raise MongoError(40414, f"BSON field 'bulkWrite.{self.kind}' is missing but a required field")
+        number = whole(given[self.kind])
+        if number is None:
+            raise MongoError(14, f"BSON field 'bulkWrite.{self.kind}' has to be a number")
+        if not 0 <= number < len(spaces):
             raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
         self.namespace = spaces[number]
         if self.kind == "insert":
@@ -121,8 +127,13 @@ def told(results: Sequence[Document], counts: Document) -> Document:
 
 
 def _namespace(given: Any) -> MongoNamespace:
-    if not isinstance(given, Mapping) or not isinstance(given.get("ns"), str):
+    if not isinstance(given, Mapping) or given.get("ns") is None:
         raise MongoError(40414, "BSON field 'bulkWrite.nsInfo.ns' is missing but a required field")
+    if not is_text(given["ns"]):
+        raise MongoError(
+            14,
+            f"BSON field 'bulkWrite.nsInfo.ns' is the wrong type '{type_name(given['ns'])}', expected type 'string'",
+        )
     return namespace_of(given["ns"])
 
 

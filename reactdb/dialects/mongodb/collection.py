@@ -30,6 +30,7 @@ from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
 from reactdb.dialects.mongodb.variables import values_of
+from reactdb.dialects.mongodb.walking import MOST_WALKED, walk_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
@@ -295,6 +296,11 @@ class CollectionWork:
 
     @staticmethod
     def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+        constants = given.get("c") or {}
+        if not isinstance(constants, Mapping):
+            raise MongoError(14, "constants of an update have to be a document")
+        if constants and not isinstance(given["u"], list):
+            raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
             given["u"],
@@ -303,7 +309,7 @@ class CollectionWork:
             array_filters=given.get("arrayFilters"),
             collation=simple(given.get("collation")),
             sort=given.get("sort"),
-            variables={**(variables or {}), **(given.get("c") or {})} or None,
+            variables={**(variables or {}), **constants} or None,
         )
 
     @staticmethod
@@ -420,10 +426,15 @@ class CollectionWork:
         fields = command.get("projection")
         shape = Projection(fields, variables=variables) if fields else None
         walk = self._walk(command)
-        documents = self.matching(selection, command.get("hint"))
+        first = None
+        if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:
+            first = self._first(selection, sort, skip + limit)
+        documents = self.matching(selection, command.get("hint")) if first is None else iter(first)
         if walk is not None:
             documents = walk.documents(documents)
-        if sort is not None:
+        if first is not None:
+            pass
+        elif sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural is not None and natural < 0:
             documents = reversed(list(documents))
@@ -435,6 +446,17 @@ class CollectionWork:
             matched = selection.filter if shape.is_positional else None
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
+
+    def _first(self, selection: FilterSelection, order: Order | None, count: int) -> list[Document] | None:
+        """The first documents that match, in an order or in any, along an index; None where none gives them."""
+        if self.transaction is not None or selection.key is not None:
+            return None
+        with self.spaces.session.read() as now:
+            table = now.table(self._name)
+            way = None if table is None else walk_of(now.catalogue, table, selection, order)
+            if table is None or way is None:
+                return None
+            return way.first(now, table, selection.filter.matches, count)
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""

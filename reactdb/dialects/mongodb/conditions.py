@@ -91,7 +91,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
     """Whether a value of the operand's type is above (`$gt`, `$gte`) or below (`$lt`, `$lte`) it.
 
-    MinKey and MaxKey are compared with all types. Null is only equal to null, NaN only to NaN.
+    MinKey and MaxKey are compared with all types, and with a field that is missing as with null. Null is only equal to null,
+    NaN only to NaN.
     """
     kind = type(operand)
     holds = _COMPARE[name]
@@ -125,7 +126,7 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
         )
     key = sort_key(operand, text)
     if kind is MinKey or kind is MaxKey:
-        return lambda value: value is not MISSING and holds(sort_key(value, text), key)
+        return lambda value: holds(sort_key(None if value is MISSING else value, text), key)
 
     def compare(value: Any) -> bool:
         found = sort_key(value, text)
@@ -167,19 +168,18 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
         options: Letters of `imsxu`, instead of those of the Regex.
 
     Raises:
-        MongoError: 51091 for a pattern that cannot be read, 51108 for an option that there is not, 51075 for options in both.
+        MongoError: 2 for what is no pattern, 51091 for one that cannot be read, 51108 for an option that there is not.
     """
     letters = options or ""
     if isinstance(pattern, Regex):
-        own = option_letters(pattern.flags)
-        if own and options is not None:
-            raise MongoError(51075, "options set in both $regex and $options")
-        letters = own or letters
+        letters = option_letters(pattern.flags) or letters
         source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode()
     elif type(pattern) is str:
         source = pattern
     else:
         raise MongoError(2, "$regex has to be a string")
+    if "\0" in source:
+        raise MongoError(2, "Regular expression cannot contain an embedded null byte")
     for letter in letters:
         if letter not in "imsxu":
             raise MongoError(51108, f"invalid flag in regex options: {letter}")
@@ -241,10 +241,11 @@ def _codes(one: Any) -> frozenset[int]:
 
 
 def _truncated(value: Any) -> int | None:
-    try:
-        return int(number_of(value)) if type(value) in NUMBERS else None  # type: ignore[arg-type]
-    except (OverflowError, ValueError):
+    """A number without its fraction; None where that has more than 64 bits, or is no number."""
+    if type(value) not in NUMBERS or is_nan(value):
         return None
+    number: Any = number_of(value)
+    return int(number) if -(2**63) <= number < 2**63 else None
 
 
 def has_remainder(operand: Any) -> Test:
@@ -264,7 +265,7 @@ def has_remainder(operand: Any) -> Test:
         raise MongoError(2, "malformed mod, remainder not a number")
     divisor, remainder = _truncated(operand[0]), _truncated(operand[1])
     if divisor is None or remainder is None:
-        raise MongoError(2, "malformed mod, divisor and remainder must be finite numbers")
+        raise MongoError(2, "malformed mod, divisor and remainder must be representable as 64-bit integers")
     if divisor == 0:
         raise MongoError(2, "divisor cannot be 0")
 
@@ -297,30 +298,38 @@ def bits(name: str, operand: Any) -> Test:
 
     def test(value: Any) -> bool:
         if type(value) in (bytes, Binary):
-            # The lowest bit is in the first byte. What is beyond the last one is clear.
-            return holds(int.from_bytes(value, "little"), mask)
+            return holds(_bits_of(value), mask)
         number = whole(value)
         return number is not None and -(2**63) <= number < 2**63 and holds(number, mask)
 
     return test
 
 
+def _bits_of(data: bytes) -> int:
+    """Binary data as a number: the lowest bit is in the first byte, and what is beyond the last one is clear."""
+    # BSON writes the length once more before the bytes of the old subtype 2, and that counts.
+    length = len(data).to_bytes(4, "little") if isinstance(data, Binary) and data.subtype == 2 else b""
+    return int.from_bytes(length + data, "little")
+
+
 def _mask(name: str, operand: Any) -> int:
     if type(operand) in (bytes, Binary):
-        return int.from_bytes(operand, "little")
+        return _bits_of(operand)
     if type(operand) is list:
         mask = 0
         for position in operand:
             number = whole(position)
             if number is None:
                 raise MongoError(2, f"Failed to parse bit position. Expected an integer: {position!r:.60}")
-            if number < 0:
-                raise MongoError(2, f"bit positions must be >= 0 but got {number}")
+            if not 0 <= number < 2**31:
+                raise MongoError(2, f"bit positions must be >= 0 and below 2^31 but got {number}")
             mask |= 1 << number
         return mask
+    if type(operand) not in NUMBERS:
+        raise MongoError(2, f"{name} takes an Array, a number, or a BinData but received: {operand!r:.60}")
     number = whole(operand)
     if number is None or number >= 2**63:
-        raise MongoError(2, f"{name} takes an Array, a number, or a BinData but received: {operand!r:.60}")
+        raise MongoError(9, f"Expected an integer: {name}: {operand!r:.60}")
     if number < 0:
         raise MongoError(9, f"Expected a non-negative number in: {name}: {number}")
     return number

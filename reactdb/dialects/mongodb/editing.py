@@ -78,7 +78,7 @@ class Editing:
         for number, part in enumerate(parts):
             place = _place(container, part)
             if place is None:
-                if modifier.creates:
+                if modifier.creates or modifier.needs_viable_path:
                     raise _not_viable(part, container, reached)
                 return
             is_last = number == len(parts) - 1
@@ -87,7 +87,7 @@ class Editing:
                 self._change_at(container, (*reached, place), parts[number + 1 :], modifier, moment)
                 return
             if type(value) is not dict and type(value) is not list:
-                if modifier.creates:
+                if modifier.creates or modifier.needs_viable_path:
                     raise _not_viable(parts[number + 1], value, (*reached, place))
                 return
             container = self._own(container, place, value)
@@ -140,15 +140,22 @@ class Editing:
         """Move a value to another path, if there is one.
 
         Raises:
-            MongoError: 2, one of the paths leads into an array; 28, the target cannot be made.
+            MongoError: 2, one of the paths leads into an array; 28, the source leads through a scalar, or the target cannot be
+                made; 66, the target is the `_id`.
         """
         value: Any = self.document
-        for part in source:
+        for number, part in enumerate(source):
             if type(value) is list:
                 raise _in_array("source", source)
-            if type(value) is not dict or part not in value:
+            if type(value) is not dict:
+                raise _not_viable(part, value, tuple(source[:number]))
+            if part not in value:
                 return
             value = value[part]
+        if target[0] == "_id":
+            raise MongoError(
+                66, "Performing an update on the path '_id' would modify the immutable field '_id'"
+            )
         above: Any = self.document
         for part in target[:-1]:
             above = above.get(part, MISSING) if type(above) is dict else above

@@ -43,6 +43,7 @@ from reactdb.dialects.mongodb.namespaces import (
     MODIFIABLE,
     NATIVE,
     CollectionRecord,
+    is_view,
     record_of,
     uuid_of,
 )
@@ -50,6 +51,7 @@ from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.scopes import StreamScope, TableNames
 from reactdb.dialects.mongodb.tokens import ENDING, Token, TokenOrigin
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
 from reactdb.values import codec, collation
 
 Document = dict[str, Any]
@@ -115,17 +117,24 @@ class StreamReading:
         # change; the first rows of those that it makes.
         self._making_room: dict[tuple[int, str], int] = {}
         self._rows: dict[tuple[int, int], CollectionRecord] = {}
+        # The tables of views that come and go there.
+        self._views: set[int] = set()
 
-    def look_ahead(self, changes: Iterable[Change]) -> None:
+    def look_ahead(self, changes: Iterable[Change], snapshot: Snapshot) -> None:
         """Take notice of changes of the catalogue, and of rows, that are about to be read: of whole commits."""
         dropped: dict[tuple[int, str], int] = {}
         self._rows.clear()
+        self._views.clear()
         for change in changes:
             said = change.catalogue
             if said is None:
                 if change.new_bytes is not None and "options" in (row := codec.decode(change.new_bytes)):
                     self._rows.setdefault((change.commit, row["id"]), record_of(change.new_bytes))
-            elif change.kind_code == TABLE_DROP:
+                continue
+            table = snapshot.catalogue.by_id.get(said["table_id"])
+            if table is not None and is_view(snapshot, table):
+                self._views.add(table.id)
+            if change.kind_code == TABLE_DROP:
                 dropped[change.commit, said["table"]] = said["table_id"]
             elif change.kind_code == TABLE_RENAME and (change.commit, said["new_name"]) in dropped:
                 name = (change.commit, said["new_name"])
@@ -180,12 +189,6 @@ class StreamReading:
             if operation != "update":
                 more = {"fullDocument": new}
         event = self._event(change, origin, operation, change.table_id, last)
-        session = session_of(change.meta)
-        if session is not None:
-            more |= {
-                "lsid": {"id": Binary(session[0], UUID_SUBTYPE), "uid": NOBODY},
-                "txnNumber": Int64(session[1]),
-            }
         return event._replace(first={**event.first, **more}, change=change)
 
     def _shown(self, said: Document) -> Document:
@@ -211,7 +214,8 @@ class StreamReading:
             return self._created(change, table_id, before, origin)
         if kind == TABLE_DROP:
             self.tables.pop(table_id, None)
-            is_told = self.scope.has(before) and (change.commit, said["table"]) not in self._making_room
+            makes_room = (change.commit, said["table"]) in self._making_room
+            is_told = self._tells_of(before, is_view=table_id in self._views) and not makes_room
             return (
                 [self._event(change, origin, "drop", table_id, {"ns": _ns(before)}, part=ENDING)]
                 if is_told
@@ -232,14 +236,15 @@ class StreamReading:
     def _created(
         self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
     ) -> list[StreamEvent]:
-        if not self.is_expanded or not self.scope.has(namespace):
-            return []
         kept = self._rows.get((change.commit, table_id), NATIVE)
-        is_view = "viewOn" in kept.options
+        if not self.is_expanded or not self._tells_of(namespace, is_view=kept.is_view):
+            return []
         last = {
             "ns": _ns(namespace),
-            "operationDescription": kept.options if is_view else {**kept.options, "idIndex": dict(ID_INDEX)},
-            "nsType": "view" if is_view else "collection",
+            "operationDescription": kept.options
+            if kept.is_view
+            else {**kept.options, "idIndex": dict(ID_INDEX)},
+            "nsType": "view" if kept.is_view else "collection",
         }
         return [self._event(change, origin, "create", table_id, last)]
 
@@ -252,12 +257,19 @@ class StreamReading:
         target = self._making_room.pop((change.commit, said["new_name"]), None)
         if before is None or after is None or not (self.scope.has(before) or self.scope.has(after)):
             return []
-        last: Document = {"ns": _ns(before), "to": _ns(after)}
+        last: Document = {"ns": _ns(before)}
         if self.is_expanded:
             last["operationDescription"] = {"to": _ns(after)}
             if target is not None:
                 last["operationDescription"]["dropTarget"] = uuid_of(self._database_id, target)
-        return [self._event(change, origin, "rename", said["table_id"], last, part=ENDING)]
+        event = self._event(change, origin, "rename", said["table_id"], last, part=ENDING)
+        return [event._replace(first={"to": _ns(after), **event.first})]
+
+    def _tells_of(self, namespace: MongoNamespace | None, *, is_view: bool) -> bool:
+        """Whether it tells what becomes of a collection. A view is none: only expanded events of a database tell of it."""
+        return self.scope.has(namespace) and (
+            not is_view or (self.is_expanded and not self.scope.is_collection)
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # What lies beside
@@ -273,16 +285,20 @@ class StreamReading:
             return [self._event(change, origin, "dropDatabase", None, {"ns": {"db": db}}, part=ENDING)]
         table_id = collation.key_value(change.key_bytes)
         namespace = self.namespace(table_id)
-        if not self.is_expanded or not self.scope.has(namespace):
+        new = record_of(body)
+        if not self.is_expanded or not self._tells_of(namespace, is_view=new.is_view):
             return []
-        return self._modified(change, table_id, namespace, origin)
+        return self._modified(change, table_id, namespace, new, origin)
 
     def _modified(
-        self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
+        self,
+        change: Change,
+        table_id: int,
+        namespace: MongoNamespace | None,
+        new: CollectionRecord,
+        origin: TokenOrigin,
     ) -> list[StreamEvent]:
-        assert change.new_bytes is not None
         old = NATIVE if change.old_bytes is None else record_of(change.old_bytes)
-        new = record_of(change.new_bytes)
         said: list[tuple[str, Document]] = []
         for operation, there, missing in (("createIndexes", new, old), ("dropIndexes", old, new)):
             found = [
@@ -297,9 +313,7 @@ class StreamReading:
             before: Document = {
                 "collectionOptions": {"uuid": uuid_of(self._database_id, table_id), **old.options}
             }
-            now: Document = {
-                name: value for name, value in new.options.items() if old.options.get(name) != value
-            }
+            now = dict(new.modified) if old.times_modified != new.times_modified else {}
             if changed:
                 (one,) = changed
                 other = next(two for two in old.indexes if two["name"] == one["name"])
@@ -336,6 +350,10 @@ class StreamReading:
             "operationType": operation,
             "clusterTime": Timestamp(seconds, increment),
         }
+        session = session_of(change.meta)
+        if session is not None:
+            first["lsid"] = {"id": Binary(session[0], UUID_SUBTYPE), "uid": NOBODY}
+            first["txnNumber"] = Int64(session[1])
         if self.is_expanded and uuid is not None:
             first["collectionUUID"] = uuid
         first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)

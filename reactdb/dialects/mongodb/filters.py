@@ -23,12 +23,13 @@ from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.numeric import NUMBERS, whole
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, number_of
 from reactdb.dialects.mongodb.paths import ends, is_index, split
+from reactdb.dialects.mongodb.patterns import option_letters
 from reactdb.dialects.mongodb.schemas import compile_schema
 from reactdb.dialects.mongodb.values import is_document
 
-__all__ = ["Filter"]
+__all__ = ["Filter", "is_demanded", "is_operators"]
 
 Document = Mapping[str, Any]
 Matches = Callable[[Any], bool]
@@ -258,6 +259,7 @@ class _Compiler:
     def __init__(self, variables: Mapping[str, Any], collation: Any) -> None:
         self._variables = variables
         self._text: TextKey | None = collation if callable(collation) else text_key(collation)
+        self._is_in_element = False
 
     def document(self, spec: Document, depth: int) -> Compiled:
         if depth > _MAX_DEPTH:
@@ -268,6 +270,8 @@ class _Compiler:
                 parts += [_at(name, test) for test in self.field(name, operand, depth)]
                 continue
             work = _TOP_LEVEL.get(name)
+            if self._is_in_element and name in _OF_WHOLE_DOCUMENTS:
+                raise MongoError(2, f"{name} can only be applied to the top-level document")
             if work is None:
                 raise MongoError(
                     2,
@@ -297,7 +301,7 @@ class _Compiler:
             if work is None:
                 raise MongoError(2, f"unknown operator: {name}")
             if name == "$regex":
-                value = (value, operand.get("$options"))
+                value = operand
             tests.append(work(self, name, path, value, depth + 1, expands))
         return tests
 
@@ -339,7 +343,7 @@ class _Compiler:
 
     def _exists(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         test = Test(lambda found: any(value is not MISSING for value in found))
-        return test if _is_true(operand) else _negated(test)
+        return test if is_demanded(operand) else _negated(test)
 
     def _type(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         return _over(conditions.has_type(operand), expands=expands)
@@ -351,17 +355,21 @@ class _Compiler:
         return _over(conditions.bits(name, operand), expands=expands)
 
     def _regex(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
-        pattern, options = operand
-        if options is not None and type(options) is not str:
+        pattern = operand["$regex"]
+        options = operand.get("$options", "")
+        if type(options) is not str:
             raise MongoError(2, "$options has to be a string")
+        if "$options" in operand and isinstance(pattern, Regex) and option_letters(pattern.flags):
+            is_after = list(operand).index("$options") > list(operand).index("$regex")
+            raise MongoError(51075 if is_after else 51074, "options set in both $regex and $options")
         return _over(conditions.matches_pattern(pattern, options), expands=expands)
 
     def _size(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         size = whole(operand)
-        if size is None:
-            raise MongoError(9, f"Failed to parse $size. Expected an integer in: $size: {operand!r:.60}")
+        if size is None or size >= 2**31:
+            raise MongoError(2, f"Failed to parse $size. Expected an integer in: $size: {operand!r:.60}")
         if size < 0:
-            raise MongoError(9, f"Failed to parse $size. Expected a non-negative number in: $size: {size}")
+            raise MongoError(2, f"Failed to parse $size. Expected a non-negative number in: $size: {size}")
         return _over(lambda value: type(value) is list and len(value) == size, expands=False)
 
     def _all(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
@@ -369,10 +377,12 @@ class _Compiler:
             raise MongoError(2, "$all needs an array")
         if not operand:
             return Test(lambda found: False)
+        if is_operators(operand[0]) and not all(map(is_operators, operand)):
+            raise MongoError(2, "$all/$elemMatch has to be consistent")
         tests: list[Test] = []
         for one in operand:
             if is_operators(one):
-                if list(one) != ["$elemMatch"]:
+                if list(one) != ["$elemMatch"] or not is_operators(operand[0]):
                     raise MongoError(2, "no $ expressions in $all")
                 tests += self.field(path, one, depth, expands=expands)
             elif type(one) is Regex:
@@ -380,7 +390,7 @@ class _Compiler:
             else:
                 tests.append(self._eq(name, path, one, depth, expands))
         functions = [test.holds for test in tests]
-        return Test(lambda found: all(holds(found) for holds in functions), tests[0].of_element)
+        return Test(lambda found: all(holds(found) for holds in functions), tests[-1].of_element)
 
     def _elem_match(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         if not is_document(operand):
@@ -393,7 +403,9 @@ class _Compiler:
                 return all(holds(found) for holds in tests)
 
         else:
+            was_in_element, self._is_in_element = self._is_in_element, True
             matches = self.document(operand, depth).matches
+            self._is_in_element = was_in_element
 
             def of_element(element: Any) -> bool:
                 if type(element) is list:
@@ -458,9 +470,9 @@ class _Compiler:
         raise MongoError(115, f"{name} is not supported here")
 
 
-def _is_true(value: Any) -> bool:
+def is_demanded(value: Any) -> bool:
     """Whether an operand of `$exists` asks for a field that is there."""
-    return bool(value) if type(value) in NUMBERS or type(value) is bool else value is not None
+    return bool(number_of(value)) if type(value) in NUMBERS else value is not None and value is not False
 
 
 _OF_FIELD: Final[dict[str, Callable[[_Compiler, str, str, Any, int, bool], Test]]] = {
@@ -497,3 +509,4 @@ _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None
     "$text": _Compiler._not_here,
     "$jsonSchema": _Compiler._json_schema,
 }
+_OF_WHOLE_DOCUMENTS: Final = frozenset({"$expr", "$where", "$text"})

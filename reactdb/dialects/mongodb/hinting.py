@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.entries import exchanged
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import found_keys
 from reactdb.dialects.mongodb.indexes import indexes_of
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key
+from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.sorting import Downwards
 from reactdb.dialects.mongodb.values import to_native
@@ -84,8 +84,10 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
         hint: A name, or the keys of an index, or `{$natural: 1}`.
 
     Raises:
-        MongoError: 2, there is no such index.
+        MongoError: 2, there is no such index; 9, it names none.
     """
+    if not isinstance(hint, Mapping | str):
+        raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
     if isinstance(hint, Mapping) and NATURAL in hint:
         return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
     for spec in known:

@@ -4,6 +4,7 @@
     several fields   theirs, one after the other
     an array         an entry for each different element; of several arrays, for each combination
     no such field    as null; an empty array is below null
+    a mark           a document whose places here are not those of sorting: it has several, or values whose bytes sort otherwise
 
 They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
 The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too. What BSON
@@ -28,6 +29,8 @@ from reactdb.values.scalars import seconds_of
 from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
+    "ANY_VALUE",
+    "NO_NULL",
     "OPERATION",
     "FieldBound",
     "IndexKey",
@@ -74,6 +77,10 @@ _STRING: Final = b"\x0f"
 _END: Final = b"\x00"
 # Within these, the order of the store is that of BSON.
 _ORDERED: Final = frozenset((0x0A, 0x0F, 0x23, 0x28, 0x2D))
+# The types of which that is so, or which have one value. (That of an empty array is told apart from null when it is shown.)
+_PLACED: Final = _ORDERED | {0x01, 0x05, 0x7F}
+# No value begins with this byte.
+_MARK: Final = b"\x00"
 
 
 # As a Decimal128 has it, which is how a number of any length is shown.
@@ -160,6 +167,11 @@ class FieldBound(NamedTuple):
     stop: bytes
 
 
+ANY_VALUE: Final = FieldBound(b"\x01", b"\xff")
+NO_NULL: Final = FieldBound(ANY_VALUE.start, _NULL), FieldBound(bytes((_NULL[0] + 1,)), b"\xff")
+"""All values but null, which is that of a missing field, too."""
+
+
 def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, bytes]:
     """The range of the store's index that has all entries which begin with these bytes, and go on as `bound` says."""
     if bound is None:
@@ -167,6 +179,10 @@ def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, byt
         # No value begins with this byte.
         return start, start + b"\xff\xff"
     return collation.key_bytes(prefix + bound.start)[:-2], collation.key_bytes(prefix + bound.stop)[:-2]
+
+
+MARKS: Final = range_of(_MARK)
+"""The range of the store's index that has the marks, where its constant says `marks`."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,23 +244,19 @@ def _ends(document: Mapping[str, Any], parts: Sequence[str]) -> Sequence[Any]:
     return (value,)
 
 
-def _entries(document: Mapping[str, Any], index: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-    """The values of each entry; two may have the same bytes."""
+def _columns(document: Mapping[str, Any], index: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """The values of each field, which make an entry in each combination; empty where the document has no entry."""
     paths = index["paths"]
     if not paths or (index.get("partial") is not None and not _passes(document, index)):
         return ()
     columns = [_ends(document, path) for path in paths]
     if index.get("sparse") and all(value is _MISSING for column in columns for value in column):
         return ()
-    return product(*columns)
+    return columns
 
 
 def _bytes_of(value: Any) -> bytes:
     return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
-
-
-def _entry_bytes(values: Iterable[Any]) -> bytes:
-    return b"".join(map(_bytes_of, values))
 
 
 def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
@@ -253,7 +265,9 @@ def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[In
     Args:
         index: `paths`, each a list of names; `sparse`; `partial`, a filter, and `primary_key`.
     """
-    found = {_entry_bytes(values): values for values in _entries(document, index)}
+    columns = _columns(document, index)
+    entries = product(*columns) if columns else ()
+    found = {b"".join(map(_bytes_of, values)): values for values in entries}
     return [IndexKey(data, tuple(map(_shown, values))) for data, values in found.items()]
 
 
@@ -274,10 +288,16 @@ def _fields(index: Mapping[str, Any]) -> Iterable[str] | None:
 
 @operation(OPERATION, 2, fields=_fields)
 def index_keys(document: Any, index: Any) -> Any:
-    """The keys of a document in an index, as bytes: a list of them, for an index with `multi`."""
+    """The keys of a document in an index, as bytes: a list of them, for an index with `multi`. The last may be a mark."""
     if not isinstance(document, dict):
         return []
     try:
-        return list(dict.fromkeys(map(_entry_bytes, _entries(document, index))))
+        parts = [[_bytes_of(value) for value in column] for column in _columns(document, index)]
     except InvalidKey:
         return []
+    if not parts:
+        return []
+    found = list(dict.fromkeys(map(b"".join, product(*parts))))
+    if index.get("marks") and (len(found) > 1 or any(part[0][0] not in _PLACED for part in parts)):
+        found.append(_MARK)
+    return found

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.index_keys import OPERATION, IndexKey, found_keys, index_keys
+from reactdb.dialects.mongodb.index_keys import MARKS, OPERATION, IndexKey, found_keys, index_keys
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
 from reactdb.dialects.mongodb.targets import Target
@@ -68,6 +68,11 @@ class CollectionIndex:
     def serves(self) -> bool:
         """It has entries, and is not hidden."""
         return bool(self.spec["paths"]) and not self.spec["hidden"]
+
+    @property
+    def has_marks(self) -> bool:
+        """It says which documents have places in it that are not those of sorting."""
+        return bool(self.spec.get("marks"))
 
     @property
     def expires_s(self) -> float | None:
@@ -283,6 +288,7 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
         "expires": spec.get("expireAfterSeconds"),
         "hidden": bool(spec.get("hidden")),
         "primary_key": table.primary_key,
+        "marks": True,
     }
     made: dict[str, Any] = native_value(said)
     return made
@@ -358,7 +364,7 @@ def _add(
     table = transaction.catalogue.by_id[table.id]
     index = next(one for one in indexes_of(table) if one.info.name == name)
     last: tuple[bytes, bytes] | None = None
-    for entry in transaction.snapshot().entries(index.info):
+    for entry in transaction.snapshot().entries(index.info, MARKS[1]):
         if last is not None and last[0] == entry.value and last[1] != entry.key:
             data = collation.key_value(entry.value)
             found = next(one for one in found_keys(codec.decode(entry.body), index.spec) if one.data == data)
@@ -413,7 +419,11 @@ def drop(
     for index in indexes_of(table):
         if index.name in gone:
             transaction.drop_index(transaction.catalogue.by_id[table.id], index.info.name)
-    keep_indexes(transaction, table, [spec for spec in kept if spec["name"] not in gone])
+    # Told of one by one where the collection is empty, as in `create`.
+    is_empty = not transaction.snapshot().rows(table, limit=1)
+    for names in [[name] for name in gone] if is_empty else [gone]:
+        kept = [spec for spec in kept if spec["name"] not in names]
+        keep_indexes(transaction, table, kept)
     return before, gone
 
 

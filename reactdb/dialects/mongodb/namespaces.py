@@ -33,6 +33,7 @@ from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.kept import drop_table
+from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
@@ -68,12 +69,18 @@ class CollectionRecord(NamedTuple):
         indexes: The specifications of its indexes but for that of `_id`, in the order in which they were made.
         is_native: Its table was made natively.
         times_modified: How often `collMod` was used, of which change streams tell also where it has changed nothing.
+        modified: The options that it has set last.
     """
 
     options: dict[str, Any]
     indexes: tuple[dict[str, Any], ...] = ()
     is_native: bool = False
     times_modified: int = 0
+    modified: Mapping[str, Any] = {}
+
+    @property
+    def is_view(self) -> bool:
+        return "viewOn" in self.options
 
     @property
     def has_images(self) -> bool:
@@ -256,8 +263,10 @@ class Namespaces:
                 raise MongoError(26, f"Source collection {source} does not exist")
             if old == new:
                 raise MongoError(20, "Can't rename a collection to itself")
+            if read_record(transaction, table).is_view:
+                raise MongoError(166, f"cannot rename view: {source}")
             if there is not None:
-                if not drop_target:
+                if not drop_target or read_record(transaction, there).is_view:
                     raise MongoError(48, "target namespace exists")
                 self._drop(transaction, there)
             transaction.rename_table(transaction.catalogue.by_id[table.id], new)
@@ -280,7 +289,9 @@ class Namespaces:
             merged = {
                 name: value for name, value in (record.options | dict(options)).items() if value is not None
             }
-            changed = record._replace(options=merged, times_modified=record.times_modified + 1)
+            changed = record._replace(
+                options=merged, times_modified=record.times_modified + 1, modified=dict(options)
+            )
             write_record(transaction, table, changed)
             self._set_rules(transaction, table, changed)
             return table
@@ -344,7 +355,20 @@ def record_of(body: bytes) -> CollectionRecord:
         bson.decode(row["options"], _CODEC),
         [bson.decode(one, _CODEC) for one in row["indexes"]],
     )
-    return CollectionRecord(options, tuple(indexes), row["native"], row.get("modified", 0))
+    modified = bson.decode(row["said"], _CODEC) if "said" in row else {}
+    return CollectionRecord(options, tuple(indexes), row["native"], row.get("modified", 0), modified)
+
+
+def is_view(snapshot: Snapshot, table: TableInfo) -> bool:
+    """Whether a table is, or was, that of a view."""
+    rows = snapshot.table(COLLECTIONS) if table.primary_key == VIEW_KEY else None
+    if rows is None:
+        return False
+    body = snapshot.get(rows, row_key(table.id))
+    if body is None:
+        dropped = next(iter(snapshot.history(rows, row_key(table.id))), None)
+        body = None if dropped is None else dropped.old_bytes
+    return body is not None and record_of(body).is_view
 
 
 def read_record(transaction: WriteTransaction, table: TableInfo) -> CollectionRecord:
@@ -364,6 +388,8 @@ def write_record(transaction: WriteTransaction, table: TableInfo, record: Collec
         "native": record.is_native,
         "modified": record.times_modified,
     }
+    if record.modified:
+        row["said"] = bson.encode(record.modified)
     transaction.put(rows, row_key(table.id), codec.encode(row))
 
 

@@ -38,7 +38,7 @@ from reactdb.dialects.mongodb.ordering import is_nan, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
 
-__all__ = ["NativeCondition", "native_conditions"]
+__all__ = ["NativeCondition", "apart", "native_conditions"]
 
 MOST_VALUES: Final = 200
 
@@ -62,13 +62,20 @@ class NativeCondition(NamedTuple):
         """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart."""
         own = index_ranges(self.wanted, row[self.field])
         assert own is not None
-        found: list[tuple[bytes, bytes]] = []
-        for start, stop in sorted([*((one.start, one.stop) for one in own), *_BESIDE]):
-            if found and start <= found[-1][1]:
-                found[-1] = found[-1][0], max(stop, found[-1][1])
-            else:
-                found.append((start, stop))
-        return found
+        return apart([*((one.start, one.stop) for one in own), *_BESIDE])
+
+
+def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The same bytes in ranges that are in order and do not touch each other."""
+    found: list[tuple[bytes, bytes]] = []
+    for start, stop in sorted(ranges):
+        if start >= stop:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
 
 
 def native_conditions(

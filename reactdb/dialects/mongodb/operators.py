@@ -88,12 +88,14 @@ class Modifier(NamedTuple):
         creates: It makes the path where there is none.
         only_inserts: It works where an upsert inserts, only.
         appends: Whether the array that it is given is only made longer.
+        needs_viable_path: It is a mistake where a part of the path is a scalar, though nothing would be made.
     """
 
     work: Work
     creates: bool = True
     only_inserts: bool = False
     appends: Callable[[list[Any]], bool] | None = None
+    needs_viable_path: bool = False
 
 
 def _changed(old: Any, new: Any) -> Any:
@@ -116,6 +118,11 @@ def _unset(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(lambda value, moment: MISSING, creates=False)
 
 
+def _changed_number(old: Any, new: Any) -> Any:
+    """What arithmetic has made: nothing, of a number that is equal and of the same kind, whichever zero it is."""
+    return KEPT if type(old) is type(new) and equal(old, new) else _changed(old, new)
+
+
 def _inc(path: str, operand: Any, context: Context) -> Modifier:
     if not is_number(operand):
         raise MongoError(14, f"Cannot increment with non-numeric argument: {{{path}: {operand!r:.60}}}")
@@ -124,7 +131,7 @@ def _inc(path: str, operand: Any, context: Context) -> Modifier:
         if value is MISSING:
             return operand
         _check_number("$inc", path, value)
-        return _changed(value, _in_range("$inc", added(value, operand), value, operand))
+        return _changed_number(value, _in_range("$inc", added(value, operand), value, operand))
 
     return Modifier(work)
 
@@ -140,7 +147,7 @@ def _mul(path: str, operand: Any, context: Context) -> Modifier:
         if value is MISSING:
             return multiplied(_ZEROS[type(operand)], operand)
         _check_number("$mul", path, value)
-        return _changed(value, _in_range("$mul", multiplied(value, operand), value, operand))
+        return _changed_number(value, _in_range("$mul", multiplied(value, operand), value, operand))
 
     return Modifier(work)
 
@@ -415,7 +422,7 @@ def _pop(path: str, operand: Any, context: Context) -> Modifier:
             raise MongoError(14, f"Path '{path}' contains an element of non-array type '{type_name(value)}'")
         return KEPT if not value else value[:-1] if end == 1 else value[1:]
 
-    return Modifier(work, creates=False)
+    return Modifier(work, creates=False, needs_viable_path=True)
 
 
 OPERATORS: Final[dict[str, Callable[[str, Any, Context], Modifier]]] = {

@@ -42,16 +42,27 @@ def checked_options(given: Mapping[str, Any], command: str) -> dict[str, Any]:
     """The options that are kept, of those that a command says.
 
     Raises:
-        MongoError: 14, one of them is of another type; 2 and others, the validator is no query, or there is no such choice.
+        MongoError: 14, one of them is of another type; 40414 and 40415, what is said of images has no field `enabled`, or another
+            one; 2 and others, the validator is no query, or there is no such choice.
     """
     images = given.get(IMAGES)
-    if images is not None and not (
-        isinstance(images, Mapping) and images.keys() == {"enabled"} and isinstance(images["enabled"], bool)
-    ):
-        raise MongoError(14, f"BSON field '{command}.{IMAGES}' is {{enabled: true}} or {{enabled: false}}")
+    if images is not None:
+        _check_images(images, f"{command}.{IMAGES}")
     options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
     _check_validator(options, command)
     return options
+
+
+def _check_images(images: Any, field: str) -> None:
+    if not isinstance(images, Mapping):
+        raise MongoError(14, f"BSON field '{field}' is the wrong type, expected type 'object'")
+    for name, value in images.items():
+        if name != "enabled":
+            raise MongoError(40415, f"BSON field '{field}.{name}' is an unknown field.")
+        if not isinstance(value, bool):
+            raise MongoError(14, f"BSON field '{field}.enabled' is the wrong type, expected type 'bool'")
+    if not images:
+        raise MongoError(40414, f"BSON field '{field}.enabled' is missing but a required field")
 
 
 def _check_validator(options: Mapping[str, Any], command: str) -> None:
@@ -142,8 +153,8 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise MongoError(14, "BSON field 'create.viewOn' is the wrong type, expected type 'string'")
         if not isinstance(pipeline, list | None):
             raise MongoError(14, "BSON field 'create.pipeline' is the wrong type, expected type 'array'")
-        if "validator" in options or "capped" in options:
-            raise MongoError(72, "a view has no validator, and is not capped")
+        if options.keys() & {"validator", "capped", IMAGES}:
+            raise MongoError(72, "a view has no validator and no images, and is not capped")
         return {"viewOn": view_on, "pipeline": pipeline or []}
     if "pipeline" in given:
         raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")

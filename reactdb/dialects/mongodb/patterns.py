@@ -33,7 +33,24 @@ _OUTSIDE: Final = {
     **{letter: rf"(?a:\{letter})" for letter in "dDsSwWbB"},
 }
 _INSIDE: Final = {"h": r" \t", "d": "0-9", "s": r" \t\n\r\f\v", "w": "A-Za-z0-9_"}
-_TOKENS: Final = re.compile(r"\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7f",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r" \t\n\r\f\v",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_MOST_LETTERS: Final = 32_764
+_TOKENS: Final = re.compile(r"\[:(\^?)(\w*):\]|\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
 
 
 class UnreadablePattern(ValueError):
@@ -57,6 +74,8 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
         if letter not in _FLAGS:
             raise UnreadablePattern(f"there is no option '{letter}'")
         flags |= _FLAGS[letter]
+    if len(pattern) > _MOST_LETTERS:
+        raise UnreadablePattern(f"it has more than {_MOST_LETTERS} letters")
     if not is_bounded(pattern, options):
         raise UnreadablePattern("parts of it can match in so many ways that a search might never end")
     try:
@@ -72,8 +91,12 @@ def _respelled(pattern: str) -> str:
     def spelled(found: re.Match[str]) -> str:
         nonlocal is_inside
         token = found[0]
-        if found[1] is not None:
-            return (_INSIDE if is_inside else _OUTSIDE).get(found[1], token)
+        if found[2] is not None:
+            if not is_inside:
+                raise UnreadablePattern("POSIX named classes are supported only within a class")
+            return _posix(found[2], is_negated=bool(found[1]))
+        if found[3] is not None:
+            return (_INSIDE if is_inside else _OUTSIDE).get(found[3], token)
         if token.startswith("["):
             if is_inside:
                 return "\\" + token
@@ -85,3 +108,13 @@ def _respelled(pattern: str) -> str:
         return token if is_inside else "(?P<"
 
     return _TOKENS.sub(spelled, pattern)
+
+
+def _posix(name: str, *, is_negated: bool) -> str:
+    """What is in a POSIX class, to stand in brackets: ASCII only, and without the sign all else."""
+    if name not in _POSIX:
+        raise UnreadablePattern(f"unknown POSIX class name '{name}'")
+    if not is_negated:
+        return _POSIX[name]
+    others = re.compile(f"[^{_POSIX[name]}]")
+    return "".join(f"\\x{code:02x}" for code in range(128) if others.match(chr(code))) + "\x80-\U0010ffff"

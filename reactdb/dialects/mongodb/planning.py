@@ -3,17 +3,19 @@
     {_id: 5}, {_id: {$in: [...]}}       the keys
     an index of MongoDB's               equalities with its first fields, and a range of the next
     the primary key, a native index     what `native_filters` says of it, where no index of MongoDB's serves
+    $or                                 what serves each of its parts, where each is served
     everything else                     all documents whose bytes could match (`scanning`)
 
 What is read may hold more than what matches, and never less: the filter is tested on each document. So a condition that an index
-cannot decide alone is passed over: null (which missing fields match), arrays, regular expressions, and text under a collation.
+cannot decide alone is passed over: arrays, regular expressions, and text under a collation. Documents without a field have the
+key of null in an index, and are missing from a sparse one.
 
 Rule of this file: it reads conditions and gives ranges; it touches no document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from bson.dbref import DBRef
@@ -22,9 +24,18 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import exchanged_name, key_of
-from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, has_order, range_of, value_bytes
+from reactdb.dialects.mongodb.filters import is_demanded, is_operators
+from reactdb.dialects.mongodb.index_keys import (
+    ANY_VALUE,
+    NO_NULL,
+    FieldBound,
+    bracket_range,
+    has_order,
+    range_of,
+    value_bytes,
+)
 from reactdb.dialects.mongodb.indexes import CollectionIndex
-from reactdb.dialects.mongodb.native_filters import native_conditions
+from reactdb.dialects.mongodb.native_filters import apart, native_conditions
 from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import field_path
@@ -32,10 +43,22 @@ from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
 
-__all__ = ["ReadPlan", "bound_of", "conditions_of", "exact_key", "plan", "points_of"]
+__all__ = [
+    "Demand",
+    "ReadPlan",
+    "bounds_of",
+    "conditions_of",
+    "exact_key",
+    "holds_matches",
+    "plan",
+    "points_of",
+    "ranges_in",
+]
 
 MOST_POINTS: Final = 200
 """The most ranges that one filter is answered by."""
+
+Conditions = dict[str, list[tuple[str, Any]]]
 
 
 class ReadPlan(NamedTuple):
@@ -47,6 +70,7 @@ class ReadPlan(NamedTuple):
         ranges: Ranges of that index in bytes, start <= entry < stop; without one, of the primary key, in order and apart.
         is_exact: What is read is what matches: nothing has to be tested.
         test: Of all documents, those whose bytes do not pass this do not match.
+        parts: What is read is what all of these read; they have no parts themselves. Empty where it is said above.
     """
 
     keys: Sequence[bytes] | None = None
@@ -54,6 +78,7 @@ class ReadPlan(NamedTuple):
     ranges: Sequence[tuple[bytes, bytes]] = ()
     is_exact: bool = False
     test: Callable[[bytes], bool] | None = None
+    parts: Sequence[ReadPlan] = ()
 
 
 _ALL: Final = ReadPlan(is_exact=True)
@@ -86,26 +111,68 @@ def plan(
     """
     if not spec:
         return _ALL
-    conditions = conditions_of(spec)
+    demand = Demand.of(spec)
+    ranked = _served(demand, list(indexes), table, has_collation)
+    return ReadPlan(test=byte_test(demand.conditions)) if ranked is None else ranked[1]
+
+
+Ranked = tuple[int, ReadPlan]
+"""A plan, after a number: 0, of keys; 1, of values; 2, of ranges; more, of what leads to most of the documents."""
+_OF_KEYS, _OF_VALUES, _OF_RANGES, _OF_MOST = range(4)
+
+
+def _served(
+    demand: Demand, indexes: Sequence[CollectionIndex], table: TableInfo | None, has_collation: bool
+) -> Ranked | None:
+    """The best plan other than to read all documents, if there is one."""
+    conditions = demand.conditions
     points = points_of(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
-        return ReadPlan(sorted({key_of(value) for value in points}))
-    best: tuple[tuple[bool, int], ReadPlan] | None = None
+        return _OF_KEYS, ReadPlan(sorted({key_of(value) for value in points}))
+    best: tuple[tuple[int, int], ReadPlan] | None = None
     for index in indexes:
         found = _of_index(index, conditions, has_collation)
         if found is not None:
-            cost = (not all(stop.startswith(start) for start, stop in found.ranges), -len(index.key))
+            cost = found[0], -len(index.key)
             if best is None or cost < best[0]:
-                best = cost, found
-    if best is not None:
-        return best[1]
-    native = None if table is None else _of_native(table, conditions, has_collation)
-    return native or ReadPlan(test=byte_test(conditions))
+                best = cost, found[1]
+    ranked = None if best is None else (best[0][0], best[1])
+    if ranked is None and table is not None:
+        ranked = _of_native(table, conditions, has_collation)
+    for choice in demand.choices:
+        if ranked is not None and ranked[0] <= _OF_VALUES:
+            break
+        parts = [_served(one, indexes, table, has_collation) for one in demand.branches(choice)]
+        served = [part for part in parts if part is not None]
+        if len(served) < len(parts):
+            continue
+        rank = max(rank for rank, _ in served)
+        if ranked is None or rank < ranked[0]:
+            joined = _joined([part for _, part in served])
+            ranked = ranked if joined is None else (rank, joined)
+    return ranked
 
 
-def _of_native(
-    table: TableInfo, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
-) -> ReadPlan | None:
+def _joined(plans: Sequence[ReadPlan]) -> ReadPlan | None:
+    """What all of these read; None where that is in too many ranges."""
+    keys: set[bytes] = set()
+    of_keys = False
+    ranges: dict[IndexInfo | None, set[tuple[bytes, bytes]]] = {}
+    for one in (part for each in plans for part in each.parts or (each,)):
+        if one.keys is not None:
+            of_keys = True
+            keys.update(one.keys)
+        else:
+            ranges.setdefault(one.by, set()).update(one.ranges)
+    if sum(map(len, ranges.values())) > MOST_POINTS:
+        return None
+    parts = [ReadPlan(by=by, ranges=apart(own)) for by, own in ranges.items()]
+    if of_keys:
+        parts.append(ReadPlan(sorted(keys)))
+    return parts[0] if len(parts) == 1 else ReadPlan(parts=parts)
+
+
+def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) -> Ranked | None:
     """What the conditions say natively, as ranges of the primary key or of a native index."""
     own = table.primary_key
     serving: dict[str, IndexInfo | None] = {own: None}
@@ -115,7 +182,7 @@ def _of_native(
         if path is not None and len(path) == 1 and not index.multi:
             serving.setdefault(path[0], index)
     asked = {path: found for path, found in conditions.items() if exchanged_name(path, own) in serving}
-    best: tuple[int, ReadPlan] | None = None
+    best: Ranked | None = None
     for said in native_conditions(asked, own, has_collation=has_collation):
         if best is None or said.rank < best[0]:
             by = serving[said.field]
@@ -123,34 +190,54 @@ def _of_native(
                 said.rank,
                 ReadPlan(None, by, said.ranges(), test=byte_test(conditions) if by is None else None),
             )
-    return None if best is None else best[1]
+    return None if best is None else (min(_OF_VALUES + best[0], _OF_RANGES), best[1])
 
 
-def conditions_of(*specs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
+class Demand(NamedTuple):
+    """What a filter says that a document has to be, as far as that is on single fields.
+
+    Attributes:
+        conditions: By path, operators with their arguments, all of which have to hold.
+        choices: The parts of each `$or`, one of which has to hold.
+    """
+
+    conditions: Conditions
+    choices: list[Sequence[Any]]
+
+    @classmethod
+    def of(cls, *specs: Mapping[str, Any]) -> Demand:
+        """What filters say that all have to hold."""
+        demand = cls({}, [])
+        for spec in specs:
+            demand._add(spec)
+        return demand
+
+    def _add(self, spec: Mapping[str, Any]) -> None:
+        for name, value in spec.items():
+            if name == "$and" and isinstance(value, (list, tuple)):
+                for part in value:
+                    if isinstance(part, Mapping):
+                        self._add(part)
+            elif name == "$or" and isinstance(value, (list, tuple)):
+                self.choices.append(value)
+            elif not name.startswith("$"):
+                found = self.conditions.setdefault(name, [])
+                if is_operators(value):
+                    found.extend(value.items())
+                else:
+                    found.append(("$eq", value))
+
+    def branches(self, choice: Sequence[Any]) -> Iterator[Demand]:
+        """What has to hold where one of the parts of a choice does, for each of them: these conditions, and its own."""
+        for part in choice:
+            branch = Demand({path: [*found] for path, found in self.conditions.items()}, [])
+            branch._add(part)
+            yield branch
+
+
+def conditions_of(*specs: Mapping[str, Any]) -> Conditions:
     """The conditions on single fields that all have to hold, by path: operators with their arguments."""
-    found: dict[str, list[tuple[str, Any]]] = {}
-    for spec in specs:
-        _collect(spec, found)
-    return found
-
-
-def _collect(spec: Mapping[str, Any], conditions: dict[str, list[tuple[str, Any]]]) -> None:
-    for name, value in spec.items():
-        if name == "$and" and isinstance(value, (list, tuple)):
-            for part in value:
-                if isinstance(part, Mapping):
-                    _collect(part, conditions)
-        elif not name.startswith("$"):
-            found = conditions.setdefault(name, [])
-            if (
-                isinstance(value, Mapping)
-                and value
-                and next(iter(value)).startswith("$")
-                and "$ref" not in value
-            ):
-                found.extend(value.items())
-            else:
-                found.append(("$eq", value))
+    return Demand.of(*specs).conditions
 
 
 def _is_plain(value: Any, has_collation: bool) -> bool:
@@ -160,8 +247,8 @@ def _is_plain(value: Any, has_collation: bool) -> bool:
     return not (has_collation and isinstance(value, (str, Mapping)))
 
 
-def points_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
-    """The values of which the field has one, where the conditions say so."""
+def points_of(conditions: Sequence[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
+    """The values of which the field has one, where the conditions say so. None among them also says that it may be missing."""
     for operator, value in conditions:
         if operator == "$eq" and (value is None or _is_plain(value, has_collation)):
             return [value]
@@ -171,39 +258,86 @@ def points_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> lis
             and all(one is None or _is_plain(one, has_collation) for one in value)
         ):
             return list(value)
-    return None
+    is_absent = any(operator == "$exists" and not is_demanded(value) for operator, value in conditions)
+    return [None] if is_absent else None
 
 
-def _of_index(
-    index: CollectionIndex, conditions: Mapping[str, list[tuple[str, Any]]], has_collation: bool
-) -> ReadPlan | None:
-    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next."""
-    if not index.serves or index.is_partial:
+def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> Ranked | None:
+    """The ranges of an index that conditions lead to."""
+    if not holds_matches(index, conditions, has_collation):
         return None
+    rank, ranges = ranges_in(index, conditions, has_collation)
+    return None if ranges is None else (rank, ReadPlan(by=index.info, ranges=ranges))
+
+
+def holds_matches(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> bool:
+    """Whether an index has an entry of each document that meets the conditions."""
+    if not index.serves or index.is_partial:
+        return False
+    return not index.spec["sparse"] or any(
+        _demands_field(path, conditions.get(path, ()), has_collation) for path in index.key
+    )
+
+
+def ranges_in(
+    index: CollectionIndex, conditions: Conditions, has_collation: bool, *, is_single: bool = False
+) -> tuple[int, list[tuple[bytes, bytes]] | None]:
+    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next; and their rank.
+
+    Args:
+        is_single: Each document has one entry, so that all comparisons hold of the same value.
+    """
     prefixes: list[bytes] = [b""]
     ranges: list[tuple[bytes, bytes]] | None = None
+    rank = _OF_VALUES
     for path in index.key:
         own = conditions.get(path, ())
         values = points_of(own, has_collation)
-        if values is not None and None not in values and len(prefixes) * len(values) <= MOST_POINTS:
-            ends = [value_bytes(native_value(value)) for value in values]
+        if values is not None and len(prefixes) * len(values) <= MOST_POINTS:
+            ends = {value_bytes(native_value(value)) for value in values}
             prefixes = [prefix + end for prefix in prefixes for end in ends]
             ranges = [range_of(prefix) for prefix in prefixes]
             continue
-        bound = bound_of(own, has_collation)
-        if bound is not None:
-            ranges = [range_of(prefix, bound) for prefix in prefixes]
+        bounds = bounds_of(path, own, has_collation, is_single=is_single)
+        if bounds:
+            rank = _OF_MOST if ranges is None and len(bounds) > 1 else _OF_RANGES
+        elif ranges is None and index.spec["sparse"] and _demands_field(path, own, has_collation):
+            # What has no such field is not there.
+            bounds, rank = (ANY_VALUE,), _OF_MOST
+        if bounds:
+            ranges = [range_of(prefix, bound) for prefix in prefixes for bound in bounds]
         break
-    return None if ranges is None else ReadPlan(by=index.info, ranges=ranges)
+    return rank, None if ranges is None else apart(ranges)
+
+
+def _demands_field(path: str, conditions: Sequence[tuple[str, Any]], has_collation: bool) -> bool:
+    """Whether the conditions cannot hold of a document without the field."""
+    points = points_of(conditions, has_collation)
+    if points is not None:
+        return None not in points
+    return bool(bounds_of(path, conditions, has_collation)) or any(
+        operator == "$exists" and is_demanded(value) for operator, value in conditions
+    )
 
 
 _BELOW: Final = ("$lt", "$lte")
 _ABOVE: Final = ("$gt", "$gte")
 
 
-def bound_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> FieldBound | None:
-    """What one comparison leaves of the values. Not what two do: of an array, one element may be above and another one below."""
+def bounds_of(
+    path: str, conditions: Iterable[tuple[str, Any]], has_collation: bool, *, is_single: bool = False
+) -> tuple[FieldBound, ...]:
+    """What conditions leave of the values; empty where they leave all. Of a field that is missing, none holds.
+
+    Args:
+        is_single: All hold of the same value. Else that is what one comparison leaves, and not what two do: of an array, one
+            element may be above and another one below.
+    """
+    differs = False
+    found: FieldBound | None = None
     for operator, value in conditions:
+        # Where `a` is an empty array, nothing at `a.b` is null, and its key is that of null.
+        differs |= operator == "$ne" and value is None and "." not in path
         if operator not in _BELOW and operator not in _ABOVE:
             continue
         if not _is_plain(value, has_collation):
@@ -211,5 +345,14 @@ def bound_of(conditions: Iterable[tuple[str, Any]], has_collation: bool) -> Fiel
         data = value_bytes(native_value(value))
         if has_order(data):
             start, stop = bracket_range(data)
-            return FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop)
-    return None
+            bound = FieldBound(start, data + b"\xff") if operator in _BELOW else FieldBound(data, stop)
+            if not is_single:
+                return (bound,)
+            found = (
+                bound
+                if found is None
+                else FieldBound(max(found.start, bound.start), min(found.stop, bound.stop))
+            )
+    if found is not None:
+        return (found,)
+    return NO_NULL if differs else ()

@@ -105,6 +105,16 @@ def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
     return position_before(snapshot, (token.seconds, token.increment)), True
 
 
+def position_at(snapshot: Snapshot, token: Token) -> int:
+    """The position of the change whose event a token names: of that alone, or where there is none, of what is before it."""
+    head, _, _ = snapshot.end()
+    seq = head + 1 - (head + 1 - token.increment) % INCREMENTS + token.step
+    entry = snapshot.entry(seq) if seq <= head else None
+    if entry is not None and cluster_time(entry) == (token.seconds, token.increment):
+        return seq
+    return position_before(snapshot, (token.seconds, token.increment))
+
+
 def check_origin(engine: Engine, snapshot: Snapshot, token: Token) -> None:
     """
     Raises:

@@ -51,15 +51,17 @@ class Projection:
             collation: The key of a text, or None.
 
         Raises:
-            MongoError: 31249 to 31276 and others for what is no projection.
+            MongoError: 31249 to 31308 and others for what is no projection.
         """
         if not is_document(spec):
             raise MongoError(14, "a projection has to be a document")
         self._variables = dict(variables or {})
         self._positional: str | None = None
         self._cuts: list[tuple[tuple[str, ...], Cut]] = []
+        self._chosen: list[str] = []
         rest = self._read(spec, collation)
         scope = Scope(frozenset(self._variables), collation)
+        self._is_keeping = not any(_is_zero(value) for name, value in rest.items() if name != "_id")
         self._shape: Reshape | None = projection(rest, scope) if rest else None
 
     @property
@@ -70,42 +72,49 @@ class Projection:
         """What remains for `$project`; the cuts and the positional path are noted."""
         rest: dict[str, Any] = {}
         sliced: list[str] = []
-        chosen: list[str] = []
         for path, value in _flat(spec, ""):
+            if path in rest or path.removesuffix(".$") in sliced:
+                raise MongoError(31250, f"Path collision at {path}: it is there twice")
             if path.endswith(".$"):
-                self._note_positional(path, value)
+                self._note_positional(path, value, rest)
                 rest[path[:-2]] = 1
             elif _has(value, "$elemMatch"):
+                if self._positional is not None:
+                    raise MongoError(31255, "Cannot specify both positional and $elemMatch")
                 self._cuts.append((split(path), _first_matching(path, value["$elemMatch"], collation)))
-                chosen.append(path)
+                self._chosen.append(path)
+                rest[path] = 1
             elif _has(value, "$slice") and not _is_expression(value["$slice"]):
                 self._cuts.append((field_path(path), _slice(value["$slice"])))
                 sliced.append(path)
+                rest[path] = 1
             elif _has(value, "$meta"):
                 raise MongoError(40218, f"there is no metadata '{value['$meta']}' here")
             else:
                 rest[path] = value
-        others = [value for name, value in rest.items() if name != "_id"]
+        cut = {*sliced, *self._chosen}
+        others = [value for name, value in rest.items() if name != "_id" and name not in cut]
         leaves_out = any(_is_zero(value) for value in others)
         keeps = any(not _is_zero(value) for value in others) or (
             not others and not _is_zero(rest.get("_id", 0))
         )
-        if self._positional is not None:
-            if leaves_out:
-                raise MongoError(31395, "positional projection cannot be used with exclusion")
-            if chosen:
-                raise MongoError(31255, "Cannot specify both positional and $elemMatch")
-        if chosen and not leaves_out:
-            keeps = True
-            rest |= dict.fromkeys(chosen, 1)
-        if keeps:
-            # Without others, a slice leaves all fields; beside fields that are kept, it keeps its own.
-            rest |= dict.fromkeys(sliced, 1)
-        return rest
+        if leaves_out:
+            # What is cut is left in by what leaves out.
+            return {name: value for name, value in rest.items() if name not in cut}
+        if keeps or self._chosen:
+            return rest
+        # Without others, a slice leaves all fields; beside fields that are kept, it keeps its own.
+        return {name: value for name, value in rest.items() if name not in sliced}
 
-    def _note_positional(self, path: str, value: Any) -> None:
-        if _is_zero(value):
+    def _note_positional(self, path: str, value: Any, rest: Mapping[str, Any]) -> None:
+        if _is_zero(value) or any(_is_zero(other) for name, other in rest.items() if name != "_id"):
             raise MongoError(31395, "positional projection cannot be used with exclusion")
+        if is_document(value):
+            raise MongoError(31271, "positional projection cannot be used with an expression or sub object")
+        if type(value) is not bool and type(value) not in NUMBERS:
+            raise MongoError(31308, "positional projection cannot be used with a literal")
+        if self._chosen:
+            raise MongoError(31256, "Cannot specify both positional and $elemMatch")
         if self._positional is not None:
             raise MongoError(31276, "Cannot specify more than one positional projection per query.")
         self._positional = path[:-2]
@@ -118,7 +127,8 @@ class Projection:
             matched_filter: The query that it has matched, for `path.$`.
 
         Raises:
-            MongoError: 51246, no element of the array has been matched; and what an expression raises.
+            MongoError: 51246, no element of the array has been matched; 51247, it has fewer elements; and what an expression
+                raises.
         """
         made: dict[str, Any] = document if type(document) is dict else dict(document)
         if self._positional is not None:
@@ -126,12 +136,26 @@ class Projection:
             made = _cut(made, split(self._positional), lambda value: _only(value, index))
         for parts, cut in self._cuts:
             made = _cut(made, parts, cut)
-        return made if self._shape is None else self._shape(made, self._variables)
+        if self._shape is None:
+            return made
+        shown = self._shape(made, self._variables)
+        if len(shown) > 1:
+            for name in self._chosen:
+                # What $elemMatch finds is computed, and follows what is kept.
+                if name in shown and self._is_keeping:
+                    shown[name] = shown.pop(name)
+        return shown
 
 
 def _flat(spec: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in spec.items():
         path = prefix + name
+        if ".$." in path:
+            raise MongoError(
+                31394, f"the positional operator is only at the end of a path, unlike in '{path}'"
+            )
+        if is_document(value) and len(value) > 1 and not {"$elemMatch", "$slice"}.isdisjoint(value):
+            raise MongoError(16410, f"a name of a field may not begin with '$': {list(value)}")
         if is_document(value) and value and not is_operators(value):
             yield from _flat(value, path + ".")
         else:
@@ -172,7 +196,7 @@ def _only(value: Any, index: int | None) -> Any:
         return value
     if index is None or index >= len(value):
         raise MongoError(
-            51246,
+            51246 if index is None else 51247,
             "Executor error during find command :: caused by :: positional operator '.$' couldn't find a matching "
             "element in the array",
         )
@@ -180,7 +204,7 @@ def _only(value: Any, index: int | None) -> Any:
 
 
 def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
-    if "." in path:
+    if len(field_path(path)) > 1:
         raise MongoError(31275, f"Cannot use $elemMatch projection on a nested field: {path}")
     if not is_document(operand):
         raise MongoError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(operand)}")
@@ -203,12 +227,14 @@ def _is_expression(operand: Any) -> bool:
 def _slice(operand: Any) -> Cut:
     if type(operand) is list:
         if len(operand) != 2:
-            raise MongoError(28667, f"$slice takes a number, or two in an array, not {len(operand)}")
+            raise MongoError(28724, f"$slice takes a number, or two in an array, not {len(operand)}")
+        if operand[1] is None:
+            return lambda value: None
         skip, limit = _number(operand[0]), _number(operand[1])
         if skip is None or limit is None:
-            raise MongoError(28725, "$slice takes numbers")
+            raise MongoError(28724, "$slice takes numbers")
         if limit <= 0:
-            raise MongoError(28729, "$slice takes a number above zero of elements to show")
+            raise MongoError(28724, "$slice takes a number above zero of elements to show")
         first, most = skip, limit
 
         def cut_middle(value: Any) -> Any:
@@ -220,7 +246,7 @@ def _slice(operand: Any) -> Cut:
         return cut_middle
     count = _number(operand)
     if count is None:
-        raise MongoError(28724, f"$slice takes a number, or two in an array, not {type_name(operand)}")
+        raise MongoError(28667, f"$slice takes a number, or two in an array, not {type_name(operand)}")
     number = count
     return lambda value: (
         value if type(value) is not list else value[:number] if number >= 0 else value[number:]

@@ -111,8 +111,8 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
         yield from snapshot.pick(table, chosen.keys)
     elif (order := order_of(snapshot.catalogue, table)) is not None:
         yield from in_order(snapshot, table, [place.key for place in all_places(snapshot, order)])
-    elif chosen.by is not None:
-        yield from snapshot.pick(table, snapshot.candidates(chosen.by, chosen.ranges))
+    elif chosen.by is not None or chosen.parts:
+        yield from snapshot.pick(table, _keys(snapshot, table, chosen))
     else:
         test = test_of(chosen, table)
         for start, stop in chosen.ranges or ALL:
@@ -123,6 +123,17 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
                 if len(keys) < PAGE_ROWS:
                     break
                 start = keys[-1] + b"\x00"
+
+
+def _keys(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes]:
+    """The keys that a plan leads to, sorted."""
+    if chosen.parts:
+        return sorted({key for part in chosen.parts for key in _keys(snapshot, table, part)})
+    if chosen.keys is not None:
+        return chosen.keys
+    if chosen.by is not None:
+        return snapshot.candidates(chosen.by, chosen.ranges)
+    return [key for start, stop in chosen.ranges for key in snapshot.page(table, start, stop, False, -1)[0]]
 
 
 def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -181,9 +192,9 @@ class Scan:
                 order = order_of(now.catalogue, self._table)
                 if order is not None:
                     keys = [place.key for place in all_places(self._then(now), order)]
-        if keys is None and chosen.by is not None:
+        if keys is None and (chosen.by is not None or chosen.parts):
             with self._session.read() as now:
-                keys = self._then(now).candidates(chosen.by, chosen.ranges)
+                keys = _keys(self._then(now), self._table, chosen)
         size = FIRST_ROWS
         if keys is not None:
             place = 0

@@ -102,7 +102,7 @@ class LateSnapshot(Snapshot):
         return self._seq
 
     @property
-    def connection(self) -> Connection:  # type: ignore[override]
+    def connection(self) -> Connection:
         if self._begun is None:
             self._begun = self._reads.enter_context(self._engine.snapshot())
         return self._begun.connection

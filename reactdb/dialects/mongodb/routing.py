@@ -6,7 +6,8 @@
     ns.db, ns.coll      where: by the tables that a stream reads at all
 
 A `$match` that wants one of these to be one of some values, or in a range, is looked up by them and not tested on each event. The
-values are index keys of MongoDB's (`index_keys`), so what is found is what an index would lead to.
+values are index keys of MongoDB's (`index_keys`), so what is found is what an index would lead to. Of an `$or` that is done where
+each of its parts wants such a thing. Null is also wanted of documents without the field, and of events without a document.
 
 Events of collections as such, as `drop`, go to everybody. So do all events where an image is required, because that it is missing
 is an error of any event; and where events are expanded.
@@ -17,24 +18,28 @@ Rule of this file: a route may lead to an event in vain, and never past one that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, Change
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.index_keys import FieldBound, found_keys, value_bytes
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.planning import MOST_POINTS, bound_of, conditions_of, points_of
+from reactdb.dialects.mongodb.planning import MOST_POINTS, Demand, bounds_of, points_of
 from reactdb.dialects.mongodb.stream_options import StreamOptions
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.feeds.views.base import OneValue, Route, ValueRange
 from reactdb.values.value import Value
 
-__all__ = ["EVERYTHING", "EventAxis", "StreamInterest", "interest_of"]
+__all__ = ["EVERYTHING", "EventAxis", "EventLookup", "StreamInterest", "interest_of"]
 
 KEY: Final = "documentKey"
 DOCUMENT: Final = "fullDocument"
 OPERATION: Final = "operationType"
 _ID: Final = "_id"
+# Operations whose events may be without the document.
+UPDATED: Final = "update"
+DELETED: Final = "delete"
 
 # What a change of a kind may be told as: an update that no description is found for is a replacement.
 _OPERATIONS: Final = {
@@ -84,25 +89,54 @@ class EventAxis(Value):
         return [one.data for one in found_keys(document, {"paths": (path,)})]
 
 
+class EventLookup(NamedTuple):
+    """Values on an axis that lead to events.
+
+    Attributes:
+        axis: By which they are found.
+        points: The values, or
+        bound: their range.
+    """
+
+    axis: EventAxis
+    points: tuple[bytes, ...] = ()
+    bound: FieldBound | None = None
+
+    def routes(self, table_id: int, primary_key: str) -> list[Route]:
+        """For a router of changes."""
+        axis = self.axis.within(primary_key)
+        if self.bound is not None:
+            return [ValueRange(table_id, axis, *self.bound)]
+        return [OneValue(table_id, axis, point) for point in self.points]
+
+    def found(self, by_value: Mapping[bytes, Sequence[Change]]) -> list[Change]:
+        """The changes that it leads to, of some that are sorted by their values; some perhaps twice."""
+        if self.bound is None:
+            return [change for point in self.points for change in by_value.get(point, ())]
+        start, stop = self.bound
+        return [change for value, changes in by_value.items() if start <= value < stop for change in changes]
+
+
 class StreamInterest(NamedTuple):
     """Which changes of documents a stream evaluates: all in its scope, unless it says less.
 
     Attributes:
-        axis: By which they are found; None where all are.
-        points: The values on it, or
-        bound: their range.
+        lookups: What leads to them, each to some; None where all are evaluated.
         dbs, colls: The names of databases and collections; None for all.
     """
 
-    axis: EventAxis | None = None
-    points: tuple[bytes, ...] = ()
-    bound: FieldBound | None = None
+    lookups: tuple[EventLookup, ...] | None = None
     dbs: frozenset[Any] | None = None
     colls: frozenset[Any] | None = None
 
     @property
     def has_names(self) -> bool:
         return self.dbs is not None or self.colls is not None
+
+    @property
+    def is_of_documents(self) -> bool:
+        """What a document has after the change decides."""
+        return any(one.axis.field == DOCUMENT for one in self.lookups or ())
 
     def is_in(self, namespace: MongoNamespace | None) -> bool:
         """Whether it is about this collection."""
@@ -114,19 +148,9 @@ class StreamInterest(NamedTuple):
 
     def routes(self, table_id: int, primary_key: str) -> list[Route]:
         """For a router of changes."""
-        if self.axis is None:
-            return []
-        axis = self.axis.within(primary_key)
-        if self.bound is not None:
-            return [ValueRange(table_id, axis, *self.bound)]
-        return [OneValue(table_id, axis, point) for point in self.points]
-
-    def found(self, by_value: Mapping[bytes, Sequence[Change]]) -> list[Change]:
-        """The changes that it is about, of some that are sorted by their values; some perhaps twice."""
-        if self.bound is None:
-            return [change for point in self.points for change in by_value.get(point, ())]
-        start, stop = self.bound
-        return [change for value, changes in by_value.items() if start <= value < stop for change in changes]
+        return [
+            route for one in dict.fromkeys(self.lookups or ()) for route in one.routes(table_id, primary_key)
+        ]
 
 
 EVERYTHING: Final = StreamInterest()
@@ -143,31 +167,61 @@ def interest_of(
     """
     if options.is_expanded or "required" in (options.full_document, options.before_change):
         return EVERYTHING
-    conditions = conditions_of(*matches)
-    best: tuple[tuple[bool, bool, int], StreamInterest] | None = None
+    demand = Demand.of(*matches)
     names: dict[str, frozenset[Any]] = {}
-    for path, own in conditions.items():
-        points = points_of(own, has_collation)
-        if path in ("ns.db", "ns.coll"):
-            if points is not None and None not in points:
-                names[path] = frozenset(one for one in points if type(one) is str)
-            continue
-        axis = _axis(path)
-        # Of what may be missing, null says nothing: then it would be equal.
-        if axis is None or (points is not None and None in points and path != f"{KEY}.{_ID}"):
-            continue
-        found = StreamInterest(axis)
-        if points is not None and len(points) <= MOST_POINTS:
-            found = found._replace(points=tuple({value_bytes(native_value(one)) for one in points}))
-        else:
-            found = found._replace(bound=bound_of(own, has_collation))
-            if found.bound is None:
-                continue
-        cost = (axis.field == OPERATION, found.bound is not None, len(found.points))
-        if best is None or cost < best[0]:
-            best = cost, found
-    interest = EVERYTHING if best is None else best[1]
-    return interest._replace(dbs=names.get("ns.db"), colls=names.get("ns.coll"))
+    for path in ("ns.db", "ns.coll"):
+        points = points_of(demand.conditions.get(path, ()), has_collation)
+        if points is not None and None not in points:
+            names[path] = frozenset(one for one in points if type(one) is str)
+    best = _lookups(demand, has_collation)
+    return StreamInterest(None if best is None else best[1], names.get("ns.db"), names.get("ns.coll"))
+
+
+Cost = tuple[bool, bool, int]
+"""Whether it leads to all of an operation's; whether it is a range; the number of values."""
+
+
+def _lookups(demand: Demand, has_collation: bool) -> tuple[Cost, tuple[EventLookup, ...]] | None:
+    """What leads to all events that meet a demand, at the least cost."""
+    found = []
+    for path, own in demand.conditions.items():
+        lookups = _lookups_on(path, own, demand, has_collation)
+        if lookups:
+            found.append((_cost(lookups), lookups))
+    for choice in demand.choices:
+        parts = [_lookups(one, has_collation) for one in demand.branches(choice)]
+        together = tuple({lookup: None for part in parts if part is not None for lookup in part[1]})
+        if None not in parts and sum(len(one.points) for one in together) <= MOST_POINTS:
+            found.append((_cost(together), together))
+    return min(found, key=itemgetter(0), default=None)
+
+
+def _cost(lookups: Sequence[EventLookup]) -> Cost:
+    return (
+        any(one.axis.field == OPERATION for one in lookups),
+        any(one.bound is not None for one in lookups),
+        sum(len(one.points) for one in lookups),
+    )
+
+
+def _lookups_on(
+    path: str, conditions: Sequence[tuple[str, Any]], demand: Demand, has_collation: bool
+) -> tuple[EventLookup, ...]:
+    """What leads to all events of which the conditions on a path hold; empty where that is not known."""
+    axis = _axis(path)
+    if axis is None:
+        return ()
+    points = points_of(conditions, has_collation)
+    if points is None or len(points) > MOST_POINTS:
+        own = path.partition(".")[2]
+        return tuple(EventLookup(axis, bound=bound) for bound in bounds_of(own, conditions, has_collation))
+    lookup = EventLookup(axis, tuple({value_bytes(native_value(one)) for one in points}))
+    if None in points and path.startswith(f"{DOCUMENT}."):
+        # An event without its document has no such field.
+        asked = points_of(demand.conditions.get(OPERATION, ()), has_collation)
+        without = [value_bytes(name) for name in (UPDATED, DELETED) if asked is None or name in asked]
+        return (lookup, EventLookup(EventAxis(OPERATION), tuple(without))) if without else (lookup,)
+    return (lookup,)
 
 
 def _axis(path: str) -> EventAxis | None:

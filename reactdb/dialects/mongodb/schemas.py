@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.conditions import comparison, has_remainder, has_type, matches_pattern
+from reactdb.dialects.mongodb.conditions import comparison, has_type, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import NUMBERS, whole
-from reactdb.dialects.mongodb.ordering import number_of, sort_key, type_name
+from reactdb.dialects.mongodb.numeric import NUMBERS, as_decimal, decimal128, remainder, whole
+from reactdb.dialects.mongodb.ordering import is_nan, number_of, sort_key, type_name
 
 __all__ = ["compile_schema"]
 
@@ -30,11 +30,9 @@ _JSON_TYPES: Final = {
     "number": "number",
 }
 _NOT_HERE: Final = frozenset({"$ref", "$schema", "default", "definitions", "format", "id"})
-_SAYS_NOTHING: Final = frozenset(
-    {"title", "description", "exclusiveMinimum", "exclusiveMaximum", "additionalProperties"}
-    | {"patternProperties", "additionalItems"}
+_READ_WITH_OTHERS: Final = frozenset(
+    {"exclusiveMinimum", "exclusiveMaximum", "additionalProperties", "patternProperties", "additionalItems"}
 )
-# Most of these are read with the keyword that they belong to.
 _MAX_DEPTH: Final = 100
 
 
@@ -55,12 +53,17 @@ def compile_schema(schema: Any, depth: int = 0) -> Test:
         make = _KEYWORDS.get(name)
         if make is not None:
             tests.append(make(name, operand, schema, depth + 1))
+        elif name in ("title", "description"):
+            if type(operand) is not str:
+                raise _refused(name, "a string")
         elif name in _NOT_HERE:
             raise MongoError(9, f"$jsonSchema keyword '{name}' is not currently supported")
-        elif name not in _SAYS_NOTHING:
+        elif name not in _READ_WITH_OTHERS:
             raise MongoError(9, f"Unknown $jsonSchema keyword: {name}")
     if not {"properties"} & schema.keys() and {"additionalProperties", "patternProperties"} & schema.keys():
         tests.append(_properties("properties", {}, schema, depth + 1))
+    if "additionalItems" in schema and type(schema.get("items")) is not list:
+        _additional(schema, "additionalItems", depth + 1)
     return lambda value: all(test(value) for test in tests)
 
 
@@ -86,14 +89,12 @@ def _type(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Tes
     wanted = operand if type(operand) is list else [operand]
     if not wanted or any(type(one) is not str for one in wanted):
         raise _refused(name, "a string or an array of strings")
-    if name == "bsonType":
-        return has_type(wanted)
     for one in wanted:
         if one == "integer":
             raise MongoError(9, "$jsonSchema type 'integer' is not currently supported.")
-        if one not in _JSON_TYPES:
+        if name == "type" and one not in _JSON_TYPES:
             raise MongoError(2, f"Unknown type name alias: {one}")
-    return has_type([_JSON_TYPES[one] for one in wanted])
+    return has_type(wanted if name == "bsonType" else [_JSON_TYPES[one] for one in wanted])
 
 
 def _enum(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
@@ -114,20 +115,19 @@ def _bound(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Te
 
 
 def _multiple_of(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
-    if type(operand) not in NUMBERS or not number_of(operand) or number_of(operand) < 0:  # type: ignore[operator]
-        raise _refused(name, "a number above zero")
-    if whole(operand) is not None:
-        rest = has_remainder([operand, 0])
-        return _only_of(NUMBERS, lambda value: whole(value) is not None and rest(value))
-    divisor = float(number_of(operand))  # type: ignore[arg-type]
-    return _only_of(NUMBERS, lambda value: float(number_of(value)) % divisor == 0)  # type: ignore[arg-type]
+    if type(operand) not in NUMBERS:
+        raise _refused(name, "a number")
+    if not number_of(operand) or is_nan(operand) or number_of(operand) < 0:  # type: ignore[operator]
+        raise MongoError(9, f"$jsonSchema keyword '{name}' must have a positive value")
+    # In decimals, where 0.3 is a multiple of 0.1.
+    return _only_of(NUMBERS, lambda value: number_of(remainder(decimal128(as_decimal(value)), operand)) == 0)
 
 
 def _length(kinds: frozenset[type], is_least: bool) -> Callable[..., Test]:
     def make(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
         number = whole(operand)
         if number is None:
-            raise _refused(name, "a whole number")
+            raise MongoError(9, f"$jsonSchema keyword '{name}' must be a whole number")
         if number < 0:
             raise MongoError(9, f"$jsonSchema keyword '{name}' must not be negative")
         size = number
@@ -168,6 +168,8 @@ def _additional(schema: Mapping[str, Any], name: str, depth: int) -> Test:
     operand = schema.get(name, True)
     if type(operand) is bool:
         return lambda value: operand
+    if not isinstance(operand, Mapping):
+        raise _refused(name, "a boolean or an object")
     return compile_schema(operand, depth)
 
 
@@ -176,6 +178,8 @@ def _required(name: str, operand: Any, schema: Mapping[str, Any], depth: int) ->
         raise _refused(name, "an array of strings")
     if not operand:
         raise MongoError(9, "$jsonSchema keyword 'required' cannot be an empty array")
+    if len(set(operand)) < len(operand):
+        raise MongoError(9, "$jsonSchema keyword 'required' cannot have a value twice")
     names = tuple(operand)
     return _only_of(_OBJECTS, lambda value: all(one in value for one in names))
 
@@ -186,9 +190,7 @@ def _properties(name: str, operand: Any, schema: Mapping[str, Any], depth: int) 
         if not isinstance(given, Mapping):
             raise _refused(keyword, "an object")
     known = {field: compile_schema(inner, depth) for field, inner in operand.items()}
-    by_pattern = [
-        (matches_pattern(pattern), compile_schema(inner, depth)) for pattern, inner in patterns.items()
-    ]
+    by_pattern = [(_name_test(pattern), compile_schema(inner, depth)) for pattern, inner in patterns.items()]
     others = _additional(schema, "additionalProperties", depth)
 
     def holds(value: dict[str, Any]) -> bool:
@@ -200,6 +202,13 @@ def _properties(name: str, operand: Any, schema: Mapping[str, Any], depth: int) 
         return True
 
     return _only_of(_OBJECTS, holds)
+
+
+def _name_test(pattern: str) -> Test:
+    try:
+        return matches_pattern(pattern)
+    except MongoError as error:
+        raise MongoError(2, f"Invalid regular expression in 'patternProperties': {error}") from None
 
 
 def _dependencies(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:

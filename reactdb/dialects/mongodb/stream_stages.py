@@ -39,13 +39,28 @@ ALLOWED: Final = frozenset(
     }
 )
 ELSEWHERE: Final = frozenset(
-    {"$setWindowFields", "$queryStats", "$querySettings", "$shardedDataDistribution"}
+    {
+        "$setWindowFields",
+        "$queryStats",
+        "$querySettings",
+        "$shardedDataDistribution",
+        "$score",
+        "$listSampledQueries",
+    }
 )
 """Stages that MongoDB has, and no pipeline may have here."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 # What can only be seen of an event once its images were looked up.
 _IMAGES: Final = ("fullDocument", "$$ROOT", "$$CURRENT", "$where", "$jsonSchema")
+
+
+MISSING_TOKEN: Final = "Cannot provide resume functionality when the resume token is missing."
+"""What drivers say where a server has not noticed it."""
+
+
+class TokenMissing(MongoError):
+    """A stage has removed the token of an event."""
 
 
 class StreamPipeline:
@@ -100,9 +115,10 @@ class StreamPipeline:
                 return None
             found = following
         if "_id" not in found or not _is_same(found["_id"], token):
-            raise MongoError(
+            kind, why = (MongoError, "") if "_id" in found else (TokenMissing, f"{MISSING_TOKEN} ")
+            raise kind(
                 280,
-                "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
+                f"{why}Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
                 "Modifying the _id field of an event makes it impossible to resume the stream from that point. Only "
                 "transformations that retain the unmodified _id field are allowed. "
                 f"Expected: {token} but found: {found.get('_id', 'nothing')}",

@@ -35,7 +35,7 @@ from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
 from reactdb.dialects.mongodb.recent import LateSnapshot
-from reactdb.dialects.mongodb.routing import DOCUMENT, EVERYTHING, interest_of
+from reactdb.dialects.mongodb.routing import EVERYTHING, interest_of
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
@@ -331,11 +331,8 @@ class LogStream:
     def _has_read_all(self, snapshot: Snapshot) -> None:
         """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
         if self._sought is not None:
-            if (
-                points.position_before(snapshot, (self._sought.seconds, self._sought.increment))
-                < self._position
-            ):
-                raise points.not_found("the position was read, and no event of this stream has it")
+            if points.position_at(snapshot, self._sought) < self._position:
+                raise points.not_found("the log goes on after it, and no event of this stream has it")
             return
         if self._position <= self._given_seq:
             return
@@ -370,7 +367,7 @@ class LogStream:
         if page is None:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
-        self._reading.look_ahead(page.beside)
+        self._reading.look_ahead(page.beside, snapshot)
         self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
         self._changes.extend(self._interesting(page, snapshot))
@@ -390,12 +387,14 @@ class LogStream:
 
     def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
         """The changes of a page that it evaluates. To find its place, it evaluates all."""
-        axis = self.interest.axis
-        if axis is None or self._sought is not None:
+        lookups = self.interest.lookups
+        if lookups is None or self._sought is not None:
             return page.changes
-        by_value, others = page.by_value(axis, snapshot.catalogue)
-        found = {change.seq: change for change in (*others, *self.interest.found(by_value))}
-        if self.options.full_document == "updateLookup" and axis.field == DOCUMENT:
+        found: dict[int, Change] = {}
+        for lookup in lookups:
+            by_value, others = page.by_value(lookup.axis, snapshot.catalogue)
+            found |= {change.seq: change for change in (*others, *lookup.found(by_value))}
+        if self.options.full_document == "updateLookup" and self.interest.is_of_documents:
             # Their events have the document of now.
             found |= {change.seq: change for change in page.changes if change.kind_code == UPDATE}
         return [found[seq] for seq in sorted(found)]
@@ -514,13 +513,13 @@ class LogStream:
             return
         before, self._listens_to = self._listening, own
         routes: list[Route] = []
-        if own is not None and interest.axis is not None:
+        if own is not None and interest.lookups is not None:
             tables = self._engine.catalogue.by_id
             for table in own:
                 routes += interest.routes(table, tables[table].primary_key)
         # Before the other one ends, so that nobody misses anything.
         listening = self._owner.wakers.listen(
-            own, _teller(ref(self)), None if interest.axis is None else routes
+            own, _teller(ref(self)), None if interest.lookups is None else routes
         )
         self._listening = listening
         # A stream that was forgotten is not kept by its being woken.

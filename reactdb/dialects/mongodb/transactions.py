@@ -93,8 +93,9 @@ class Transactions:
         self._lock = threading.Lock()
         self._written: dict[TableKey, Transaction] = {}
 
-    def begin(self) -> Transaction:
-        return Transaction(self)
+    def begin(self, named: tuple[bytes, int] | None = None) -> Transaction:
+        """Begin one. `named`: the id of its session and the number that it has there, which its events say."""
+        return Transaction(self, named)
 
     def claim(self, place: TableKey, transaction: Transaction) -> bool:
         """Note that a transaction has written a document. Returns: whether no other one had."""
@@ -122,7 +123,8 @@ class Transaction:
             where there is no driver.
     """
 
-    def __init__(self, owner: Transactions) -> None:
+    def __init__(self, owner: Transactions, named: tuple[bytes, int] | None = None) -> None:
+        self._named = named
         self.retry: RetryableWrite | None = None
         self._owner = owner
         self._spaces = owner.spaces
@@ -221,6 +223,7 @@ class Transaction:
         snapshot = transaction.snapshot()
         assert self._seq is not None
         undo = self._as_of(snapshot)
+        named = self._named if self.retry is None else (self.retry.session, self.retry.number)
         numbers: dict[int, TableInfo] = {}
         for made in self._made.values():
             numbers[made.table.id] = self._make(transaction, made)
@@ -239,7 +242,7 @@ class Transaction:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
             if old is not None or step.body is not None:
-                meta = step.meta if self.retry is None else with_session(step.meta, *self.retry[1:])
+                meta = step.meta if named is None else with_session(step.meta, *named)
                 asked = asked_of(table, meta, bypasses=step.bypasses)
                 transaction.write(table, step.key, step.kind, old, step.body, asked=asked, meta=meta)
         if self.retry is not None:

@@ -15,7 +15,7 @@ below another's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
@@ -207,7 +207,9 @@ class _Operators:
             _check_apart([change.parts for change in changes] + [c.source for c in changes if c.source])
             changes.sort(key=lambda change: [_part_order(part) for part in change.parts])
         self._changes = changes
-        dynamic = [part for change in changes for part in change.parts if part[0] == "$"]
+        dynamic = [
+            part for change in changes for part in change.parts if part == "$" or part.startswith("$[")
+        ]
         self._is_dynamic = bool(dynamic)
         named = [part[2:-1] for part in dynamic if part.startswith("$[") and part != "$[]"]
         filters.check(named)
@@ -303,14 +305,20 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
             f"For example: {{$mod: {{<field>: ...}}}} not {{{name}: {fields!r:.60}}}",
         )
     for path, operand in fields.items():
-        parts = _checked(path)
+        parts = _checked(path, is_dollar_allowed=name in _DOLLAR_ALLOWED)
         if name == "$rename":
             yield _renamed(path, parts, operand)
         else:
             yield _Change(parts, OPERATORS[name](path, operand, context))
 
 
-def _checked(path: str) -> tuple[str, ...]:
+# They make no field of the document, or only of one that is inserted.
+_DOLLAR_ALLOWED: Final = frozenset({"$rename", "$setOnInsert", "$unset"})
+
+
+def _checked(path: str, *, is_dollar_allowed: bool = False) -> tuple[str, ...]:
+    if "\0" in path:
+        raise MongoError(9867600, "An update path cannot contain a null byte")
     if not path:
         raise MongoError(56, "An empty update path is not valid.")
     parts = split(path)
@@ -322,7 +330,7 @@ def _checked(path: str) -> tuple[str, ...]:
         if not part.startswith("$"):
             continue
         if part != "$" and not (part.startswith("$[") and part.endswith("]")):
-            if part in ("$id", "$ref", "$db"):
+            if number or is_dollar_allowed:
                 continue
             raise MongoError(
                 52, f"The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."

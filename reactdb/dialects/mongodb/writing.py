@@ -85,6 +85,8 @@ class UpdateStatement:
         self.sort = Order(sort, text_key(collation)) if sort else None
         if self.is_multi and self.change.is_replacement:
             raise MongoError(9, "multi update is not supported for replacement-style update")
+        if self.is_multi and sort:
+            raise MongoError(9, "Cannot specify sort with multi=true")
 
     def apply(self, document: Document) -> Applied:
         """What becomes of a document that matches."""

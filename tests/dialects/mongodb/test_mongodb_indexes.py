@@ -23,13 +23,16 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning
+from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning, walking
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.native_filters import native_conditions
 from reactdb.dialects.mongodb.ordering import compare
+from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.dialects.mongodb.walking import walk_of
 from reactdb.expression import call, fields_read, row
 from reactdb.values import collation
 
@@ -92,13 +95,25 @@ conditions = st.one_of(
     st.builds(lambda operator, value: {operator: value}, comparisons, scalars),
     st.builds(lambda low, high: {"$gt": low, "$lt": high}, scalars, scalars),
     st.lists(scalars, max_size=3).map(lambda found: {"$in": found}),
+    st.sampled_from(
+        [None, {"$exists": True}, {"$exists": False}, {"$ne": None}, {"$gt": 0, "$exists": True}]
+    ),
 )
-filters = st.dictionaries(
-    st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3
+alone = st.dictionaries(st.sampled_from(["a", "b", "a.b", "c.a", "_id"]), conditions, min_size=1, max_size=3)
+filters = st.recursive(
+    alone,
+    lambda inner: st.builds(
+        lambda name, parts, beside: {**beside, name: parts},
+        st.sampled_from(["$or", "$or", "$and"]),
+        st.lists(inner, min_size=1, max_size=3),
+        st.just({}) | alone,
+    ),
+    max_leaves=4,
 )
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
+@example([{"c": []}, {"c": [1]}, {"c": [{}]}], [{"c.a": {"$ne": None}}, {"c.a": None}])
 @settings(max_examples=examples(150), deadline=None)
 def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: list[dict[str, Any]]) -> None:
     with reactdb.connect(":memory:") as db:
@@ -112,6 +127,7 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
                 IndexModel([("b", -1), ("a", 1)]),
                 IndexModel("a.b"),
                 IndexModel("c.a", sparse=True),
+                IndexModel([("c.a", 1), ("b", 1)], sparse=True),
             ]
         )
         for spec in asked:
@@ -120,6 +136,117 @@ def test_an_index_never_changes_an_answer(stored: list[dict[str, Any]], asked: l
             except OperationFailure:
                 continue
             assert repr(list(shop["indexed"].find(spec))) == repr(expected)
+
+
+orders_asked = st.none() | st.sampled_from(
+    [
+        [("a", 1)],
+        [("a", -1)],
+        [("b", -1), ("a", -1)],
+        [("b", 1), ("a", 1)],
+        [("b", 1)],
+        [("a", 1), ("b", 1)],
+        [("a.b", 1)],
+    ]
+)
+singles = st.fixed_dictionaries({}, optional={"a": scalars | numbers, "b": scalars | numbers, "c": scalars})
+
+
+@given(
+    st.lists(documents, max_size=12) | st.lists(singles, max_size=12),
+    st.lists(
+        st.tuples(st.just({}) | filters, orders_asked, st.integers(0, 2), st.integers(1, 6)), max_size=6
+    ),
+)
+@example([{"a": [1, 10]}, {"a": 6}, {"a": 7}], [({"a": {"$gt": 5}}, [("a", 1)], 0, 1)])
+@example([{"a": {}}, {"a": {"b": 1}}, {"a": {"a": 2}}], [({}, [("a", 1)], 0, 3)])
+@example([{"a": 1, "b": 2}, {"a": 1, "b": 1}], [({"b": {"$gt": 0, "$lt": 2}}, None, 0, 1)])
+@settings(max_examples=examples(300), deadline=None)
+def test_the_first_documents_are_those_of_all(
+    stored: list[dict[str, Any]], asked: list[tuple[Any, Any, int, int]]
+) -> None:
+    with reactdb.connect(":memory:") as db:
+        collection = reactdb.mongodb(db)["shop"]["orders"]
+        for number, document in enumerate(stored):
+            collection.insert_one({"_id": number, **document})
+        collection.create_indexes(
+            [IndexModel("a"), IndexModel([("b", 1), ("a", -1)]), IndexModel("a.b", sparse=True)]
+        )
+        for spec, order, skip, limit in asked:
+            try:
+                everything = list(collection.find(spec))
+            except OperationFailure:
+                continue
+            found = list(collection.find(spec, sort=order).skip(skip).limit(limit))
+            assert len(found) == min(limit, max(0, len(everything) - skip))
+            ids = [one["_id"] for one in found]
+            assert len(set(ids)) == len(ids)
+            assert {*ids} <= {one["_id"] for one in everything}
+            if order is not None:
+                places = Order(dict(order))
+                expected = places.sorted(everything)[skip : skip + limit]
+                assert [places.key(one) for one in found] == [places.key(one) for one in expected]
+
+
+def walk_for(db: Database, spec: dict[str, Any], order: dict[str, int] | None = None) -> Any:
+    with db.session.read() as now:
+        table = now.table("shop.orders")
+        assert table is not None
+        return walk_of(now.catalogue, table, FilterSelection(spec), None if order is None else Order(order))
+
+
+def test_of_a_range_no_more_is_read_than_is_asked_for(
+    db: Database, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.insert_many([{"_id": n, "user": n % 3, "at": 2_000 - n} for n in range(2_000)])
+    orders.create_indexes([IndexModel("at"), IndexModel([("user", 1), ("at", -1)])])
+    read = []
+    decode = walking.document_of
+    monkeypatch.setattr(walking, "document_of", lambda table, body: read.append(body) or decode(table, body))
+
+    def asked(spec: dict[str, Any], limit: int = 2, **options: Any) -> tuple[list[int], int]:
+        read.clear()
+        found = [one["_id"] for one in orders.find(spec, limit=limit, **options)]
+        return found, len(read)
+
+    assert asked({"at": {"$gt": 100}}) == ([1899, 1898], 3)
+    assert asked({"at": {"$gt": 100}}, sort=[("at", -1)]) == ([0, 1], 2)
+    assert asked({}, sort=[("at", 1)], skip=5) == ([1994, 1993], 7)
+    assert asked({"user": 1}, sort={"at": -1}) == ([1, 4], 2)
+    assert asked({"user": 1, "at": {"$lt": 50, "$gte": 49}}, 5) == ([1951], 1)
+    assert orders.find_one({"at": {"$lt": 50}})["_id"] == 1999
+    # No index has these orders, nor would one be read as a whole where another leads to less.
+    for spec, order in (
+        ({}, {"at": 1, "_id": 1}),
+        ({}, {"user": 1, "at": -1}),
+        ({"user": 1}, {"user": 1, "x": 1}),
+    ):
+        assert walk_for(db, spec, order) is None
+    assert walk_for(db, {"user": 1}, {"at": 1}).by.key == ["user", "at"]
+    assert walk_for(db, {"user": {"$in": [1, 2]}}, {"at": 1}) is None
+    assert walk_for(db, {"x": 1}, {"at": 1}).by.key == ["at"]
+    # An array has several places, and one of them is that of sorting.
+    orders.insert_one({"_id": -1, "user": 1, "at": [0, 500]})
+    assert asked({"at": {"$gt": 499}}, 1, sort={"at": 1}) == ([-1], 0)
+    assert asked({"at": {"$gt": 499}}, 1)[1] == 2
+    orders.delete_one({"_id": -1})
+    assert asked({"at": {"$gt": 499}}, 1, sort={"at": 1})[1] == 2
+
+
+def test_an_index_that_has_no_marks_gives_no_order(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": 1, "a": [1, 9]}, {"_id": 2, "a": 5}, {"_id": 3, "a": 6}])
+    constant = {
+        "name": "a_1",
+        "key": {"a": 1},
+        "paths": [["a"]],
+        "partial": None,
+        "expires": None,
+        "primary_key": "_id",
+    }
+    constant |= dict.fromkeys(("unique", "sparse", "hidden"), False)
+    db.table("shop.orders").index_create("a_1", call(index_keys.OPERATION, row, constant), multi=True)
+    assert [one["_id"] for one in orders.find({"a": {"$gt": 2}}, sort={"a": 1}, limit=1)] == [1]
+    assert [one["_id"] for one in orders.find({"a": {"$gt": 2, "$lt": 7}}, limit=5)] == [2, 3, 1]
 
 
 @given(st.lists(documents, max_size=12), st.lists(filters, min_size=1, max_size=6))
@@ -241,7 +368,7 @@ def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) 
 
 
 def is_scan(chosen: planning.ReadPlan) -> bool:
-    return chosen.keys is None and chosen.by is None
+    return chosen.keys is None and chosen.by is None and not chosen.parts
 
 
 def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
@@ -252,9 +379,74 @@ def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
     assert chosen.by is indexes[0].info
     assert chosen.ranges is not None
     assert is_scan(planning.plan({"b": 3}, indexes))
-    assert is_scan(planning.plan({"a": None}, indexes))
+    assert is_scan(planning.plan({"a": [3]}, indexes))
     assert is_scan(planning.plan({"a": "x"}, indexes, has_collation=True))
     assert [one["_id"] for one in orders.find({"a": 3, "b": {"$gte": 80}})] == [83, 93]
+
+
+def test_null_and_what_is_missing_are_read_from_an_index(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n} if n % 10 else {"_id": n, "a": n, "b": 1} for n in range(100)])
+    orders.insert_many(
+        [{"_id": 100, "a": None, "b": 2}, {"_id": 101, "a": [], "b": 1}, {"_id": 102, "a": [None]}]
+    )
+    orders.create_indexes([IndexModel("a"), IndexModel([("b", 1), ("a", 1)], sparse=True)])
+    plain, sparse = indexes_of(db.session.info("shop.orders"))
+
+    def chosen(spec: dict[str, Any], *indexes: Any) -> planning.ReadPlan:
+        return planning.plan(spec, indexes)
+
+    for spec in ({"a": None}, {"a": {"$exists": False}}, {"a": {"$in": [None, 5]}}, {"a": {"$ne": None}}):
+        assert chosen(spec, plain).by is plain.info
+    assert is_scan(chosen({"a": {"$exists": True}}, plain))
+    # What has neither field is not in the sparse one.
+    for spec in ({"b": None}, {"b": {"$exists": False}}, {"a": 5}, {"b": None, "a": None}):
+        assert is_scan(chosen(spec, sparse))
+    for spec in ({"b": {"$exists": True}}, {"b": {"$ne": None}}, {"b": None, "a": 5}, {"b": 1, "a": None}):
+        assert chosen(spec, sparse).by is sparse.info
+    assert [one["_id"] for one in orders.find({"a": None, "b": {"$exists": True}})] == [100]
+    assert [one["_id"] for one in orders.find({"a": {"$ne": None}, "_id": {"$gte": 80}})] == [80, 90, 101]
+    assert orders.count_documents({"a": None}) == 92
+    assert orders.count_documents({"a": {"$exists": False}}) == 90
+    assert orders.distinct("_id", {"b": {"$exists": True}, "_id": {"$gt": 90}}) == [100, 101]
+
+
+def test_a_choice_is_read_from_what_serves_its_parts(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n, "c": n} for n in range(100)])
+    orders.create_index("a")
+    db.table("shop.orders").index_create("b")
+    info = db.session.info("shop.orders")
+    own, native = indexes_of(info)[0].info, info.indexes["b"]
+
+    def chosen(spec: dict[str, Any]) -> planning.ReadPlan:
+        return planning.plan(spec, indexes_of(info), info)
+
+    one = chosen({"$or": [{"a": 3}, {"a": {"$in": [4, 3]}}, {"$and": [{"a": None}]}]})
+    assert (one.by, len(one.ranges), one.parts) == (own, 3, ())
+    parts = chosen({"$or": [{"a": 3}, {"b": 5}, {"_id": {"$in": [7, 8]}}, {"_id": {"$gt": 98}}]}).parts
+    assert [(part.by, part.keys is None) for part in parts] == [
+        (own, True),
+        (native, True),
+        (None, True),
+        (None, False),
+    ]
+    # What holds beside serves a part that says nothing itself.
+    assert chosen({"a": 3, "$or": [{"b": 5}, {"c": 6}]}).by is own
+    assert chosen({"b": {"$gt": 3}, "$or": [{"a": 5, "c": 1}, {"a": 6}]}).by is own
+    assert chosen({"$or": [{"$or": [{"a": 5}, {"a": 6}]}, {"a": {"$gt": 8}}]}).by is own
+    for spec in ({"$or": [{"a": 5}, {"c": 1}]}, {"$nor": [{"a": 5}]}, {"$or": [{"a": {"$ne": 1}}]}):
+        assert is_scan(chosen(spec))
+        assert not chosen(spec).ranges
+    assert [
+        one["_id"]
+        for one in orders.find({"$or": [{"b": 50}, {"a": 3, "c": {"$lt": 20}}, {"_id": {"$gt": 98}}]})
+    ] == [
+        3,
+        13,
+        50,
+        99,
+    ]
+    assert orders.update_many({"$or": [{"b": 50}, {"_id": 1}]}, {"$set": {"c": -1}}).matched_count == 2
+    assert orders.count_documents({"$or": [{"a": None}, {"_id": {"$lt": 2}}]}) == 2
 
 
 def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
@@ -323,7 +515,6 @@ def test_native_ranges_lead_to_what_the_filter_matches(spec: Any, document: Any)
         {"a": Regex("x")},
         {"a": float("nan")},
         {"a": {"$gt": b"x"}},
-        {"$or": [{"a": 5}]},
     ],
 )
 def test_where_the_native_order_is_another_one_nothing_is_said(spec: Any) -> None:

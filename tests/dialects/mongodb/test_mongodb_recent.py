@@ -4,7 +4,7 @@ import pytest
 
 import reactdb
 from reactdb.change import INSERT, Change
-from reactdb.dialects.mongodb import recent
+from reactdb.dialects.mongodb import recent, waking
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.recent import MOST, RecentChanges
@@ -130,6 +130,17 @@ def test_a_stream_that_is_woken_tells_what_the_log_says(db, owner, options, step
     assert expected == told[0]
     some = ("insert", "delete", "invalidate")
     assert [one for one in expected if one["operationType"] in some] == told[1]
+
+
+def test_changes_that_were_passed_over_are_read_from_the_log(db, owner, monkeypatch):
+    monkeypatch.setattr(waking, "MOST_QUEUED", 3)
+    stream = listening(owner)
+    orders = db.table("shop.orders")
+    orders.insert({"_id": 0})
+    orders.insert([{"_id": number} for number in range(1, 20)])
+    orders.insert({"_id": 20})
+
+    assert list(range(21)) == [event["documentKey"]["_id"] for event in stream.batch().events]
 
 
 def test_one_that_is_up_to_date_but_for_a_commit_reads_nothing_of_the_file(monkeypatch):

@@ -124,12 +124,10 @@ def test_a_number_is_found_in_each_way_that_it_can_be_written(orders, watch, wan
 @pytest.mark.parametrize(
     "match",
     [
-        {"fullDocument.user": None},
         {"fullDocument.user": {"$ne": 5}},
-        {"fullDocument.user": {"$exists": False}},
-        {"fullDocument.user": {"$in": [5, None]}},
+        {"fullDocument.user": {"$exists": True}},
         {"fullDocument": None},
-        {"$or": [{"fullDocument.user": 5}, {"operationType": "update"}]},
+        {"$or": [{"fullDocument.user": 5}, {"fullDocument.a": {"$ne": 5}}]},
         {"updateDescription.updatedFields.x": 1},
     ],
 )
@@ -140,6 +138,71 @@ def test_what_no_value_says_is_tested_on_each_event(orders, watch, match):
     assert waiting.woken()
     orders.get(1).update({"x": 1})
     assert waiting.woken()
+
+
+@pytest.mark.parametrize("wanted", [None, {"$exists": False}, {"$in": [5, None]}])
+def test_null_is_found_in_documents_without_the_field_and_events_without_a_document(orders, watch, wanted):
+    waiting = watch({"fullDocument.user": wanted})
+    inserts = watch({"operationType": {"$in": ["insert", "drop"]}, "fullDocument.user": wanted})
+    orders.insert({"_id": 1, "user": 6})
+    assert not waiting.woken()
+    assert not inserts.woken()
+    orders.insert([{"_id": 2}, {"_id": 3, "user": 7}])
+    assert waiting.woken()
+    assert inserts.woken()
+    assert [2] == waiting.keys() == inserts.keys()
+    orders.get(1).update({"user": 8})
+    orders.get(3).delete()
+    assert waiting.woken()
+    assert not inserts.woken()
+    # The event of an update has no document without `fullDocument`, and so no such field.
+    assert [1, 3] == waiting.keys()
+    assert [] == inserts.keys()
+
+
+def test_a_key_that_is_asked_for_in_documents_may_be_missing_with_the_document(orders, watch):
+    waiting = watch({"fullDocument._id": None})
+    orders.insert({"_id": 1})
+    assert not waiting.woken()
+    orders.get(1).update({"a": 1})
+    assert waiting.woken()
+    assert [1] == waiting.keys()
+
+
+def test_that_a_field_is_not_null_is_a_range(orders, watch):
+    waiting = watch({"fullDocument.paid": {"$ne": None}})
+    orders.insert([{"_id": 1}, {"_id": 2, "paid": None}])
+    assert not waiting.woken()
+    for number, value in enumerate([0, "", [], natives.MinKey(), {"a": 1}, natives.MaxKey()], 10):
+        orders.insert({"_id": number, "paid": value})
+        assert waiting.woken()
+        assert [number] == waiting.keys()
+    orders.get(10).delete()
+    assert not waiting.woken()
+
+
+def test_each_part_of_a_choice_is_found_by_what_it_asks_for(orders, watch):
+    choice = {"$or": [{"fullDocument.user": 5}, {"fullDocument.n": {"$gt": 7}}, {"operationType": "delete"}]}
+    waiting = watch(choice)
+    inserted = watch({"operationType": "insert", **choice})
+    orders.insert([{"_id": 1, "user": 6, "n": 6}, {"_id": 2, "n": "8"}])
+    assert not waiting.woken()
+    orders.insert([{"_id": 3, "user": 5, "n": 8}, {"_id": 4, "n": 8}, {"_id": 5, "user": [5]}])
+    assert waiting.woken()
+    assert [3, 4, 5] == waiting.keys()
+    orders.get(1).delete()
+    assert waiting.woken()
+    assert [1] == waiting.keys()
+    assert inserted.woken()
+    assert [3, 4, 5] == inserted.keys()
+    within = watch(
+        {"fullDocument.a": {"$ne": 1}, "$and": [{"$or": [{"fullDocument.b": 1}, {"fullDocument.c": 1}]}]}
+    )
+    orders.insert({"_id": 6, "a": 2, "d": 1})
+    assert not within.woken()
+    orders.insert([{"_id": 7, "a": 2, "c": 1}, {"_id": 8, "a": 1, "c": 1}])
+    assert within.woken()
+    assert [7] == within.keys()
 
 
 def test_texts_under_a_collation_are_tested_on_each_event(orders, watch):

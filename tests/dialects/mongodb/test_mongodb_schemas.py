@@ -30,6 +30,7 @@ def of_a(schema: dict[str, Any]) -> dict[str, Any]:
         ({"maximum": 2, "exclusiveMaximum": True}, [1], [2]),
         ({"multipleOf": 3}, [9, 0, "x"], [4, 9.5]),
         ({"multipleOf": 0.5}, [1.5], [1.25]),
+        ({"multipleOf": 0.1}, [0.3, 0.5, 1], [0.25, float("nan"), float("inf")]),
         ({"minLength": 2, "maxLength": 3}, ["ab", 5], ["a", "abcd"]),
         ({"pattern": "^a"}, ["ab", 5], ["ba"]),
         ({"minItems": 1, "maxItems": 2}, [[1], "x"], [[], [1, 2, 3]]),
@@ -83,7 +84,14 @@ def test_values_are_as_the_schema_says_or_not(
         ({"minimum": "x"}, 14),
         ({"enum": []}, 14),
         ({"allOf": []}, 14),
-        ({"multipleOf": 0}, 14),
+        ({"multipleOf": 0}, 9),
+        ({"multipleOf": "x"}, 14),
+        ({"minLength": "x"}, 9),
+        ({"bsonType": "integer"}, 9),
+        ({"required": ["x", "x"]}, 9),
+        ({"title": 5}, 14),
+        ({"additionalItems": 5}, 14),
+        ({"patternProperties": {"[": {}}}, 2),
     ],
 )
 def test_what_is_no_schema_is_refused_with_its_code(schema: Any, code: int) -> None:

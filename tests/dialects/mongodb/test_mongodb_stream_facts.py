@@ -50,6 +50,35 @@ class TestViews:
             assert plain.try_next() is None
             assert whole.try_next() is None
 
+    def test_what_becomes_of_a_view_is_told_to_expanded_streams_of_databases_alone(
+        self, client: Any, orders: Any
+    ) -> None:
+        shop = client["shop"]
+        plain, whole, expanded = (
+            shop["view"].watch(show_expanded_events=True),
+            client.watch(),
+            shop.watch(show_expanded_events=True),
+        )
+        shop.create_collection("view", viewOn="orders", pipeline=[])
+        shop.command("collMod", "view", viewOn="orders", pipeline=[{"$match": {}}])
+        shop["view"].drop()
+        shop.create_collection("view", viewOn="orders", pipeline=[])
+        client.drop_database("shop")
+
+        of_view = [
+            event for event in iter(expanded.try_next, None) if event.get("ns", {}).get("coll") == "view"
+        ]
+        assert ["create", "modify", "drop", "create", "drop"] == [event["operationType"] for event in of_view]
+        assert ["drop", "dropDatabase"] == kinds(whole)
+        assert (None, True) == (plain.try_next(), plain.alive)
+
+    def test_a_view_cannot_be_renamed_nor_its_name_taken(self, client: Any, orders: Any) -> None:
+        client["shop"].create_collection("view", viewOn="orders", pipeline=[])
+        for source, target, code in (("view", "other", 166), ("orders", "view", 48)):
+            with pytest.raises(OperationFailure) as caught:
+                client["shop"][source].rename(target, dropTarget=True)
+            assert code == caught.value.code
+
     def test_a_view_has_no_stream(self, client: Any, orders: Any) -> None:
         client["shop"].create_collection("view", viewOn="orders", pipeline=[])
         with pytest.raises(OperationFailure) as caught:
@@ -176,3 +205,57 @@ def test_a_batch_of_nothing_reads_nothing_and_its_cursor_lives(client: Any, orde
     assert ([], True) == (cursor["firstBatch"], bool(cursor["id"]))
     more = client["shop"].command("getMore", cursor["id"], collection="orders")["cursor"]
     assert 3 == more["nextBatch"][-1]["documentKey"]["_id"]
+
+
+def test_the_fields_of_an_event_come_in_their_order(client: Any) -> None:
+    orders = client["shop"].create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
+    stream = orders.watch(
+        full_document="whenAvailable", full_document_before_change="required", show_expanded_events=True
+    )
+    with client.start_session() as session, session.start_transaction():
+        orders.insert_one({"_id": 1}, session=session)
+        orders.update_one({"_id": 1}, {"$set": {"a": 1}}, session=session)
+    orders.delete_one({"_id": 1})
+    orders.rename("paid")
+
+    head = ["_id", "operationType", "clusterTime"]
+    tail = ["collectionUUID", "wallTime", "fullDocument", "ns", "documentKey"]
+    assert [
+        [*head, "lsid", "txnNumber", *tail],
+        [*head, "lsid", "txnNumber", *tail, "updateDescription", "fullDocumentBeforeChange"],
+        [*head, *[name for name in tail if name != "fullDocument"], "fullDocumentBeforeChange"],
+        ["to", *head, "collectionUUID", "wallTime", "ns", "operationDescription"],
+        [*head, "wallTime"],
+    ] == [list(event) for event in iter(stream.try_next, None)]
+
+
+@pytest.mark.parametrize(
+    ("code", "images"),
+    [(40414, {}), (40415, {"enabled": True, "x": 1}), (14, {"enabled": 1}), (14, True), (14, [])],
+)
+def test_what_images_are_asked_for_is_checked(client: Any, orders: Any, code: int, images: Any) -> None:
+    for ask in (
+        lambda: client["shop"].create_collection("other", changeStreamPreAndPostImages=images),
+        lambda: client["shop"].command("collMod", "orders", changeStreamPreAndPostImages=images),
+    ):
+        with pytest.raises(OperationFailure) as caught:
+            ask()
+        assert code == caught.value.code
+
+
+def test_what_was_modified_is_told_as_it_was_asked_for(client: Any, orders: Any) -> None:
+    stream = orders.watch(show_expanded_events=True)
+    for _ in range(2):
+        client["shop"].command("collMod", "orders", changeStreamPreAndPostImages={"enabled": True})
+    client["shop"].command("collMod", "orders")
+
+    told = [event["operationDescription"] for event in iter(stream.try_next, None)]
+    images = {"changeStreamPreAndPostImages": {"enabled": True}}
+    assert [images, images, {}] == told
+
+
+@pytest.mark.parametrize("stage", ["$score", "$listSampledQueries", "$group"])
+def test_a_stage_of_other_pipelines_is_not_allowed(orders: Any, stage: str) -> None:
+    with pytest.raises(OperationFailure) as caught:
+        orders.watch([{stage: {}}])
+    assert 20 == caught.value.code

@@ -171,7 +171,12 @@ def test_a_fault_that_is_not_resumable_closes_the_stream(client, orders):
     [
         (TypeError, {"pipeline": {}}),
         (TypeError, {"full_document": 1}),
-        (TypeError, {"batch_size": "1"}),
+        (TypeError, {"batch_size": 1.5}),
+        (ValueError, {"batch_size": "x"}),
+        (OperationFailure, {"batch_size": True}),
+        (TypeError, {"max_await_time_ms": "1"}),
+        (TypeError, {"collation": "en"}),
+        (OperationFailure, {"pipeline": [1]}),
         (ValueError, {"batch_size": -1}),
         (OperationFailure, {"full_document": "x"}),
         (OperationFailure, {"pipeline": [{"$out": "x"}]}),
@@ -223,6 +228,19 @@ def test_events_of_a_driver_s_transaction_name_its_session(client, orders):
         (bytes(e["lsid"]["id"]), e["lsid"]["id"].subtype, e["txnNumber"]) for e in together
     ]
     assert {"x": 2} == together[1]["updateDescription"]["updatedFields"]
+
+
+def test_events_of_a_transaction_name_its_session_and_its_number(client, orders):
+    stream = orders.watch()
+    with client.start_session() as session:
+        for number in (1, 2):
+            with session.start_transaction():
+                orders.insert_one({"_id": number}, session=session)
+
+    events = drained(stream)
+
+    assert [session.session_id["id"]] * 2 == [event["lsid"]["id"] for event in events]
+    assert [1, 2] == [event["txnNumber"] for event in events]
 
 
 def test_native_writes_are_told(db, client):
@@ -364,10 +382,45 @@ def test_an_observable_that_cannot_go_on_ends_with_the_error(client, orders):
     assert [280] == [error.code for error in errors]
 
 
-def test_an_event_without_its_token_cannot_be_given(orders):
-    with (
-        pytest.raises((InvalidOperation, OperationFailure)),
-        orders.watch([{"$project": {"_id": 0}}]) as stream,
-    ):
-        orders.insert_one({"_id": 1})
+def test_an_event_without_its_token_is_refused_as_the_server_and_as_the_driver_do_it(orders):
+    stream = orders.watch([{"$project": {"_id": 0}}])
+    orders.insert_one({"_id": 1})
+
+    with pytest.raises(OperationFailure, match="token is missing") as caught:
         stream.next()
+    assert isinstance(caught.value, InvalidOperation)
+    assert (280, True) == (caught.value.code, caught.value.has_error_label("NonResumableChangeStreamError"))
+    assert (False, None) == (stream.alive, stream.try_next())
+
+
+def test_an_event_whose_token_was_changed_is_refused_as_the_server_does_it(orders):
+    stream = orders.watch([{"$set": {"_id": 1}}])
+    orders.insert_one({"_id": 1})
+
+    with pytest.raises(OperationFailure) as caught:
+        stream.next()
+    assert (280, False) == (caught.value.code, isinstance(caught.value, InvalidOperation))
+
+
+def test_what_a_stream_begins_with_is_read_when_it_is_opened(client, orders):
+    start = orders.watch()
+    orders.insert_one({"_id": 1})
+    event = start.try_next()
+    token, time = event["_id"], event["clusterTime"]
+
+    assert orders.watch(start_at_operation_time=time).resume_token is None
+    assert orders.watch(start_at_operation_time=time, batch_size=0).resume_token["_data"] < token["_data"]
+    assert orders.watch(start_at_operation_time=Timestamp(2**32 - 1, 1)).resume_token is not None
+    # Nothing is left, so it stands after all that there is.
+    assert orders.watch(resume_after=token).resume_token["_data"] > token["_data"]
+    assert token == orders.watch(resume_after=token, batch_size=0).resume_token
+
+
+def test_a_fault_at_the_opening_is_raised(client, orders):
+    token = orders.watch().resume_token
+    orders.insert_one({"_id": 1})
+    client.streams.fail(ConnectionFailure("gone"))
+
+    with pytest.raises(ConnectionFailure):
+        orders.watch(resume_after=token)
+    assert [1] == ids(drained(orders.watch(resume_after=token)))

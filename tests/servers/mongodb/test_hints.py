@@ -70,9 +70,31 @@ class TestPlans:
         )
         assert "IDHACK" == self.plan(orders.find({"_id": 1}).explain())["stage"]
         assert "COLLSCAN" == self.plan(orders.find({"x": 1}).explain())["stage"]
+        choice = {"$or": [{"n": None}, {"_id": {"$gt": 8}}, {"_id": 3}]}
+        read = self.plan(orders.find(choice).explain())["inputStage"]
+        assert ("OR", ["IXSCAN", "CLUSTERED_IXSCAN", "IDHACK"]) == (
+            read["stage"],
+            [one["stage"] for one in read["inputStages"]],
+        )
+        assert [3, 9] == [one["_id"] for one in orders.find(choice)]
         assert "EOF" == self.plan(client["shop"]["missing"].find().explain())["stage"]
         partial = self.plan(orders.find({"p": 1, "n": {"$gt": 5}}).explain())["inputStage"]
         assert (partial["indexName"] == "partial") == partial["isPartial"]
+
+    def test_it_says_in_which_order_an_index_is_read(self, client: Client, orders: Any) -> None:
+        read = self.plan(orders.find({"n": {"$gt": 3}}).sort("n", -1).limit(2).explain())["inputStage"]
+        assert ("IXSCAN", "n_1", "backward") == (read["stage"], read["indexName"], read["direction"])
+        assert [9, 8] == [one["n"] for one in orders.find({"n": {"$gt": 3}}).sort("n", -1).limit(2)]
+        assert [4, 5] == [one["n"] for one in orders.find({"n": {"$gt": 3}}, limit=2)]
+        assert 4 == orders.find_one({"n": {"$gt": 3}})["n"]
+        log = client["shop"].create_collection("log", capped=True, size=4_096)
+        log.insert_many([{"n": 2}, {"n": 1}])
+        log.create_index("n")
+        read = self.plan(log.find({"n": {"$gt": 0}}).explain())
+        assert ("COLLSCAN", "forward") == (read["stage"], read["direction"])
+        read = self.plan(log.find().sort("$natural", -1).limit(1).explain())
+        assert ("COLLSCAN", "backward") == (read["stage"], read["direction"])
+        assert [2, 1] == [one["n"] for one in log.find({"n": {"$gt": 0}}, limit=2)]
 
     def test_it_says_how_much_comes_of_it_where_that_is_asked_for(self, client: Client, orders: Any) -> None:
         assert 4 == orders.find({"n": {"$lt": 5}}).limit(4).explain()["executionStats"]["nReturned"]

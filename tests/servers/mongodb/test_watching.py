@@ -53,6 +53,15 @@ class TestEvents:
         assert {"_id": 1, "c": 3} == replaced["fullDocument"]
         assert {"_id": 1} == deleted["documentKey"]
 
+    def test_choices_and_what_is_missing_are_told(self, orders: Any) -> None:
+        choice = {"$or": [{"fullDocument.user": 5}, {"operationType": "insert", "fullDocument.user": None}]}
+        with orders.watch([{"$match": choice}], max_await_time_ms=50) as stream:
+            orders.insert_many([{"_id": 1, "user": 6}, {"_id": 2}, {"_id": 3, "user": [4, 5]}])
+            orders.delete_one({"_id": 2})
+            orders.replace_one({"_id": 1}, {"user": 5})
+            assert [2, 3, 1] == [event["documentKey"]["_id"] for event in told(stream, 3)]
+            assert stream.try_next() is None
+
     def test_three_levels(self, client: Client) -> None:
         with (
             client["shop"]["orders"].watch(max_await_time_ms=50) as collection,
@@ -127,7 +136,8 @@ class TestResuming:
         with orders.watch(resume_after=after, max_await_time_ms=20) as stream:
             assert stream.try_next() is None
 
-    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any) -> None:
+    @pytest.mark.parametrize("code", [6, 358, 462, 10107])
+    def test_the_driver_goes_on_after_a_failure(self, client: Client, orders: Any, code: int) -> None:
         with orders.watch(max_await_time_ms=50) as stream:
             orders.insert_one({"_id": 1})
             assert 1 == stream.next()["documentKey"]["_id"]
@@ -135,7 +145,7 @@ class TestResuming:
                 "configureFailPoint",
                 "failGetMoreAfterCursorCheckout",
                 mode={"times": 1},
-                data={"errorCode": 6, "closeConnection": False},
+                data={"errorCode": code, "closeConnection": False},
             )
             orders.insert_one({"_id": 2})
             assert 2 == stream.next()["documentKey"]["_id"]

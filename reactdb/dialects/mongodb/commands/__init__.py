@@ -4,7 +4,8 @@
     requests                 one command; an answer that comes later
     deployment               what all clients of a server share; one client
     cursors, fail_points     results read in batches; failures that a test orders
-    dispatch, error_replies  what is the same for all commands; errors in MongoDB's terms
+    dispatch, concerns, error_replies
+                             what is the same for all commands; read and write concerns; errors in MongoDB's terms
     session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
     statistics

@@ -274,7 +274,7 @@ class Cursors:
                 raise MongoError(43, f"cursor id {number} not found")
             if cursor.session != session:
                 raise MongoError(
-                    13 if session is None or cursor.session is None else 50738,
+                    50737 if session is None else 50736 if cursor.session is None else 50738,
                     f"Cannot run getMore on cursor {number}, which was not created in the same session.",
                 )
             if cursor.is_busy:

@@ -17,6 +17,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.commands.concerns import check_read_concern, check_write_concern
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
@@ -160,15 +161,19 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     if found.fields is not None and not found.fields.issuperset(body):
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
+    if body.get("readConcern") is not None:
+        check_read_concern(body["readConcern"])
+    if body.get("writeConcern") is not None:
+        check_write_concern(body["writeConcern"])
     if "maxTimeMS" in body:
         limit_time(request)
     reply = in_session(request, found.is_write, found.work)
     if "writeConcern" in body and request.write_concern_error is None:
-        check_write_concern(request)
+        tell_unmet_concern(request)
     return reply
 
 
-def check_write_concern(request: CommandRequest) -> None:
+def tell_unmet_concern(request: CommandRequest) -> None:
     """Say that a write was carried out and does not have what was asked for: there is one member only."""
     asked = request.get("writeConcern", dict, {}).get("w", 1)
     if isinstance(asked, int | float) and asked > 1:
@@ -191,6 +196,6 @@ def check_api(body: dict[str, Any]) -> None:
 
 def limit_time(request: CommandRequest) -> None:
     """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
-    most = request.number("maxTimeMS")
+    most = request.most_ms()
     if most and request.name != "getMore":
         hold_to(request, most / 1_000)

@@ -14,7 +14,7 @@ from bson import Int64
 
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, hold_to
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, count_of, hold_to
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -24,9 +24,12 @@ __all__ = ["batch_size", "first_batch"]
 AWAIT_S = 1.0
 """How long a getMore waits for events where nobody says how long."""
 RESUMABLE = frozenset(
-    (6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436)
+    (
+        *(6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 317, 358, 384, 402, 406, 407, 412, 453, 462),
+        *(9001, 10107, 11600, 11602, 13388, 13435, 13436),
+    )
 )
-"""The codes with which a change stream may be resumed, says the drivers' specification."""
+"""The codes with which a change stream may be resumed, say the drivers' specification and newer servers."""
 
 
 def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> int | None:
@@ -38,14 +41,7 @@ def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> in
     cursor = request.body.get("cursor", {})
     if not isinstance(cursor, dict):
         raise MongoError(14, "cursor field must be missing or an object")
-    size = cursor.get("batchSize")
-    if size is None:
-        return default
-    if isinstance(size, bool) or not isinstance(size, int | float):
-        raise MongoError(14, "BSON field 'cursor.batchSize' is the wrong type")
-    if size < 0:
-        raise MongoError(51024, f"BSON field 'batchSize' value must be >= 0, actual value '{size}'")
-    return int(size)
+    return count_of("cursor.batchSize", cursor.get("batchSize"), default)
 
 
 def first_batch(
@@ -54,7 +50,7 @@ def first_batch(
     """The answer of a command that makes a cursor. It stays open if there is more."""
     begun = time.monotonic()
     batch = cursor.batch(most)
-    most_ms = request.number("maxTimeMS")
+    most_ms = request.most_ms()
     if most_ms:
         cursor.left_s = most_ms / 1_000 - (time.monotonic() - begun)
     if not cursor.is_read and batch and most is not None and len(batch) >= most:
@@ -78,9 +74,10 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     number = request.value
     if isinstance(number, bool) or not isinstance(number, int):
         raise MongoError(14, "BSON field 'getMore.getMore' is the wrong type, expected type 'long'")
-    collection = request.body.get("collection")
-    if not isinstance(collection, str):
-        raise MongoError(14, "BSON field 'getMore.collection' is the wrong type, expected type 'string'")
+    collection = request.get("collection", str)
+    if collection is None:
+        raise MongoError(40414, "BSON field 'getMore.collection' is missing but a required field")
+    most = count_of("batchSize", request.body.get("batchSize"), code=2) or None
     cursors = request.deployment.cursors
     found = cursors.find(number)
     namespace = f"{request.database}.{collection}"
@@ -96,18 +93,17 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
         cursors.give_back(cursor, is_over=True)
         raise
     if isinstance(cursor, Tailing):
-        return continued_tail(request, cursor)
+        return continued_tail(request, cursor, most)
     assert isinstance(cursor, Results)
-    return continued_results(request, cursor)
+    return continued_results(request, cursor, most)
 
 
-def continued_results(request: CommandRequest, cursor: Results) -> dict[str, Any]:
+def continued_results(request: CommandRequest, cursor: Results, most: int | None) -> dict[str, Any]:
     is_over = True
     begun = time.monotonic()
     try:
         if cursor.left_s is not None:
             hold_to(request, cursor.left_s)
-        most = request.number("batchSize") or None
         batch = cursor.batch(most)
         if not cursor.is_read and most is not None and len(batch) >= most:
             cursor.look_ahead()
@@ -173,13 +169,15 @@ class AwaitedBatch(AwaitedReply):
             self._cursors.give_back(self._cursor, is_over=is_over)
 
 
-def continued_tail(request: CommandRequest, cursor: Tailing) -> dict[str, Any] | AwaitedReply:
+def continued_tail(
+    request: CommandRequest, cursor: Tailing, most: int | None
+) -> dict[str, Any] | AwaitedReply:
     """The next batch, at once if there is something, or if nobody waits for it."""
-    most_ms = request.number("maxTimeMS")
+    most_ms = request.most_ms()
     seconds = AWAIT_S if most_ms is None else most_ms / 1000
     if not cursor.is_awaiting:
         seconds = 0.0
-    waiting = AwaitedBatch(request, cursor, seconds, request.number("batchSize") or None)
+    waiting = AwaitedBatch(request, cursor, seconds, most)
     reply = waiting.ready()
     return waiting if reply is None else reply
 

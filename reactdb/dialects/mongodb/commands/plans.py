@@ -6,9 +6,10 @@ Rule of this file: the plan is asked of `planning`, which the command would ask,
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.capped import order_of
 from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
@@ -16,8 +17,11 @@ from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.planning import ReadPlan
 from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.viewing import ViewingWork
+from reactdb.dialects.mongodb.walking import walk_of
 from reactdb.expression import field_path
 from reactdb.store.catalogue import IndexInfo
 
@@ -92,7 +96,28 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
         # It has to be there.
         work.hinted(asked["hint"])
     indexes = indexes_of(table)
-    chosen = FilterSelection(query, collation=simple(asked.get("collation"))).plan(indexes, table)
+    selection = FilterSelection(query, collation=simple(asked.get("collation")))
+    chosen = selection.plan(indexes, table)
+    order = asked.get("sort") or {}
+    with work.spaces.session.read() as now:
+        if chosen.keys is None and order_of(now.catalogue, table) is not None:
+            # Its documents lie in the order in which they came, and no index has that.
+            chosen = ReadPlan()
+        natural = order.get("$natural") if isinstance(order, dict) else None
+        if asked.get("limit") and "find" in asked and not asked.get("hint") and natural is None:
+            way = walk_of(now.catalogue, table, selection, Order(order) if order else None)
+            if way is not None:
+                return {"stage": "FETCH", "inputStage": scan_of(way.by, is_backwards=way.is_backwards)}
+    if chosen.keys is None and natural is not None and natural < 0:
+        return {**shown_plan(chosen, indexes), "direction": "backward"}
+    return shown_plan(chosen, indexes)
+
+
+def shown_plan(chosen: ReadPlan, indexes: Sequence[CollectionIndex]) -> dict[str, Any]:
+    if chosen.parts:
+        parts = [shown_plan(part, indexes) for part in chosen.parts]
+        inputs = [part.get("inputStage", part) for part in parts]
+        return {"stage": "FETCH", "inputStage": {"stage": "OR", "inputStages": inputs}}
     if chosen.keys is not None:
         return {"stage": "IDHACK", "keyPattern": {"_id": 1}, "indexName": "_id_"}
     if chosen.by is not None:
@@ -102,7 +127,7 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
     return {"stage": "CLUSTERED_IXSCAN" if chosen.ranges else "COLLSCAN", "direction": "forward"}
 
 
-def scan_of(index: CollectionIndex) -> dict[str, Any]:
+def scan_of(index: CollectionIndex, *, is_backwards: bool = False) -> dict[str, Any]:
     return {
         "stage": "IXSCAN",
         "keyPattern": dict(index.spec["key"]),
@@ -110,7 +135,7 @@ def scan_of(index: CollectionIndex) -> dict[str, Any]:
         "isUnique": index.is_unique,
         "isSparse": bool(index.spec["sparse"]),
         "isPartial": index.is_partial,
-        "direction": "forward",
+        "direction": "backward" if is_backwards else "forward",
     }
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
-from bson import Timestamp
+from bson import Code, Timestamp
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, as_float, is_number, whole
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
@@ -25,7 +27,7 @@ from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.errors import HistoryLost
 from reactdb.session import PastSession
 
-__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
+__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "count_of"]
 
 
 class HangUp(Exception):
@@ -76,7 +78,7 @@ class CommandRequest:
             MongoError.
         """
         name = self.value
-        if not isinstance(name, str):
+        if not is_text(name):
             raise MongoError(73, f"collection name has invalid type {type_name(name)}")
         if not name or name.startswith(".") or "\0" in name:
             raise MongoError(73, f"Invalid namespace specified '{self.database}.{name}'")
@@ -152,7 +154,8 @@ class CommandRequest:
         found = self.body.get(name)
         if found is None:
             return default
-        is_right = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
+        # Code is a subclass of str.
+        is_right = isinstance(found, kind) and (kind is bool or not isinstance(found, bool | Code))
         if not is_right and not (kind is bool and isinstance(found, int | float)):
             raise MongoError(
                 14,
@@ -161,15 +164,30 @@ class CommandRequest:
         return found
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """A whole number that is not negative.
+        """A number that is not negative, without its fraction; see `count_of`.
 
         Raises:
             MongoError.
         """
-        found = self.get(name, (int, float), default)
-        if found is not None and (found < 0 or found != int(found)):
-            raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
-        return None if found is None else int(found)
+        return count_of(name, self.body.get(name), default)
+
+    def most_ms(self) -> int | None:
+        """`maxTimeMS`; None where it is not there.
+
+        Raises:
+            MongoError: 14, it is no number; 9, it is not whole; 2, it is not within 0 and 2^31 - 1.
+        """
+        found = self.body.get("maxTimeMS")
+        if found is None or (type(found) is int and 0 <= found <= INT32_MAX):
+            return found
+        if not is_number(found):
+            raise MongoError(14, f"maxTimeMS is a number, not {type_name(found)}")
+        number = whole(found)
+        if number is None:
+            raise MongoError(9, f"Expected an integer: maxTimeMS: {found}")
+        if not 0 <= number <= INT32_MAX:
+            raise MongoError(2, f"{number} value for maxTimeMS is out of range [0, {INT32_MAX}]")
+        return number
 
 
 class AwaitedReply:
@@ -233,6 +251,25 @@ def hold_to(request: CommandRequest, seconds: float) -> None:
     budget = current.get()
     if budget is not None:
         budget.limit(seconds)
+
+
+def count_of(name: str, found: Any, default: int | None = None, *, code: int = 51024) -> int | None:
+    """A number that is not negative, without its fraction: NaN is 0, and what is too large is the largest. `default` of null.
+
+    Raises:
+        MongoError: 14, it is no number; `code`, it is negative.
+    """
+    if found is None or (type(found) is int and found >= 0):
+        return default if found is None else found
+    if not is_number(found):
+        raise MongoError(
+            14,
+            f"BSON field '{name}' is the wrong type '{type_name(found)}', expected types '[long, int, decimal, double]'",
+        )
+    number = as_float(found)
+    if number <= -1:
+        raise MongoError(code, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
+    return 0 if isnan(number) else int(min(number, INT64_MAX))
 
 
 def expected(kind: type | tuple[type, ...]) -> str:

@@ -47,8 +47,23 @@ def statements(request: CommandRequest, name: str) -> list[dict[str, Any]]:
     return found
 
 
+def flag(request: CommandRequest, name: str, default: bool) -> bool:
+    """A field that has to be a boolean, where others may be numbers as well.
+
+    Raises:
+        MongoError: 14.
+    """
+    found = request.body.get(name)
+    if found is not None and not isinstance(found, bool):
+        raise MongoError(
+            14,
+            f"BSON field '{request.name}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'",
+        )
+    return default if found is None else found
+
+
 def is_ordered(request: CommandRequest) -> bool:
-    return bool(request.get("ordered", bool, True))
+    return flag(request, "ordered", True)
 
 
 def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
@@ -139,7 +154,7 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         statements(request, "ops"),
         statements(request, "nsInfo"),
         ordered=is_ordered(request),
-        errors_only=bool(request.get("errorsOnly", bool, False)),
+        errors_only=flag(request, "errorsOnly", False),
         variables=request.get("let", dict),
         transaction=request.transaction,
         bypasses=bool(request.get("bypassDocumentValidation", bool, False)),

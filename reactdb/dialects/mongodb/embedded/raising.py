@@ -8,18 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from pymongo.errors import DuplicateKeyError, ExecutionTimeout, OperationFailure, WriteError
+from pymongo.errors import (
+    DuplicateKeyError,
+    ExecutionTimeout,
+    InvalidOperation,
+    OperationFailure,
+    WriteError,
+)
 
 from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.stream_stages import TokenMissing
 
-__all__ = ["call", "driver_error", "raise_first", "raising"]
+__all__ = ["RemovedToken", "call", "driver_error", "raise_first", "raising"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class RemovedToken(OperationFailure, InvalidOperation):
+    """A stage of a change stream has removed the token of an event: what a server says of it (280), and what PyMongo says
+    where a server does not notice."""
+
+
 def driver_error(error: MongoError) -> OperationFailure:
     """The error that PyMongo raises for a command's."""
+    if isinstance(error, TokenMissing):
+        return RemovedToken(error.message, error.code, error.reply())
     kind = {11000: DuplicateKeyError, 50: ExecutionTimeout}.get(error.code, OperationFailure)
     return kind(error.message, error.code, error.reply())
 

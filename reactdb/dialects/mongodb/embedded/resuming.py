@@ -91,6 +91,17 @@ class ResumingStream:
         except BaseException:
             self.close()
             raise
+        return self._seen(found)
+
+    def first_batch(self, most: int | None) -> StreamBatch:
+        """The same of a stream that was just opened: a fault is raised, and not gone on after."""
+        try:
+            return self._seen(call(self._stream.batch, most))
+        except BaseException:
+            self.close()
+            raise
+
+    def _seen(self, found: StreamBatch) -> StreamBatch:
         self.token = dict(found.token)
         if found.is_closed:
             self.close()

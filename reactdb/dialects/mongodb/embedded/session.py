@@ -13,7 +13,9 @@ from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
+from bson.binary import UUID_SUBTYPE, Binary
 from pymongo.errors import InvalidOperation, PyMongoError
 
 from reactdb.dialects.mongodb.embedded.raising import call
@@ -33,12 +35,15 @@ class EmbeddedSession:
     Attributes:
         client: The `EmbeddedClient` whose it is.
         transaction: The one that is open, or None.
+        session_id: Its id, as the events of its transactions say it.
     """
 
     def __init__(self, client: Any, transactions: Transactions) -> None:
         self.client = client
         self._transactions = transactions
         self.transaction: Transaction | None = None
+        self.session_id: dict[str, Any] = {"id": Binary(uuid4().bytes, UUID_SUBTYPE)}
+        self._number = 0
         self._has_ended = False
 
     @property
@@ -59,7 +64,8 @@ class EmbeddedSession:
         self._check()
         if self.transaction is not None:
             raise InvalidOperation("Transaction already in progress")
-        self.transaction = self._transactions.begin()
+        self._number += 1
+        self.transaction = self._transactions.begin((bytes(self.session_id["id"]), self._number))
         return _Started(self)
 
     def commit_transaction(self) -> None:

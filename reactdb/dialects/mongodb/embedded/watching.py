@@ -17,9 +17,12 @@ from types import TracebackType
 from typing import Any
 
 from bson.timestamp import Timestamp
-from pymongo.errors import InvalidOperation, OperationFailure
+from pymongo.collation import validate_collation_or_none
+from pymongo.common import validate_list, validate_non_negative_integer_or_none, validate_string_or_none
+from pymongo.errors import OperationFailure
 
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
+from reactdb.dialects.mongodb.embedded.session import transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, given_document
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.scopes import StreamScope
@@ -37,14 +40,27 @@ class EmbeddedChangeStream:
     """
 
     def __init__(
-        self, stream: ResumingStream, start: Mapping[str, Any] | None, most: int, await_s: float
+        self,
+        stream: ResumingStream,
+        start: Mapping[str, Any] | None,
+        *,
+        first: int,
+        most: int,
+        await_s: float,
     ) -> None:
-        """`start`: the token that it begins at, where one was given."""
+        """
+        Args:
+            start: The token that it begins at, where one was given.
+            first: Events of its first batch, which is read here, at most.
+            most: The same of the others.
+            await_s: How long `try_next` waits.
+        """
         self._stream = stream
         self._most = most
         self._await_s = await_s
-        self._events: deque[Document] = deque()
-        self._token = dict(stream.token if start is None else start)
+        self._events: deque[Document] = deque(stream.first_batch(first).events)
+        # Of a first batch with events nothing is said, as PyMongo does it.
+        self._token = start if self._events else stream.token
         self._is_closed = False
         self._woken = threading.Event()
         self._is_listening = False
@@ -55,16 +71,17 @@ class EmbeddedChangeStream:
         return not self._is_closed
 
     @property
-    def resume_token(self) -> Document:
-        """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream."""
-        return dict(self._token)
+    def resume_token(self) -> Document | None:
+        """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream. None
+        before the first event where it began at a time."""
+        return None if self._token is None else dict(self._token)
 
     def try_next(self) -> Document | None:
         """The next event; None where there is none, after `max_await_time_ms`, or at once where that was not said.
 
         Raises:
             OperationFailure: The stream cannot go on.
-            InvalidOperation: The pipeline has removed the token of an event.
+            RemovedToken: The pipeline has removed the token of an event.
         """
         deadline = monotonic() + self._await_s
         while True:
@@ -80,7 +97,7 @@ class EmbeddedChangeStream:
 
         Raises:
             StopIteration: The stream was closed, or has ended.
-            OperationFailure, InvalidOperation: As `try_next`.
+            OperationFailure: As `try_next`.
         """
         while not self._is_closed:
             self._woken.clear()
@@ -110,9 +127,6 @@ class EmbeddedChangeStream:
             self._is_closed = self._is_closed or self._stream.is_closed
             return None
         event = self._events.popleft()
-        if "_id" not in event:
-            self.close()
-            raise InvalidOperation("Cannot provide resume functionality when the resume token is missing.")
         self._token = dict(event["_id"] if self._events else self._stream.token)
         self._is_closed = self._is_closed or (self._stream.is_closed and not self._events)
         return own_event(event)
@@ -179,14 +193,15 @@ def watch(
 
     Raises:
         TypeError, ValueError: As PyMongo's.
-        OperationFailure: Whatever MongoDB refuses, with its code.
+        OperationFailure: Whatever MongoDB refuses, with its code; what it is to begin with cannot be read.
     """
-    if session is not None and session.in_transaction:
+    validate_non_negative_integer_or_none("batchSize", batch_size)
+    if type(batch_size) is not int and batch_size is not None:
+        raise OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
+    if not isinstance(max_await_time_ms, int | None):
+        raise TypeError(f"max_await_time_ms must be an integer or None, not {type(max_await_time_ms)}")
+    if transaction_of(session) is not None:
         raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
-    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int)):
-        raise TypeError(f"batch_size must be an integer, not {type(batch_size)}")
-    if batch_size is not None and batch_size < 0:
-        raise ValueError("batch_size must be greater than or equal to 0")
     stream = opened(
         streams,
         namespace,
@@ -197,10 +212,18 @@ def watch(
         startAfter=start_after,
         startAtOperationTime=start_at_operation_time,
         fullDocumentBeforeChange=full_document_before_change,
-        showExpandedEvents=show_expanded_events,
+        showExpandedEvents=show_expanded_events or None,
     )
     start = resume_after if start_after is None else start_after
-    return EmbeddedChangeStream(stream, start, batch_size or BATCH, (max_await_time_ms or 0) / 1_000)
+    # Where it begins now, there is nothing to read yet.
+    is_late = start is not None or start_at_operation_time is not None
+    return EmbeddedChangeStream(
+        stream,
+        start,
+        first=(BATCH if batch_size is None else batch_size) if is_late else 0,
+        most=batch_size or BATCH,
+        await_s=(max_await_time_ms or 0) / 1_000,
+    )
 
 
 def opened(
@@ -212,11 +235,9 @@ def opened(
     **said: Any,
 ) -> ResumingStream:
     """The stream of these options of `$changeStream`, of which those that are None are not said. Errors as for `watch`."""
-    if not isinstance(pipeline, list) and pipeline is not None:
-        raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
-    full_document = said.get("fullDocument")
-    if full_document is not None and not isinstance(full_document, str):
-        raise TypeError(f"full_document must be an instance of str, not {type(full_document)}")
+    stages = validate_list("pipeline", [] if pipeline is None else pipeline)
+    validate_string_or_none("full_document", said.get("fullDocument"))
+    texts = validate_collation_or_none(collation)
     options = {name: value for name, value in said.items() if value is not None}
     # As PyMongo does it: of several places to begin at, one is said.
     if "startAfter" in options:
@@ -226,6 +247,5 @@ def opened(
     if namespace is None:
         namespace = MongoNamespace("admin")
         options["allChangesForCluster"] = True
-    stages = [given_document(stage) for stage in pipeline or ()]
-    texts = getattr(collation, "document", collation)
+    stages = [given_document(stage) if isinstance(stage, Mapping) else stage for stage in stages]
     return ResumingStream(streams, StreamScope(namespace), options, stages, texts)

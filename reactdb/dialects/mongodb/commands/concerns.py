@@ -1,0 +1,98 @@
+"""Read and write concerns: what a command may say of them.
+
+One member has everything, so all of them are kept to as soon as a command is done. What is no concern is refused before
+anything is carried out, as MongoDB refuses it.
+
+Rule of this file: it reads a command's fields. What a write concern asks for in vain is told by `dispatch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bson.timestamp import Timestamp
+
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number
+from reactdb.dialects.mongodb.ordering import type_name
+
+__all__ = ["check_read_concern", "check_write_concern"]
+
+_LEVELS: Final = frozenset({"available", "linearizable", "local", "majority", "snapshot"})
+_READ_FIELDS: Final = frozenset(
+    {
+        "level",
+        "afterClusterTime",
+        "afterOpTime",
+        "atClusterTime",
+        "provenance",
+        "allowTransactionTableSnapshot",
+    }
+    | {"waitLastStableRecoveryTimestamp"}
+)
+_WRITE_FIELDS: Final = frozenset({"w", "j", "wtimeout", "fsync", "provenance", "getLastError"})
+_SOURCES: Final = frozenset(
+    {"clientSupplied", "customDefault", "implicitDefault", "getLastErrorDefaults", "internalWriteDefault"}
+)
+_MOST_MEMBERS: Final = 50
+
+
+def check_read_concern(concern: Any) -> None:
+    """
+    Raises:
+        MongoError: 14, 40415 or 2, it is no read concern.
+    """
+    _check_fields("readConcern", concern, _READ_FIELDS)
+    level = concern.get("level")
+    if level is not None and not isinstance(level, str):
+        raise MongoError(14, f"readConcern.level has to be a string, not {type_name(level)}")
+    if level is not None and level not in _LEVELS:
+        raise MongoError(
+            2, f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value."
+        )
+    for name in ("afterClusterTime", "atClusterTime"):
+        if name in concern and not isinstance(concern[name], Timestamp):
+            raise MongoError(
+                14, f"BSON field 'readConcern.{name}' is the wrong type, expected type 'timestamp'"
+            )
+
+
+def check_write_concern(concern: Any) -> None:
+    """
+    Raises:
+        MongoError: 14, 40415, 9 or 2, it is no write concern.
+    """
+    _check_fields("writeConcern", concern, _WRITE_FIELDS)
+    members = concern.get("w", 1)
+    if is_number(members):
+        number = as_float(members)
+        if math.isnan(number) or not 0 <= number <= _MOST_MEMBERS:
+            raise MongoError(9, f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}")
+    elif isinstance(members, Mapping):
+        if not members or not all(map(is_number, members.values())):
+            raise MongoError(9, "tagged write concern requires tags with numbers")
+    elif members is not None and not isinstance(members, str):
+        raise MongoError(9, f"w has to be a number, string, or object; found: {type_name(members)}")
+    j = concern.get("j")
+    if j is not None and not isinstance(j, bool) and not is_number(j):
+        raise MongoError(14, f"j has to be a boolean or a number, not {type_name(j)}")
+    timeout = concern.get("wtimeout")
+    if is_number(timeout) and as_float(timeout) > INT32_MAX:
+        raise MongoError(9, "wtimeout must be a 32-bit integer")
+
+
+def _check_fields(name: str, concern: Any, known: frozenset[str]) -> None:
+    if not isinstance(concern, Mapping):
+        raise MongoError(
+            14, f"BSON field '{name}' is the wrong type '{type_name(concern)}', expected type 'object'"
+        )
+    for field in concern:
+        if field not in known:
+            raise MongoError(40415, f"BSON field '{name}.{field}' is an unknown field.")
+    source = concern.get("provenance")
+    if source is not None and not isinstance(source, str):
+        raise MongoError(14, f"BSON field '{name}.provenance' is the wrong type '{type_name(source)}'")
+    if source is not None and source not in _SOURCES:
+        raise MongoError(2, f"Enumeration value '{source}' for field 'provenance' is not a valid value.")

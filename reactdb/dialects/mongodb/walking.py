@@ -1,0 +1,129 @@
+"""Walking: the first documents of a query in the order of an index, which is read only as far as they are needed.
+
+    find({"a": {"$gt": 5}}).limit(3)                        an index on `a`, from 5 on
+    find({"user": 5}).sort("at", -1).limit(3)               an index on `user` and `at`, from the end of this user's back
+
+Sorting goes by one of the values of an array, and an index has them all. So an index is walked for a sort only where it has no
+mark (see `index_keys`): then each document has one place in it, which is that of sorting.
+
+Rule of this file: what is walked is read within one snapshot, and the filter is tested on each document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from reactdb.access import Access, Range
+from reactdb.budget import paced
+from reactdb.dialects.mongodb.capped import order_of
+from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.index_keys import ANY_VALUE, MARKS, range_of
+from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
+from reactdb.dialects.mongodb.planning import Demand, holds_matches, points_of, ranges_in
+from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.sorting import Order
+from reactdb.query import Limit
+from reactdb.store.catalogue import Catalogue, TableInfo
+from reactdb.store.snapshot import Snapshot
+
+__all__ = ["MOST_WALKED", "OrderedRead", "walk_of"]
+
+Document = dict[str, Any]
+
+MOST_WALKED: Final = 1_000
+"""The most documents that are held at once."""
+WHOLE: Final = [range_of(b"", ANY_VALUE)]
+
+
+class OrderedRead(NamedTuple):
+    """A way along an index.
+
+    Attributes:
+        by: Which one.
+        ranges: Where it leads through if each document has one place in it.
+        others: Where else; None: then it is not to be walked.
+        is_backwards: From the end to the beginning.
+    """
+
+    by: CollectionIndex
+    ranges: Sequence[tuple[bytes, bytes]]
+    others: Sequence[tuple[bytes, bytes]] | None = None
+    is_backwards: bool = False
+
+    def first(
+        self, snapshot: Snapshot, table: TableInfo, matches: Callable[[Any], bool], count: int
+    ) -> list[Document] | None:
+        """The first documents that match, at most `count`; None where it is not to be walked."""
+        ranges: Sequence[tuple[bytes, bytes]] | None = self.ranges
+        if not self.by.has_marks or snapshot.entries(self.by.info, *MARKS, limit=1):
+            ranges = self.others
+        if ranges is None:
+            return None
+        found: dict[bytes, Document] = {}
+        for key, body in paced(self._rows(snapshot, table, ranges, count)):
+            if key in found:
+                continue
+            document = document_of(table, body)
+            if matches(document):
+                found[key] = document
+                if len(found) == count:
+                    break
+        return list(found.values())
+
+    def _rows(
+        self, snapshot: Snapshot, table: TableInfo, ranges: Sequence[tuple[bytes, bytes]], count: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for start, stop in reversed(ranges) if self.is_backwards else ranges:
+            span = Range(start, stop, self.is_backwards)
+            access = Access(table, self.by.info, None, span, (Limit(count),), None, "")
+            for place in access.places(snapshot):
+                yield place.key, place.body
+
+
+def walk_of(
+    catalogue: Catalogue, table: TableInfo, selection: FilterSelection, order: Order | None
+) -> OrderedRead | None:
+    """The walk that gives the first documents of a selection; None where no index does.
+
+    Args:
+        order: In which they are wanted; None: in any.
+    """
+    indexes = indexes_of(table) if table.indexes else []
+    # A capped collection has an order of its own.
+    if not indexes or order_of(catalogue, table) is not None:
+        return None
+    chosen = selection.plan(indexes, table)
+    has_collation = selection.collation is not None
+    demand = Demand.of(selection.spec)
+    conditions = demand.conditions
+    if order is None:
+        index = next((one for one in indexes if one.info is chosen.by), None)
+        if index is None:
+            return None
+        _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
+        # A choice may have led to less.
+        return OrderedRead(
+            index, chosen.ranges if ranges is None or demand.choices else ranges, chosen.ranges
+        )
+    ways = {goes_down for _, goes_down in order.fields}
+    if has_collation or len(ways) != 1:
+        return None
+    names = [name for name, _ in order.fields]
+    count = len(names)
+    is_scan = chosen.keys is None and chosen.by is None and not chosen.ranges and not chosen.parts
+    for index in indexes:
+        if not index.has_marks or not holds_matches(index, conditions, has_collation):
+            continue
+        key = index.key
+        before = next((place for place in range(len(key)) if key[place : place + count] == names), None)
+        if before is None:
+            continue
+        fixed = [points_of(conditions.get(path, ()), has_collation) for path in key[:before]]
+        _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
+        # Where it leads through everything, and something else does not, there is no saying which is quicker.
+        if all(values is not None and len(values) == 1 for values in fixed) and (
+            ranges is not None or is_scan
+        ):
+            return OrderedRead(index, WHOLE if ranges is None else ranges, is_backwards=ways.pop())
+    return None
