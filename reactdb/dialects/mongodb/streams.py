@@ -41,6 +41,7 @@ from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
 from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark
+from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.feeds.views.base import Route
@@ -126,12 +127,14 @@ class ChangeStreams:
         pipeline: Sequence[Mapping[str, Any]],
         *,
         collation: Mapping[str, Any] | None = None,
+        let: Mapping[str, Any] | None = None,
     ) -> LogStream:
         """A stream.
 
         Args:
             scope: What it is about. `allChangesForCluster` makes it everything.
             pipeline: The stages, of which the first is `$changeStream`.
+            let: Variables of the stages, as expressions.
 
         Raises:
             MongoError: What cannot be asked for, or cannot be resumed.
@@ -142,9 +145,11 @@ class ChangeStreams:
         options = check_options(said, scope)
         if said.get("allChangesForCluster"):
             scope = StreamScope(None)
-        return LogStream(
-            self, scope, options, StreamPipeline(pipeline[1:], collation), has_collation=bool(collation)
-        )
+        place = scope.namespace
+        if place is not None and place.coll is not None and self.spaces.view(place) is not None:
+            raise MongoError(166, f"Namespace {place} is a view, not a collection")
+        stages = StreamPipeline(pipeline[1:], collation, values_of(let))
+        return LogStream(self, scope, options, stages, has_collation=bool(collation))
 
 
 class LogStream:

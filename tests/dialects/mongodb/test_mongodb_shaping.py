@@ -6,7 +6,7 @@ from typing import Any
 
 import bson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactdb.dialects.mongodb.embedded.shaping import given_document
@@ -41,6 +41,8 @@ def outcome(function: Any, document: Any) -> Any:
 
 @settings(max_examples=examples(500), deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
+@example({"a": [2**31, -(2**31) - 1]})
+@example({"a": 2**63})
 def test_a_document_is_what_its_bson_says(document: dict[Any, Any]) -> None:
     assert outcome(lambda one: decode_given(bson.encode(one)), document) == outcome(given_document, document)
 
