@@ -215,7 +215,7 @@ def test_events_of_a_driver_s_transaction_name_its_session(client, orders):
     stream = orders.watch()
     orders.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
-        session.transaction.retry = RetryableWrite(Retries(), b"s" * 16, 7)
+        session.transaction.retry = RetryableWrite(Retries(are_kept=False), b"s" * 16, 7)
         orders.insert_one({"_id": 1, "x": 1}, session=session)
         orders.update_one({"_id": 0}, {"$set": {"x": 2}}, session=session)
         orders.delete_one({"_id": 0}, session=session)
