@@ -134,9 +134,24 @@ DOCUMENTS = st.lists(
 )
 
 
-@given(DOCUMENTS, st.lists(SPECS, min_size=1, max_size=5), st.sampled_from(["_id", "id"]))
-@settings(max_examples=examples(250), deadline=None)
-def test_native_indexes_change_no_answer(stored, specs, primary_key):
+INDEXES = {"a": row["a"], "b": row["b"], "_id": row["_id"], "both": [row["a"], row["b"]], "each": row["a"]}
+INDEXES |= {"three": [row["b"], row["_id"], row["id"]], "inner": row["a"]["b"], "inners": row["b"]["0"]}
+SEVERAL = st.builds(
+    lambda one, other, more: {"a": one, "b": other, **more},
+    CONDITIONS,
+    CONDITIONS,
+    st.dictionaries(PATHS, CONDITIONS, max_size=1),
+)
+
+
+@given(
+    DOCUMENTS,
+    st.lists(SPECS | SEVERAL, min_size=1, max_size=5),
+    st.sampled_from(["_id", "id"]),
+    st.sets(st.sampled_from([*INDEXES]), min_size=1),
+)
+@settings(max_examples=examples(500), deadline=None)
+def test_native_indexes_change_no_answer(stored, specs, primary_key, names):
     with reactdb.connect(":memory:") as db:
         db.blobs.put(BLOB)
         table = db.table_create("shop.orders", primary_key=primary_key)
@@ -146,11 +161,8 @@ def test_native_indexes_change_no_answer(stored, specs, primary_key):
             except reactdb.ReactDBError:
                 # No primary key can be that.
                 continue
-        for name in ("a", "b", "_id"):
-            if name != primary_key:
-                table.index_create(name)
-        table.index_create("both", [row["a"], row["b"]])
-        table.index_create("each", row["a"], multi=True)
+        for name in names - {primary_key}:
+            table.index_create(name, INDEXES[name], multi=name in ("each", "inners"))
         with db.session.read() as snapshot:
             info = snapshot.table("shop.orders")
             everything = [document for _, document in selected(snapshot, info, (), FilterSelection({}))]

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from bson.objectid import ObjectId
 
-from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.collation import SIMPLE, text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import indexes_of
@@ -56,13 +56,15 @@ def aggregate(
     Args:
         namespace: A collection, or a database for a pipeline that begins with documents of its own.
         variables: `let`: constants and expressions by name.
-        collation: A collation's document, or None.
+        collation: A collation's document; without one, that of the collection or view counts.
         bypasses: What `$out` and `$merge` write is not validated.
 
     Raises:
         MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, a view stands on
             itself.
     """
+    if namespace.coll is not None:
+        collation = CollectionWork(spaces, namespace, transaction).collation(collation)
     depth = 0
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         depth += 1
@@ -195,7 +197,7 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
             raise MongoError(51185, "$merge write error: 'on' field cannot be an array")
         wanted[path] = {"$eq": None if values[0] is MISSING else values[0]}
     matched = merging.when_matched
-    there = next(work.find({"filter": wanted, "limit": 1}), None)
+    there = next(work.find({"filter": wanted, "limit": 1, "collation": SIMPLE}), None)
     if there is None:
         if merging.when_not_matched == "fail":
             raise MongoError(
@@ -212,7 +214,7 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
         return
     if has_id and matched in ("replace", "merge") and not equal(document["_id"], there["_id"]):
         raise MongoError(66, "$merge failed to update the matching document: the _id field cannot be changed")
-    statement: Document = {"q": {"_id": {"$eq": there["_id"]}}}
+    statement: Document = {"q": {"_id": {"$eq": there["_id"]}}, "collation": SIMPLE}
     if matched == "replace":
         statement["u"] = {
             name: value for name, value in document.items() if name != "_id" or "_id" in merging.on

@@ -16,7 +16,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.ordering import TextKey, type_name
 
-__all__ = ["checked_collation", "text_key"]
+__all__ = ["SIMPLE", "checked_collation", "simple", "text_key"]
 
 _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "locale": (str, ()),
@@ -30,6 +30,8 @@ _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "backwards": (bool, ()),
     "version": (str, ()),
 }
+SIMPLE: Final = {"locale": "simple"}
+"""By code points, also where a collection has another one."""
 _WITHOUT_ICU: Final = (
     "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
     " or compare by code points, which is the locale 'simple'"
@@ -73,6 +75,13 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     if "locale" not in checked:
         raise MongoError(40414, "a collation needs the field 'locale'")
     return checked
+
+
+def simple(collation: Any) -> Any:
+    """The collation of a command; None for the simple one."""
+    if not collation or (isinstance(collation, Mapping) and collation.get("locale") == "simple"):
+        return None
+    return collation
 
 
 @lru_cache(maxsize=64)

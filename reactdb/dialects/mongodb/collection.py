@@ -36,7 +36,7 @@ from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
 
-__all__ = ["CollectionWork", "simple"]
+__all__ = ["CollectionWork"]
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -58,13 +58,6 @@ _UPDATE_FIELDS: Final = frozenset(
     ]
 )
 _DELETE_FIELDS: Final = frozenset(["q", "limit", "collation", "hint", "sampleId"])
-
-
-def simple(collation: Any) -> Any:
-    """The collation of a command; None for the simple one."""
-    if not collation or (isinstance(collation, Mapping) and collation.get("locale") == "simple"):
-        return None
-    return collation
 
 
 class CollectionWork:
@@ -97,6 +90,12 @@ class CollectionWork:
         self._bypasses = bypasses
         self._retry = retry
         self._name = spaces.names.table(namespace)
+
+    def collation(self, given: Any) -> Any:
+        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points."""
+        if given or self.transaction is None:
+            return self.spaces.collation(self.namespace, given)
+        return self.transaction.collation(self.namespace)
 
     # -----------------------------------------------------------------------------------------------------------
     # Where it is carried out
@@ -287,8 +286,7 @@ class CollectionWork:
         except MongoError as error:
             return error
 
-    @staticmethod
-    def _update_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+    def _update_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
         constants = given.get("c") or {}
         if not isinstance(constants, Mapping):
             raise MongoError(14, "constants of an update have to be a document")
@@ -300,7 +298,7 @@ class CollectionWork:
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
-            collation=simple(given.get("collation")),
+            collation=self.collation(given.get("collation")),
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
         )
@@ -345,13 +343,15 @@ class CollectionWork:
 
         return self._write(work)
 
-    @staticmethod
-    def _delete_of(given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
+    def _delete_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
         limit = given["limit"]
         if isinstance(limit, bool) or limit not in (0, 1):
             raise MongoError(9, f"The limit field in delete objects must be 0 or 1. Got {limit}")
         return Delete(
-            given["q"], is_multi=limit == 0, collation=simple(given.get("collation")), variables=variables
+            given["q"],
+            is_multi=limit == 0,
+            collation=self.collation(given.get("collation")),
+            variables=variables,
         )
 
     def find_and_modify(self, command: Mapping[str, Any]) -> Document:
@@ -375,7 +375,7 @@ class CollectionWork:
             sort=command.get("sort"),
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
-            collation=simple(command.get("collation")),
+            collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let")),
         )
 
@@ -409,7 +409,7 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        variables, collation = values_of(command.get("let")), simple(command.get("collation"))
+        variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
         skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
@@ -529,7 +529,7 @@ class CollectionWork:
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            selection = FilterSelection(given, collation=simple(command.get("collation")))
+            selection = FilterSelection(given, collation=self.collation(command.get("collation")))
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
@@ -541,7 +541,7 @@ class CollectionWork:
             raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
         if not key:
             raise MongoError(31032, "Distinct key cannot be an empty string")
-        collation = simple(command.get("collation"))
+        collation = self.collation(command.get("collation"))
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}

@@ -15,16 +15,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.collation import checked_collation, text_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.index_keys import MARKS, OPERATION, IndexKey, found_keys, index_keys
+from reactdb.dialects.mongodb.index_keys import (
+    MARKS,
+    OPERATION,
+    FieldBound,
+    IndexKey,
+    bracket_range,
+    found_keys,
+    index_keys,
+    range_of,
+    value_bytes,
+)
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
+from reactdb.dialects.mongodb.ordering import TextKey, sort_key
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
 from reactdb.expression.build import call_node
 from reactdb.expression.tree import Call, Constant, Row, constant
 from reactdb.store.catalogue import NAME, IndexInfo, TableInfo
+from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
@@ -68,6 +81,11 @@ class CollectionIndex:
     def serves(self) -> bool:
         """It has entries, and is not hidden."""
         return bool(self.spec["paths"]) and not self.spec["hidden"]
+
+    @property
+    def collation(self) -> Any:
+        """By which its texts are unique; None: by code points."""
+        return value_to_bson(self.spec.get("collation"))
 
     @property
     def has_marks(self) -> bool:
@@ -115,11 +133,47 @@ def check_unique(
     document = codec.decode(body)
     snapshot = target.snapshot()
     for index in unique:
+        texts = text_key(index.collation)
         for found in found_keys(document, index.spec):
+            if texts is not None:
+                _check_collated(snapshot, index, namespace, key, found, texts)
+                continue
             data = collation.key_bytes(found.data)
             for entry in snapshot.entries(index.info, data, data + b"\x00"):
                 if entry.key != key:
                     raise _duplicate(namespace, index, found)
+
+
+def _check_collated(
+    snapshot: Snapshot,
+    index: CollectionIndex,
+    namespace: MongoNamespace,
+    key: bytes,
+    found: IndexKey,
+    texts: TextKey,
+) -> None:
+    """The same of one key, whose texts equal others: those that have other bytes are looked through.
+
+    Raises:
+        MongoError: 11000.
+    """
+    wanted = _collated(found, texts)
+    prefix, bound = b"", None
+    for value in found.values:
+        data = value_bytes(value)
+        if isinstance(value, (str, dict, list)):
+            bound = FieldBound(*bracket_range(data))
+            break
+        prefix += data
+    for entry in snapshot.entries(index.info, *range_of(prefix, bound)):
+        if entry.key != key and wanted in (
+            _collated(other, texts) for other in found_keys(codec.decode(entry.body), index.spec)
+        ):
+            raise _duplicate(namespace, index, found)
+
+
+def _collated(found: IndexKey, texts: TextKey) -> tuple[Any, ...]:
+    return tuple(sort_key(value_to_bson(value), texts) for value in found.values)
 
 
 def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
@@ -209,8 +263,11 @@ def name_of(key: Mapping[str, Any]) -> str:
     return "_".join(f"{name}_{value}" for name, value in key.items())
 
 
-def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, Any]:
+def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None) -> dict[str, Any]:
     """The specification of an index as it is kept and listed.
+
+    Args:
+        own: The collation of the collection, which an index has that names none.
 
     Raises:
         MongoError: 67, there can be no such index here; 9, 14, 197 for what is no specification.
@@ -264,11 +321,16 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace) -> dict[str, An
             raise MongoError(67, "TTL index 'expireAfterSeconds' option cannot be less than 0")
         if len(key) != 1:
             raise MongoError(67, "TTL indexes are single-field indexes, compound indexes do not support TTL")
-    made = {"v": 2, "key": dict(key), "name": name}
+    made: dict[str, Any] = {"v": 2, "key": dict(key), "name": name}
     for option in _SHOWN_OPTIONS:
         value = given.get(option)
         if option in given and value is not None and (value is not False or option == "background"):
             made[option] = value
+    texts: Any = made.pop("collation", None) or own
+    if texts and checked_collation(texts)["locale"] != "simple":
+        made["collation"] = texts
+        if given.get("unique"):
+            text_key(texts)
     return made
 
 
@@ -289,6 +351,8 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
         "hidden": bool(spec.get("hidden")),
         "primary_key": table.primary_key,
         "marks": True,
+        # Entries are of the texts themselves. What is equal to another one is looked for where it has to be unique.
+        **({"collation": spec["collation"]} if spec.get("unique") and "collation" in spec else {}),
     }
     made: dict[str, Any] = native_value(said)
     return made
@@ -308,12 +372,13 @@ def create(
     Raises:
         MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one unique key.
     """
-    kept = list(read_record(transaction, table).indexes)
+    record = read_record(transaction, table)
+    kept, own = list(record.indexes), record.options.get("collation")
     before = len(kept)
     # Change streams tell of each row of `keep_indexes`: of indexes of an empty collection one by one, as MongoDB's do.
     is_empty = not transaction.snapshot().rows(table, limit=1)
     for one in given:
-        spec = checked(one, namespace)
+        spec = checked(one, namespace, own)
         if list(spec["key"].items()) == [(ID, 1)]:
             continue
         if _is_there(spec, kept):
@@ -363,6 +428,14 @@ def _add(
         return
     table = transaction.catalogue.by_id[table.id]
     index = next(one for one in indexes_of(table) if one.info.name == name)
+    texts = text_key(index.collation)
+    if texts is not None:
+        seen: dict[tuple[Any, ...], bytes] = {}
+        for entry in transaction.snapshot().entries(index.info, MARKS[1]):
+            for found in found_keys(codec.decode(entry.body), index.spec):
+                if seen.setdefault(_collated(found, texts), entry.key) != entry.key:
+                    raise _duplicate(namespace, index, found)
+        return
     last: tuple[bytes, bytes] | None = None
     for entry in transaction.snapshot().entries(index.info, MARKS[1]):
         if last is not None and last[0] == entry.value and last[1] != entry.key:

@@ -27,6 +27,7 @@ from bson.binary import UUID_SUBTYPE, Binary
 from bson.codec_options import CodecOptions
 
 from reactdb.change import HiddenTable
+from reactdb.dialects.mongodb.collation import simple
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.errors import ReadOnlyDatabase
@@ -122,6 +123,8 @@ class Namespaces:
     def __init__(self, session: Session, names: Names | None = None) -> None:
         self.session = session
         self.names = names or Names()
+        # By the numbers of tables.
+        self._collations: dict[int, dict[str, Any] | None] = {}
 
     # -----------------------------------------------------------------------------------------------------------
     # What there is
@@ -168,6 +171,18 @@ class Namespaces:
             return NATIVE
         body = self.session.get(COLLECTIONS, row_key(table.id))
         return NATIVE if body is None else record_of(body)
+
+    def collation(self, namespace: MongoNamespace, given: Any = None) -> Any:
+        """The collation of a command, and where it names none, that of the collection, or view; None for the simple one."""
+        if given:
+            return simple(given)
+        table = self.table(namespace)
+        if table is None:
+            return None
+        if table.id not in self._collations:
+            # It is said when a collection is made, and stays.
+            self._collations[table.id] = self.record(table).options.get("collation")
+        return self._collations[table.id]
 
     def _tables(self) -> list[tuple[MongoNamespace, str]]:
         found = [(self.names.namespace(name), name) for name in self.session.tables()]

@@ -37,6 +37,7 @@ from reactdb.dialects.mongodb.entries import exchanged_name
 from reactdb.dialects.mongodb.ordering import is_nan, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
+from reactdb.values.collation import key_bytes
 
 __all__ = ["NativeCondition", "apart", "native_conditions"]
 
@@ -58,11 +59,19 @@ class NativeCondition(NamedTuple):
     wanted: Expression
     rank: int
 
-    def ranges(self) -> list[tuple[bytes, bytes]]:
-        """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart."""
+    def ranges(self, *, is_first: bool = False) -> list[tuple[bytes, bytes]]:
+        """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart.
+
+        Args:
+            is_first: The index is on several fields, of which this is the first.
+        """
         own = index_ranges(self.wanted, row[self.field])
         assert own is not None
-        return apart([*((one.start, one.stop) for one in own), *_BESIDE])
+        if not is_first:
+            return apart([*((one.start, one.stop) for one in own), *_BESIDE])
+        # What the other fields have comes after the bytes of this one.
+        ends = [(one.start, key_bytes(one.upper) + b"\xff" if one.upper_closed else one.stop) for one in own]
+        return apart([(_ARRAY + start, _ARRAY + stop) for start, stop in (*ends, *_BESIDE)])
 
 
 def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -79,7 +88,11 @@ def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def native_conditions(
-    conditions: Conditions, primary_key: str = "_id", *, has_collation: bool = False
+    conditions: Conditions,
+    primary_key: str = "_id",
+    *,
+    has_collation: bool = False,
+    is_of_elements: bool = False,
 ) -> list[NativeCondition]:
     """What the conditions say of each field.
 
@@ -87,6 +100,8 @@ def native_conditions(
         conditions: By path, operators and their arguments, all of which have to hold.
         primary_key: The table's, whose name changes places with `_id`.
         has_collation: Text is not compared by its bytes.
+        is_of_elements: Each element of an array is looked up by itself. So one condition is said, because another element may be
+            what another one holds of.
     """
     found = []
     for path, own in conditions.items():
@@ -98,6 +113,9 @@ def native_conditions(
             part = _part(row[name], operator, value, has_collation)
             if part is not None:
                 parts[operator] = parts[operator] & part if operator in parts else part
+        if is_of_elements and parts:
+            only = next((one for one in ("$eq", "$in") if one in parts), next(iter(parts)))
+            parts = {only: parts[only]}
         if parts:
             rank = 0 if "$eq" in parts or "$in" in parts else 2 - (len({one[:3] for one in parts}) > 1)
             found.append(NativeCondition(name, reduce(and_, parts.values()), rank))
@@ -126,6 +144,8 @@ _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
 
 
+# How the bytes of an array begin, which the value of an index on several fields is.
+_ARRAY: Final = key_bytes([])[:1]
 _FIELD: Final = row["a"]
 _BESIDE: Final = [
     (one.start, one.stop)

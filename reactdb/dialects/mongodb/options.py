@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
@@ -142,11 +143,14 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a new collection, or of a new view: `viewOn` and `pipeline`.
 
     Raises:
-        MongoError: As `checked_options`; 115, it is a time series; 14 and 72, it is no view, or its size is no number.
+        MongoError: As `checked_options`, and as `text_key`; 115, it is a time series; 14 and 72, it is no view, or its size is no
+            number.
     """
     if "timeseries" in given:
         raise MongoError(115, "timeseries: there are no time series here")
     options = checked_options(given, "create")
+    texts = options.pop("collation", None)
+    own = {} if text_key(texts) is None else {"collation": texts}
     view_on, pipeline = given.get("viewOn"), given.get("pipeline")
     if view_on:
         if not isinstance(view_on, str):
@@ -155,11 +159,11 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise MongoError(14, "BSON field 'create.pipeline' is the wrong type, expected type 'array'")
         if options.keys() & {"validator", "capped", IMAGES}:
             raise MongoError(72, "a view has no validator and no images, and is not capped")
-        return {"viewOn": view_on, "pipeline": pipeline or []}
+        return {"viewOn": view_on, "pipeline": pipeline or [], **own}
     if "pipeline" in given:
         raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
     _check_cap(options)
-    return options
+    return options | own
 
 
 def description(found: CollectionInfo) -> dict[str, Any]:

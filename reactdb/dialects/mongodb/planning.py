@@ -39,17 +39,20 @@ from reactdb.dialects.mongodb.native_filters import apart, native_conditions
 from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import field_path
+from reactdb.expression.tree import Call
 from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
 
 __all__ = [
     "Demand",
+    "NativeIndex",
     "ReadPlan",
     "bounds_of",
     "conditions_of",
     "exact_key",
     "holds_matches",
+    "native_indexes",
     "plan",
     "points_of",
     "ranges_in",
@@ -113,7 +116,11 @@ def plan(
         return _ALL
     demand = Demand.of(spec)
     ranked = _served(demand, list(indexes), table, has_collation)
-    return ReadPlan(test=byte_test(demand.conditions)) if ranked is None else ranked[1]
+    return (
+        ReadPlan(test=byte_test(demand.conditions, has_collation=has_collation))
+        if ranked is None
+        else ranked[1]
+    )
 
 
 Ranked = tuple[int, ReadPlan]
@@ -172,24 +179,61 @@ def _joined(plans: Sequence[ReadPlan]) -> ReadPlan | None:
     return parts[0] if len(parts) == 1 else ReadPlan(parts=parts)
 
 
+class NativeIndex(NamedTuple):
+    """What serves natively.
+
+    Attributes:
+        fields: Their names, in the order of the index.
+        by: The index; None for the primary key.
+    """
+
+    fields: tuple[str, ...]
+    by: IndexInfo | None = None
+
+    @property
+    def is_of_elements(self) -> bool:
+        return self.by is not None and self.by.multi
+
+
+def native_indexes(table: TableInfo) -> list[NativeIndex]:
+    """The primary key, and the native indexes that can serve: on one field, on the elements of one, on several; in this order.
+
+    Not those on what a field has within: `row["a"]["b"]` has no value where `a` is an array of documents and of others.
+    """
+    found = [NativeIndex((table.primary_key,))]
+    for info in table.indexes.values():
+        node = info.expression.node
+        is_several = isinstance(node, Call) and node.operation == "make_array"
+        parts = node.arguments if isinstance(node, Call) and is_several else (node,)
+        paths = [field_path(part) for part in parts]
+        is_of_names = bool(paths) and all(path is not None and len(path) == 1 for path in paths)
+        # Of several fields, `multi` is about the array that they are in.
+        if is_of_names and not (is_several and info.multi):
+            found.append(NativeIndex(tuple(path[0] for path in paths if path is not None), info))
+    return sorted(found, key=lambda one: (len(one.fields), one.is_of_elements))
+
+
 def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) -> Ranked | None:
     """What the conditions say natively, as ranges of the primary key or of a native index."""
     own = table.primary_key
-    serving: dict[str, IndexInfo | None] = {own: None}
-    for index in table.indexes.values():
-        path = field_path(index.expression)
-        # In an index of elements, one element of an array may be above and another one below.
-        if path is not None and len(path) == 1 and not index.multi:
-            serving.setdefault(path[0], index)
-    asked = {path: found for path, found in conditions.items() if exchanged_name(path, own) in serving}
     best: Ranked | None = None
-    for said in native_conditions(asked, own, has_collation=has_collation):
-        if best is None or said.rank < best[0]:
-            by = serving[said.field]
-            best = (
-                said.rank,
-                ReadPlan(None, by, said.ranges(), test=byte_test(conditions) if by is None else None),
-            )
+    for index in native_indexes(table):
+        paths = [exchanged_name(name, own) for name in index.fields]
+        # Where one of several fields is missing, there is no entry.
+        if paths[0] not in conditions or not all(
+            _demands_field(path, conditions.get(path, ()), has_collation) for path in paths[1:]
+        ):
+            continue
+        for said in native_conditions(
+            {paths[0]: conditions[paths[0]]},
+            own,
+            has_collation=has_collation,
+            is_of_elements=index.is_of_elements,
+        ):
+            if best is None or said.rank < best[0]:
+                ranges = said.ranges(is_first=len(paths) > 1)
+                test = byte_test(conditions, has_collation=has_collation) if index.by is None else None
+                best = said.rank, ReadPlan(None, index.by, ranges, test=test)
     return None if best is None else (min(_OF_VALUES + best[0], _OF_RANGES), best[1])
 
 

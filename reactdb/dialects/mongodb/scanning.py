@@ -28,12 +28,16 @@ _OTHERS: Final = rb"[\x90-\x9f\xdc\xdd\xc7-\xc9\xd4-\xd8]"
 _TAKEN: Final = frozenset({str, int, float, bool, Int64, ObjectId})
 
 
-def byte_test(conditions: Mapping[str, Iterable[tuple[str, Any]]]) -> Callable[[bytes], bool] | None:
+def byte_test(
+    conditions: Mapping[str, Iterable[tuple[str, Any]]], *, has_collation: bool = False
+) -> Callable[[bytes], bool] | None:
     """A test of stored bytes that all documents pass which meet these conditions; None where there is nothing to test.
 
     Args:
         conditions: By path, operators and their arguments.
+        has_collation: Text is not compared by its bytes.
     """
+    taken = _TAKEN - {str} if has_collation else _TAKEN
     searches = []
     for path, own in conditions.items():
         name = path.rpartition(".")[2]
@@ -45,7 +49,7 @@ def byte_test(conditions: Mapping[str, Iterable[tuple[str, Any]]]) -> Callable[[
                 isinstance(values, (list, tuple))
                 and len(values) <= MOST_VALUES
                 # NaN has many bytes.
-                and all(type(one) in _TAKEN and one == one for one in values)
+                and all(type(one) in taken and one == one for one in values)
             ):
                 searches.append(re.compile(_pattern(name, values), re.DOTALL).search)
     if not searches:

@@ -68,7 +68,7 @@ def open_tail(
         return None
     if order_of(spaces.session.engine.catalogue, table) is None:
         raise MongoError(2, NOT_CAPPED)
-    return Tail(spaces.session, table, command, collation)
+    return Tail(spaces.session, table, command, spaces.collation(namespace, collation))
 
 
 class Tail:

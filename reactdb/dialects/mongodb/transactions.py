@@ -157,6 +157,11 @@ class Transaction:
             self.abort()
             raise
 
+    def collation(self, namespace: MongoNamespace) -> Any:
+        """That of a collection, as this transaction sees it; None for the simple one."""
+        made = self._made.get(self._spaces.names.table(namespace))
+        return self._spaces.collation(namespace) if made is None else (made.options or {}).get("collation")
+
     def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
         """A statement that makes a collection. Errors as for `KeptWrites.create`."""
         with self.statement() as target:

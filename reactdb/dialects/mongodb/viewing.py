@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.collation import SIMPLE
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.reading import FilterSelection
 
@@ -30,6 +31,6 @@ class ViewingWork(CollectionWork):
             [{"$match": selection.spec}],
             # They are values by now.
             variables={name: {"$literal": value} for name, value in (selection.variables or {}).items()},
-            collation=selection.collation,
+            collation=selection.collation or SIMPLE,
             transaction=self.transaction,
         )

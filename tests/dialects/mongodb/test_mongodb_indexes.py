@@ -466,7 +466,8 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     key = chosen({"b": {"$gt": 3}, "_id": {"$gt": 5, "$lt": 8}})
     assert key.by is None
     assert key.ranges
-    for spec in ({"b": None}, {"b": {"$ne": 3}}, {"b.c": 3}, {"a": 3}, {"c": 3}, {"b": MinKey()}):
+    assert chosen({"c": 3}).by is info.indexes["each"]
+    for spec in ({"b": None}, {"b": {"$ne": 3}}, {"b.c": 3}, {"a": 3}, {"c": None}, {"b": MinKey()}):
         assert is_scan(chosen(spec))
         assert not chosen(spec).ranges
     assert is_scan(chosen({"b": "x"}, has_collation=True))
@@ -477,6 +478,41 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     assert [one["_id"] for one in orders.find({"_id": {"$gte": 97}})] == [97, 98, 99]
     assert orders.update_many({"_id": {"$lt": 3}}, {"$set": {"a": "seen"}}).matched_count == 3
     assert orders.count_documents({"_id": {"$gt": 1, "$lt": 1.5}}) == 0
+
+
+def test_native_indexes_of_several_fields_and_of_elements_serve(db: Database, orders: Any) -> None:
+    orders.insert_many([{"_id": n, "a": n % 10, "b": n, "c": [n, -n, "x"]} for n in range(100)])
+    orders.insert_many(
+        [{"_id": 100, "a": 3}, {"_id": 101, "a": [3, 4], "b": None}, {"_id": 102, "a": 3, "b": {}}]
+    )
+    table = db.table("shop.orders")
+    table.index_create("both", [row["a"], row["b"]])
+    table.index_create("each", row["c"], multi=True)
+    table.index_create("inner", row["d"]["e"])
+    info = db.session.info("shop.orders")
+
+    def by(spec: dict[str, Any]) -> str | None:
+        chosen = planning.plan(spec, (), info)
+        return None if chosen.by is None else chosen.by.name
+
+    for spec in (
+        {"a": 3, "b": 5},
+        {"a": {"$in": [3, 4]}, "b": {"$exists": True}},
+        {"a": {"$gt": 8}, "b": {"$ne": None}},
+    ):
+        assert by(spec) == "both"
+    # What has only one of the fields is not there.
+    for spec in ({"a": 3}, {"b": 3}, {"a": 3, "b": None}, {"a": 3, "b": {"$ne": 5}}, {"d.e": 5}):
+        assert by(spec) is None
+    assert by({"c": "x"}) == by({"c": {"$gt": 5, "$lt": 3}}) == "each"
+    assert orders.distinct("_id", {"a": 3, "b": {"$exists": True}, "_id": {"$gte": 80}}) == [83, 93, 101, 102]
+    assert orders.distinct("_id", {"a": {"$gte": 9}, "b": {"$lt": 20}}) == [9, 19]
+    assert orders.distinct("_id", {"c": {"$gt": 98, "$lt": -98}}) == [99]
+    assert orders.find({"c": 7}).explain()["queryPlanner"]["winningPlan"]["inputStage"]["keyPattern"] == {
+        "c": 1
+    }
+    both = orders.find({"a": 7, "b": 7}).explain()["queryPlanner"]["winningPlan"]["inputStage"]
+    assert both["keyPattern"] == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(

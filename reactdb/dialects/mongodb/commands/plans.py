@@ -10,20 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.capped import order_of
-from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.planning import ReadPlan
+from reactdb.dialects.mongodb.planning import NativeIndex, ReadPlan, native_indexes
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.dialects.mongodb.walking import walk_of
-from reactdb.expression import field_path
-from reactdb.store.catalogue import IndexInfo
+from reactdb.store.catalogue import TableInfo
 
 __all__ = ["explained"]
 
@@ -96,7 +94,7 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
         # It has to be there.
         work.hinted(asked["hint"])
     indexes = indexes_of(table)
-    selection = FilterSelection(query, collation=simple(asked.get("collation")))
+    selection = FilterSelection(query, collation=work.collation(asked.get("collation")))
     chosen = selection.plan(indexes, table)
     order = asked.get("sort") or {}
     with work.spaces.session.read() as now:
@@ -109,20 +107,21 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
             if way is not None:
                 return {"stage": "FETCH", "inputStage": scan_of(way.by, is_backwards=way.is_backwards)}
     if chosen.keys is None and natural is not None and natural < 0:
-        return {**shown_plan(chosen, indexes), "direction": "backward"}
-    return shown_plan(chosen, indexes)
+        return {**shown_plan(chosen, table, indexes), "direction": "backward"}
+    return shown_plan(chosen, table, indexes)
 
 
-def shown_plan(chosen: ReadPlan, indexes: Sequence[CollectionIndex]) -> dict[str, Any]:
+def shown_plan(chosen: ReadPlan, table: TableInfo, indexes: Sequence[CollectionIndex]) -> dict[str, Any]:
     if chosen.parts:
-        parts = [shown_plan(part, indexes) for part in chosen.parts]
+        parts = [shown_plan(part, table, indexes) for part in chosen.parts]
         inputs = [part.get("inputStage", part) for part in parts]
         return {"stage": "FETCH", "inputStage": {"stage": "OR", "inputStages": inputs}}
     if chosen.keys is not None:
         return {"stage": "IDHACK", "keyPattern": {"_id": 1}, "indexName": "_id_"}
     if chosen.by is not None:
-        own = next((one for one in indexes if one.info is chosen.by), None)
-        return {"stage": "FETCH", "inputStage": native_scan(chosen.by) if own is None else scan_of(own)}
+        scans = [scan_of(one) for one in indexes if one.info is chosen.by]
+        scans += [native_scan(one) for one in native_indexes(table) if one.by is chosen.by]
+        return {"stage": "FETCH", "inputStage": scans[0]}
     # Documents lie in the order of their keys, so a range of `_id`s is read without an index.
     return {"stage": "CLUSTERED_IXSCAN" if chosen.ranges else "COLLSCAN", "direction": "forward"}
 
@@ -139,10 +138,11 @@ def scan_of(index: CollectionIndex, *, is_backwards: bool = False) -> dict[str, 
     }
 
 
-def native_scan(index: IndexInfo) -> dict[str, Any]:
-    """Of an index that a program has made natively: one that serves is on one field."""
-    path = field_path(index.expression) or (index.name,)
-    return {"stage": "IXSCAN", "keyPattern": {path[0]: 1}, "indexName": index.name, "direction": "forward"}
+def native_scan(index: NativeIndex) -> dict[str, Any]:
+    """Of an index that a program has made natively."""
+    assert index.by is not None
+    pattern = dict.fromkeys(index.fields, 1)
+    return {"stage": "IXSCAN", "keyPattern": pattern, "indexName": index.by.name, "direction": "forward"}
 
 
 def statistics(

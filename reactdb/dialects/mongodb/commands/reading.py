@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
-from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -101,7 +100,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         namespace,
         pipeline,
         variables=request.get("let", dict),
-        collation=simple(request.get("collation", dict)),
+        collation=request.get("collation", dict),
         transaction=request.transaction,
         bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.dialects.mongodb.collection import simple
+from reactdb.dialects.mongodb.collation import simple
 from reactdb.dialects.mongodb.commands.cursors import Events
 from reactdb.dialects.mongodb.commands.get_more import batch_size
 from reactdb.dialects.mongodb.commands.requests import CommandRequest

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.dialects.mongodb.collection import simple
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Tailed
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
@@ -22,7 +21,7 @@ def opened_tail(request: CommandRequest) -> dict[str, Any]:
     if request.transaction is not None:
         raise MongoError(263, "Tailable cursors are not allowed in transactions.")
     tail = open_tail(
-        request.spaces(), request.mongo_namespace(), request.body, simple(request.get("collation", dict))
+        request.spaces(), request.mongo_namespace(), request.body, request.get("collation", dict)
     )
     if tail is None:
         return {"cursor": {"firstBatch": [], "id": 0, "ns": request.namespace}}
