@@ -153,12 +153,12 @@ class CollectionWork:
             `n`, and `writeErrors` where there are some.
         """
         given = list(map(with_id, documents))
-        table = self.spaces.table(self.namespace) or _UNMADE
+        table = self.spaces.session.find(self._name) or _UNMADE
         stored = [_stored(table, document) for document in given]
         plain = [one for one in stored if type(one) is tuple]
         if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
             try:
-                return self._write(lambda target: self._insert_free(target, given, plain))
+                return self._write(lambda target: self._insert_free(target, table, given, plain))
             except KeyTaken:
                 # Everything was taken back: one by one, then.
                 pass
@@ -183,20 +183,27 @@ class CollectionWork:
         return self._write(one_by_one)
 
     def _insert_free(
-        self, target: WriteTransaction | KeptWrites, given: list[Document], stored: list[tuple[bytes, bytes]]
+        self,
+        target: WriteTransaction | KeptWrites,
+        table: TableInfo,
+        given: list[Document],
+        stored: list[tuple[bytes, bytes]],
     ) -> Document:
         """Insert documents in the quickest way there is.
+
+        Args:
+            table: The one that they were prepared for.
 
         Raises:
             KeyTaken: One of their keys is taken.
         """
         assert isinstance(target, WriteTransaction)
-        table = self._made(target)
-        if table.primary_key != "_id":
+        if target.catalogue.live.get(self._name) is not table or table.primary_key == VIEW_KEY:
+            # It was made, or has changed, meanwhile.
+            table = self._made(target)
             stored = [body_of(table, document) for document in given]
-        if _has_conditions(table):
-            # It was made meanwhile.
-            raise KeyTaken
+            if _has_conditions(table):
+                raise KeyTaken
         if len(stored) == 1:
             key, body = stored[0]
             try:

@@ -88,10 +88,10 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
     if request.body.get("cursor") is None and not request.body.get("explain"):
         raise MongoError(9, "The 'cursor' option is required, except for aggregate with the explain argument")
-    if is_change_stream(pipeline):
-        return opened_stream(request, pipeline)
     if request.get("explain", bool, False):
         return explained(request, "aggregate", request.body)
+    if is_change_stream(pipeline):
+        return opened_stream(request, pipeline)
     last = next(iter(pipeline[-1])) if pipeline else ""
     if last in ("$out", "$merge") and request.get("readConcern", dict, {}).get("level") == "linearizable":
         raise MongoError(72, f"{last} cannot be used with a 'linearizable' read concern level")

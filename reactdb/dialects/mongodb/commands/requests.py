@@ -42,6 +42,7 @@ class CommandRequest:
         name: As the table of commands spells it.
         body: The whole command, in the order in which it came.
         client: The client that asks.
+        deployment: What it asks.
         labels: Labels that its answer gets besides.
         transaction: Which one it is a statement of; None for none.
         moment: The one that it reads; None for now.
@@ -52,15 +53,12 @@ class CommandRequest:
     name: str
     body: dict[str, Any]
     client: Client
+    deployment: Deployment
     labels: list[str] = field(default_factory=list)
     transaction: Transaction | None = None
     moment: Timestamp | None = None
     retry: RetryableWrite | None = None
     write_concern_error: dict[str, Any] | None = None
-
-    @property
-    def deployment(self) -> Deployment:
-        return self.client.deployment
 
     @property
     def database(self) -> str:
@@ -96,9 +94,11 @@ class CommandRequest:
         Raises:
             MongoError.
         """
-        bypasses = bool(self.get("bypassDocumentValidation", bool, False))
+        body = self.body
+        bypasses = "bypassDocumentValidation" in body and bool(self.get("bypassDocumentValidation", bool))
+        spaces = self.spaces() if "readConcern" in body else self.deployment.spaces
         return ViewingWork(
-            self.spaces(), self.mongo_namespace(), self.transaction, bypasses=bypasses, retry=self.retry
+            spaces, self.mongo_namespace(), self.transaction, bypasses=bypasses, retry=self.retry
         )
 
     def spaces(self) -> Namespaces:
