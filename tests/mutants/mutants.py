@@ -98,20 +98,19 @@ MUTANTS = [
     Mutant(
         "a head is moved in a later transaction than the one of its log entry",
         "store/transaction.py",
-        "        for statement, rows in changed.items():\n",
+        "        if moved:\n            executemany(MOVE_HEAD, moved)\n",
         (
             "        late = self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
-            "        late.append(changed.pop(MOVE_HEAD, []))\n"
+            "        late.append(moved)\n"
             "        if len(late) > 1:\n"
-            "            changed[MOVE_HEAD] = late.pop(0)\n"
-            "        for statement, rows in changed.items():\n"
+            "            executemany(MOVE_HEAD, late.pop(0))\n"
         ),
         ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed.setdefault(DROP_HEAD, []).append((table_id, key))\n",
+        "            executemany(DROP_HEAD, [(table_id, key) for _, table_id, key in buried])\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",
@@ -291,8 +290,8 @@ MUTANTS = [
     Mutant(
         "the last of many entries are left out",
         "store/log.py",
-        "    if even < count:",
-        "    if False:",
+        "    if count % APPENDED:",
+        "    if count < APPENDED:",
         ("tests/store/test_bulk.py::test_many_are_stored_as_one_by_one",),
     ),
     Mutant(
@@ -2196,6 +2195,34 @@ MUTANTS = [
         'if self.options.full_document == "updateLookup" and self.interest.is_of_documents:',
         "if False:",
         ("tests/dialects/mongodb/test_mongodb_routing.py",),
+    ),
+    Mutant(
+        "a woken stream takes what is in memory for all that there is",
+        "dialects/mongodb/recent.py",
+        "if since is None or since > position or",
+        "if since is None or",
+        ("tests/dialects/mongodb/test_mongodb_recent.py",),
+    ),
+    Mutant(
+        "changes before a gap are kept with those after it",
+        "dialects/mongodb/waking.py",
+        "        self.recent.clear()\n        self._unbroken_from = None\n",
+        "        self._unbroken_from = None\n",
+        ("tests/dialects/mongodb/test_mongodb_recent.py",),
+    ),
+    Mutant(
+        "an argument shares its lists with the caller",
+        "dialects/mongodb/embedded/shaping.py",
+        "found[place] = inner = value.copy()",
+        "inner = value",
+        ("tests/dialects/mongodb/test_mongodb_shaping.py",),
+    ),
+    Mutant(
+        "what BSON has no int32 for is kept as one",
+        "dialects/mongodb/embedded/shaping.py",
+        "if not -0x80000000 <= value <= 0x7FFFFFFF:",
+        "if False:",
+        ("tests/dialects/mongodb/test_mongodb_shaping.py",),
     ),
     Mutant(
         "a stream that looks for its place evaluates what it is about alone",

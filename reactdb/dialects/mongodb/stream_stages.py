@@ -19,7 +19,6 @@ import bson
 
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import TextKey
 from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
 
 Document = dict[str, Any]
@@ -73,15 +72,21 @@ class StreamPipeline:
     """
 
     def __init__(
-        self, stages: Sequence[Mapping[str, Any]], collation: Mapping[str, Any] | None = None
+        self,
+        stages: Sequence[Mapping[str, Any]],
+        collation: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
-        """`stages`: without the `$changeStream` that they follow.
+        """
+        Args:
+            stages: Without the `$changeStream` that they follow.
+            variables: The values of the command's `let`.
 
         Raises:
             MongoError: A stage that there is not, or not here; or what the stage itself refuses.
         """
         _check(stages)
-        texts = text_key(collation)
+        setting = Setting(text=text_key(collation), variables=dict(variables or {}))
         self.splits = bool(stages) and SPLIT in stages[-1]
         steps = [stage for stage in stages if SPLIT not in stage]
         self.is_empty = not steps
@@ -92,8 +97,8 @@ class StreamPipeline:
         # Only matches: what else is done to an event must see all of it.
         while early and any("$match" not in stage for stage in steps[:early]):
             early -= 1
-        self._early = [_step(stage, texts) for stage in steps[:early]]
-        self._late = [_step(stage, texts) for stage in steps[early:]]
+        self._early = [_step(stage, setting) for stage in steps[:early]]
+        self._late = [_step(stage, setting) for stage in steps[early:]]
 
     def takes(self, event: Document) -> bool:
         """Whether an event without its images goes on."""
@@ -131,8 +136,8 @@ def _is_same(found: Any, token: Any) -> bool:
     return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
 
 
-def _step(stage: Mapping[str, Any], texts: TextKey | None) -> Step:
-    pipeline = Pipeline([stage], Setting(text=texts))
+def _step(stage: Mapping[str, Any], setting: Setting) -> Step:
+    pipeline = Pipeline([stage], setting)
     if pipeline.is_of_one:
         return pipeline.apply
     return lambda document: next(pipeline.run((document,)), None)

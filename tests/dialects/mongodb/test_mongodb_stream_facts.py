@@ -81,9 +81,13 @@ class TestViews:
 
     def test_a_view_has_no_stream(self, client: Any, orders: Any) -> None:
         client["shop"].create_collection("view", viewOn="orders", pipeline=[])
-        with pytest.raises(OperationFailure) as caught:
-            client["shop"].command("aggregate", "view", pipeline=[{"$changeStream": {}}], cursor={})
-        assert 166 == caught.value.code
+        for watch in (
+            lambda: client["shop"].command("aggregate", "view", pipeline=[{"$changeStream": {}}], cursor={}),
+            client["shop"]["view"].watch,
+        ):
+            with pytest.raises(OperationFailure) as caught:
+                watch()
+            assert 166 == caught.value.code
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,26 @@ class TestTheEndOfAStream:
                 )
             assert code == caught.value.code
 
+    def test_to_explain_one_opens_none(self, client: Client, orders: Any) -> None:
+        told = client["shop"].command("aggregate", "orders", pipeline=[{"$changeStream": {}}], explain=True)
+        assert "cursor" not in told
+
+    def test_stages_have_the_variables_of_the_command(self, client: Client, orders: Any) -> None:
+        condition = {"$expr": {"$eq": ["$documentKey._id", "$$wanted"]}}
+        pipeline = [{"$changeStream": {}}, {"$match": condition}, {"$set": {"now": "$$NOW", "x": "$$wanted"}}]
+        asked = {
+            "aggregate": "orders",
+            "pipeline": pipeline,
+            "cursor": {},
+            "let": {"wanted": {"$add": [1, 1]}},
+        }
+        cursor = client["shop"].command(asked)["cursor"]
+        orders.insert_many([{"_id": number} for number in range(4)])
+        batch = client["shop"].command({"getMore": cursor["id"], "collection": "orders"})["cursor"][
+            "nextBatch"
+        ]
+        assert [2] == [event["x"] for event in batch]
+
     def test_expanded_events_are_not_of_the_stable_api(self, client: Client, orders: Any) -> None:
         command = {
             "aggregate": orders.name,

@@ -34,13 +34,14 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
         check_database_name(request.database), request.collection if is_of_collection else None
     )
     deployment = request.deployment
-    if is_of_collection and deployment.spaces.view(place) is not None:
-        raise MongoError(166, f"Namespace {place} is a view, not a collection")
     said = pipeline[0]["$changeStream"]
     if request.body.get("apiStrict") and isinstance(said, dict) and "showExpandedEvents" in said:
         raise MongoError(323, "BSON field '$changeStream.showExpandedEvents' is not in API Version 1")
     stream = deployment.streams.open(
-        StreamScope(place), pipeline, collation=simple(request.get("collation", dict))
+        StreamScope(place),
+        pipeline,
+        collation=simple(request.get("collation", dict)),
+        let=request.get("let", dict),
     )
     cursor = Events(
         str(place) if is_of_collection else f"{place.db}.$cmd.aggregate", stream, session_key(request)
