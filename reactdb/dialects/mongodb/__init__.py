@@ -29,8 +29,8 @@ In reading order:
                              what bytes say before they are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
-    targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection, aggregating,
-    viewing
+    targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
+    converting, aggregating, viewing
                              the work of the commands, without the wire
     tokens, points, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams, waking
                              change streams; by which values a change finds them

@@ -576,23 +576,13 @@ class CollectionWork:
             is_new = self._name not in transaction.catalogue.live
             table = self._no_view(self.spaces.within(transaction, self.namespace))
             before, after = create(transaction, table, self.namespace, indexes)
-            return {
-                "numIndexesBefore": before,
-                "numIndexesAfter": after,
-                "createdCollectionAutomatically": is_new,
-                **({"note": "all indexes already exist"} if before == after and not is_new else {}),
-            }
+            return _made_indexes(before, after, is_new=is_new)
 
         if self.transaction is not None:
-            is_new = self.spaces.table(self.namespace) is None
             with self.transaction.statement() as target:
-                before = 1 + target.create_indexes(self.namespace, indexes)
-            after = before + len(indexes)
-            return {
-                "numIndexesBefore": before,
-                "numIndexesAfter": after,
-                "createdCollectionAutomatically": is_new,
-            }
+                is_new = target.table(self.namespace) is None
+                before, after = target.create_indexes(self.namespace, indexes)
+            return _made_indexes(before, after, is_new=is_new)
         return self.spaces.session.transact(work, operation="index_create")
 
     def drop_indexes(self, wanted: Any) -> Document:
@@ -611,8 +601,8 @@ class CollectionWork:
         self._check_outside("dropIndexes")
         return self.spaces.session.transact(work, operation="index_drop")
 
-    def modify_index(self, wanted: Mapping[str, Any]) -> Document:
-        """Change `expireAfterSeconds` or `hidden` of an index, which `name` or `keyPattern` names.
+    def modify_index(self, wanted: Mapping[str, Any], *, is_dry: bool = False) -> Document:
+        """Change options of an index, which `name` or `keyPattern` names; see `indexes.modify`.
 
         Returns:
             What has changed: each option with `_old` and `_new`.
@@ -622,7 +612,7 @@ class CollectionWork:
             table = transaction.catalogue.live.get(self._name)
             if table is None:
                 raise MongoError(26, f"ns does not exist: {self.namespace}")
-            return modify(transaction, table, self.namespace, wanted)
+            return modify(transaction, table, self.namespace, wanted, is_dry=is_dry)
 
         return self.spaces.session.transact(work, operation="index_modify")
 
@@ -658,6 +648,16 @@ def remembering(
     return remembered
 
 
+def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
+    """The answer to `createIndexes`."""
+    return {
+        "numIndexesBefore": before,
+        "numIndexesAfter": after,
+        "createdCollectionAutomatically": is_new,
+        **({"note": "all indexes already exist"} if before == after and not is_new else {}),
+    }
+
+
 class _Unmade:
     """A collection that is not there yet, as far as its documents are prepared for it."""
 
@@ -681,7 +681,7 @@ def _has_conditions(table: TableInfo) -> bool:
     """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
     if table.hook == RULES:
         return True
-    return bool(table.indexes) and any(index.is_unique for index in indexes_of(table))
+    return bool(table.indexes) and any(index.refuses for index in indexes_of(table))
 
 
 def _write_error(place: int, error: MongoError) -> Document:

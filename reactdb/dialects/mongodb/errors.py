@@ -125,6 +125,7 @@ CODE_NAMES: Final = {
     322: "APIVersionError",
     323: "APIStrictError",
     324: "APIDeprecationError",
+    359: "CannotConvertIndexToUnique",
     9001: "SocketException",
     10107: "NotWritablePrimary",
     10334: "BSONObjectTooLarge",

@@ -321,7 +321,8 @@ class StreamReading:
                 # An index is not hidden where nothing is said of it.
                 was, became = {"hidden": False, **other}, {"hidden": False, **one}
                 before["indexOptions"] = {name: was[name] for name in options if name in was}
-                now["index"] = {"name": one["name"], **{name: became[name] for name in options}}
+                shown = {name: became[name] for name in options if name in became}
+                now["index"] = {"name": one["name"], **shown}
             said.append(("modify", {"operationDescription": now, "stateBeforeChange": before}))
         return [
             self._event(change, origin, operation, table_id, {"ns": _ns(namespace), **last}, part=part)

@@ -475,6 +475,16 @@ class _Compiler:
     def _json_schema(self, name: str, operand: Any, depth: int) -> Compiled:
         return Compiled(compile_schema(operand), [])
 
+    def _no_text(self, name: str, operand: Any, depth: int) -> Compiled:
+        raise MongoError(27, "text index required for $text query: there are no text indexes here")
+
+    def _no_place(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        if name in ("$near", "$nearSphere"):
+            raise MongoError(
+                291, f"unable to find index for {name} query: there are no indexes of places here"
+            )
+        raise MongoError(115, f"{name} is not supported here: nothing is known of places")
+
     def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
         raise MongoError(115, f"{name} is not supported here")
 
@@ -505,6 +515,11 @@ _OF_FIELD: Final[dict[str, Callable[[_Compiler, str, str, Any, int, bool], Test]
     "$bitsAllClear": _Compiler._bits,
     "$bitsAnySet": _Compiler._bits,
     "$bitsAnyClear": _Compiler._bits,
+    "$near": _Compiler._no_place,
+    "$nearSphere": _Compiler._no_place,
+    "$geoWithin": _Compiler._no_place,
+    "$geoIntersects": _Compiler._no_place,
+    "$within": _Compiler._no_place,
 }
 _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None]]] = {
     "$and": _Compiler._and,
@@ -516,7 +531,7 @@ _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None
     "$alwaysFalse": _Compiler._constantly,
     "$sampleRate": _Compiler._sample_rate,
     "$where": _Compiler._not_here,
-    "$text": _Compiler._not_here,
+    "$text": _Compiler._no_text,
     "$jsonSchema": _Compiler._json_schema,
 }
 _OF_WHOLE_DOCUMENTS: Final = frozenset({"$expr", "$where", "$text"})

@@ -18,6 +18,7 @@ from typing import Any, Final
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.collation import checked_collation, text_key
+from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import (
     MARKS,
@@ -44,7 +45,16 @@ from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
-__all__ = ["CollectionIndex", "check_unique", "create", "drop", "duplicate_key", "indexes_of", "listed"]
+__all__ = [
+    "CollectionIndex",
+    "check_unique",
+    "create",
+    "drop",
+    "duplicate_key",
+    "indexes_of",
+    "is_there",
+    "listed",
+]
 
 ID: Final = "_id"
 
@@ -73,7 +83,13 @@ class CollectionIndex:
 
     @property
     def is_unique(self) -> bool:
+        """No two documents have one of its keys."""
         return bool(self.spec["unique"])
+
+    @property
+    def refuses(self) -> bool:
+        """No document is written with a key that another one has. Some may have one, where it is only to become unique."""
+        return self.is_unique or bool(self.spec.get("prepares"))
 
     @property
     def is_partial(self) -> bool:
@@ -175,7 +191,7 @@ def _check_collated(
             raise _duplicate(namespace, index, found)
 
 
-def _collated(found: IndexKey, texts: TextKey) -> tuple[Any, ...]:
+def _collated(found: IndexKey, texts: TextKey | None) -> tuple[Any, ...]:
     return tuple(sort_key(value_to_bson(value), texts) for value in found.values)
 
 
@@ -257,6 +273,7 @@ _SHOWN_OPTIONS: Final = (
     "hidden",
     "background",
     "collation",
+    "prepareUnique",
 )
 _KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))
 
@@ -334,7 +351,7 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
     texts: Any = made.pop("collation", None) or own
     if texts and checked_collation(texts)["locale"] != "simple":
         made["collation"] = texts
-        if given.get("unique"):
+        if given.get("unique") or given.get("prepareUnique"):
             text_key(texts)
     return made
 
@@ -395,6 +412,7 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
     for path in paths:
         if path[0] == ID:
             path[0] = table.primary_key
+    is_compared = spec.get("unique") or spec.get("prepareUnique")
     said = {
         "name": spec["name"],
         "key": spec["key"],
@@ -407,7 +425,8 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
         "primary_key": table.primary_key,
         "marks": True,
         # Entries are of the texts themselves. What is equal to another one is looked for where it has to be unique.
-        **({"collation": spec["collation"]} if spec.get("unique") and "collation" in spec else {}),
+        **({"collation": spec["collation"]} if is_compared and "collation" in spec else {}),
+        **({"prepares": True} if spec.get("prepareUnique") else {}),
     }
     made: dict[str, Any] = native_value(said)
     return made
@@ -436,7 +455,7 @@ def create(
         spec = checked(one, namespace, own)
         if list(spec["key"].items()) == [(ID, 1)]:
             continue
-        if _is_there(spec, kept):
+        if is_there(spec, kept):
             continue
         kept.append(spec)
         table = transaction.catalogue.by_id[table.id]
@@ -454,7 +473,7 @@ def _signature(spec: Mapping[str, Any]) -> tuple[Any, ...]:
     return list(spec["key"].items()), *flags, spec.get("partialFilterExpression"), spec.get("collation")
 
 
-def _is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool:
+def is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool:
     for known in kept:
         is_alike = _signature(known) == _signature(spec)
         same_options = {k: v for k, v in known.items() if k != "name"} == {
@@ -562,18 +581,25 @@ def drop(
 
 
 def modify(
-    transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, wanted: Mapping[str, Any]
+    transaction: WriteTransaction,
+    table: TableInfo,
+    namespace: MongoNamespace,
+    wanted: Mapping[str, Any],
+    *,
+    is_dry: bool = False,
 ) -> dict[str, Any]:
     """Change options of one index, as `collMod` does.
 
     Args:
-        wanted: `name` or `keyPattern`, and `expireAfterSeconds` or `hidden`.
+        wanted: `name` or `keyPattern`, and `expireAfterSeconds`, `hidden`, `prepareUnique` or `unique`.
+        is_dry: It is only seen whether the index can become unique.
 
     Returns:
         What has changed: each option with `_old` and `_new`.
 
     Raises:
-        MongoError: 27, there is no such index; 72 and 40415, it is not said which one, or what is to change; as `checked`.
+        MongoError: 27, there is no such index; 72 and 40415, it is not said which one, or what is to change; 359, documents have
+            one key, with `violations`: the `ids` of those that share one; as `checked`.
     """
     for name in wanted:
         if name not in ("name", "keyPattern", *MODIFIABLE):
@@ -588,19 +614,53 @@ def modify(
     old = next((one for one in kept if one["name"] == wanted.get("name") or _has_key(one, pattern)), None)
     if old is None:
         raise MongoError(27, f"cannot find index {wanted.get('name', pattern)} for ns {namespace}")
+    index = next(one for one in indexes_of(table) if one.name == old["name"])
+    if given.get("unique") is False:
+        raise MongoError(72, "collMod does not support 'unique: false': an index that is unique stays so")
+    if given.get("unique"):
+        _check_convertible(transaction, table, index, old)
+        given["prepareUnique"] = False
+    if is_dry:
+        return {}
     new = checked({**old, **given}, namespace)
     changed = [name for name in MODIFIABLE if old.get(name) != new.get(name)]
     if changed:
-        index = next(one for one in indexes_of(table) if one.name == old["name"])
         transaction.drop_index(table, index.info.name)
         _add(transaction, transaction.catalogue.by_id[table.id], namespace, new)
         keep_indexes(transaction, table, [new if one is old else one for one in kept])
+    no = {"hidden": False, "prepareUnique": False}
+    # Of one that has become unique, that alone is told.
+    told = [name for name in changed if name == "unique"] or changed
     return {
         f"{name}_{which}": said[name]
-        for name in changed
-        for which, said in (("old", {"hidden": False, **old}), ("new", {"hidden": False, **new}))
+        for name in told
+        for which, said in (("old", no | old), ("new", no | new))
         if name in said
     }
+
+
+def _check_convertible(
+    transaction: WriteTransaction, table: TableInfo, index: CollectionIndex, spec: Mapping[str, Any]
+) -> None:
+    """Raises: MongoError: 72, nothing keeps others from having keys twice meanwhile; 359."""
+    if not index.refuses:
+        raise MongoError(
+            72,
+            "Cannot make index unique with 'prepareUnique=false'. Run collMod with 'prepareUnique: true' first.",
+        )
+    texts = text_key(index.collation or spec.get("collation"))
+    sharing: dict[tuple[Any, ...], dict[bytes, Any]] = {}
+    for entry in transaction.snapshot().entries(index.info, MARKS[1]):
+        shown = document_of(table, entry.body)["_id"]
+        for found in found_keys(codec.decode(entry.body), index.spec):
+            sharing.setdefault(_collated(found, texts), {})[entry.key] = shown
+    violations = [{"ids": list(ids.values())} for ids in sharing.values() if len(ids) > 1]
+    if violations:
+        raise MongoError(
+            359,
+            "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.",
+            violations=violations,
+        )
 
 
 def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:

@@ -45,7 +45,7 @@ COLLECTIONS: Final = HiddenTable(OWNER, "collections")
 DATABASES: Final = HiddenTable(OWNER, "databases")
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 """The specification of the index that every collection has."""
-MODIFIABLE: Final = ("expireAfterSeconds", "hidden")
+MODIFIABLE: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
 """Options of an index that `collMod` changes."""
 IMAGES: Final = "changeStreamPreAndPostImages"
 RULES: Final = "mongodb.rules"

@@ -36,7 +36,7 @@ CREATE_FIELDS: Final = " ".join(OPTIONS) + (
 
 
 MODIFIED: Final = f"validator validationLevel validationAction expireAfterSeconds {IMAGES}".split()
-MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index"
+MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries"
 """The fields of `collMod` beside those of all commands."""
 
 
@@ -118,6 +118,8 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
     Raises:
         MongoError: As `creation_options`; 72, it is not capped, or no view, or one.
     """
+    if "timeseries" in given:
+        raise MongoError(72, "timeseries: the collection is no time series, and there are none here")
     changed = checked_options({name: given[name] for name in MODIFIED if name in given}, "collMod")
     is_view, says_view = "viewOn" in options, bool({"viewOn", "pipeline"} & given.keys())
     if is_view != says_view:

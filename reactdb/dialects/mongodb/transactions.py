@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of
+from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of, is_there
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.retries import RetryableWrite
@@ -242,7 +242,7 @@ class Transaction:
             if old is not None and step.table_id < 0 and old[0] <= snapshot.seq:
                 raise conflict()
             if step.body is not None and table.indexes:
-                unique = [index for index in indexes_of(table) if index.is_unique]
+                unique = [index for index in indexes_of(table) if index.refuses]
                 if unique:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     check_unique(transaction, table, unique, namespace, step.key, step.body)
@@ -290,8 +290,13 @@ class KeptWrites:
             )
         self._make(namespace, dict(options))
 
-    def create_indexes(self, namespace: MongoNamespace, indexes: Sequence[Mapping[str, Any]]) -> int:
-        """Have the commit make indexes of a collection that it makes. Returns: how many there are to be made before.
+    def create_indexes(
+        self, namespace: MongoNamespace, indexes: Sequence[Mapping[str, Any]]
+    ) -> tuple[int, int]:
+        """Have the commit make indexes of a collection that it makes.
+
+        Returns:
+            How many there are to be before and afterwards, with that of `_id`.
 
         Raises:
             MongoError: 263, the collection is there already; and as for `create` of indexes.
@@ -301,13 +306,17 @@ class KeptWrites:
                 263,
                 f"Cannot create new indexes on existing collection {namespace} in a multi-document transaction.",
             )
-        for one in indexes:
-            checked(one, namespace)
+        found = self._transaction._made.get(self._transaction._spaces.names.table(namespace))
+        specs = [checked(one, namespace, self._transaction.collation(namespace)) for one in indexes]
+        kept = [] if found is None else [*found.indexes]
+        before = len(kept)
+        for spec in specs:
+            if list(spec["key"].items()) != [("_id", 1)] and not is_there(spec, kept):
+                kept.append(spec)
         self.within(namespace)
         made = self._transaction._made[self._transaction._spaces.names.table(namespace)]
-        before = len(made.indexes)
-        made.indexes.extend(indexes)
-        return before
+        made.indexes[:] = kept
+        return before + 1, len(kept) + 1
 
     def _make(self, namespace: MongoNamespace, options: Mapping[str, Any] | None) -> _Made:
         made = self._transaction._made

@@ -202,7 +202,7 @@ class DocumentWriter:
         self.table = table
         self.namespace = namespace
         self._indexes = indexes_of(table) if table.indexes else []
-        self._unique = [index for index in self._indexes if index.is_unique]
+        self._unique = [index for index in self._indexes if index.refuses]
 
     # -----------------------------------------------------------------------------------------------------------
     # insert

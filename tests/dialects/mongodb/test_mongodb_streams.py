@@ -260,7 +260,8 @@ def test_what_is_changed_of_an_index_is_told_with_what_it_was(spaces, orders, op
         (72, {"hidden": True}),
         (72, {"name": "a_1", "keyPattern": {"a": 1}, "hidden": True}),
         (72, {"name": "a_1"}),
-        (40415, {"name": "a_1", "unique": True}),
+        (72, {"name": "a_1", "unique": True}),
+        (40415, {"name": "a_1", "sparse": True}),
         (67, {"name": "a_1", "expireAfterSeconds": -1}),
     ],
 )

@@ -7,9 +7,133 @@ from typing import Any
 
 import pytest
 from pymongo import CursorType, InsertOne, MongoClient
-from pymongo.errors import BulkWriteError, ClientBulkWriteException, OperationFailure, WriteError
+from pymongo.errors import (
+    BulkWriteError,
+    ClientBulkWriteException,
+    DuplicateKeyError,
+    OperationFailure,
+    WriteError,
+)
 
 Client = MongoClient[dict[str, Any]]
+
+
+class TestConverting:
+    def test_a_collection_becomes_a_capped_one(self, client: Client) -> None:
+        shop = client["shop"]
+        orders = shop["orders"]
+        orders.insert_many([{"_id": n, "text": "x" * 80} for n in range(10)])
+        orders.create_index("text")
+        with client.watch(max_await_time_ms=50) as everything, orders.watch(max_await_time_ms=50) as own:
+            shop.command("convertToCapped", "orders", size=500)
+            told = [everything.next() for _ in range(5)]
+            assert ["rename", "invalidate"] == [own.next()["operationType"] for _ in range(2)]
+        assert [*["insert"] * 4, "rename"] == [event["operationType"] for event in told]
+        assert {"db": "shop", "coll": "orders"} == told[-1]["to"]
+        assert [6, 7, 8, 9] == [one["_id"] for one in orders.find()]
+        assert (True, 512) == (orders.options()["capped"], orders.options()["size"])
+        assert ["_id_"] == list(orders.index_information())
+        orders.insert_one({"_id": -1, "text": "x" * 80})
+        found = [one["_id"] for one in orders.find()]
+        assert (-1, sorted(found[:-1])) == (found[-1], found[:-1])
+        assert ["orders"] == shop.list_collection_names()
+        shop.command("convertToCapped", "orders", size=256)
+        assert [9, -1] == [one["_id"] for one in orders.find()]
+
+    @pytest.mark.parametrize(
+        ("code", "name", "said"),
+        [
+            (26, "missing", {"size": 500}),
+            (166, "view", {"size": 500}),
+            (72, "orders", {"size": 0}),
+            (40414, "orders", {}),
+            (40415, "orders", {"size": 500, "wrong": 1}),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, client: Client, code: int, name: str, said: Any) -> None:
+        shop = client["shop"]
+        shop["orders"].insert_one({})
+        shop.create_collection("view", viewOn="orders")
+        with pytest.raises(OperationFailure) as refused:
+            shop.command("convertToCapped", name, **said)
+        assert code == refused.value.code
+        assert {"orders", "view", "system.views"} >= set(shop.list_collection_names())
+        with client.start_session() as session:
+            session.start_transaction()
+            with pytest.raises(OperationFailure) as within:
+                shop.command("convertToCapped", "orders", size=500, session=session)
+            session.abort_transaction()
+        assert 263 == within.value.code
+
+
+class TestBecomingUnique:
+    def test_an_index_becomes_unique_when_no_two_documents_have_one_key(self, client: Client) -> None:
+        shop = client["shop"]
+        users = shop["users"]
+        users.insert_many([{"_id": n, "n": n // 2} for n in range(5)])
+        users.create_index("n")
+
+        def modify(**said: Any) -> Any:
+            return shop.command("collMod", "users", index={"name": "n_1", **said.pop("index", {})}, **said)
+
+        with pytest.raises(OperationFailure) as refused:
+            modify(index={"unique": True})
+        assert 72 == refused.value.code
+        changed = modify(index={"prepareUnique": True})
+        assert (False, True) == (changed["prepareUnique_old"], changed["prepareUnique_new"])
+        with pytest.raises(DuplicateKeyError):
+            users.insert_one({"n": 0})
+        for dry in ({"dryRun": True}, {}):
+            with pytest.raises(OperationFailure) as caught:
+                modify(index={"unique": True}, **dry)
+            assert caught.value.details is not None
+            assert (359, [{"ids": [0, 1]}, {"ids": [2, 3]}]) == (
+                caught.value.code,
+                caught.value.details["violations"],
+            )
+        users.delete_many({"_id": {"$in": [1, 3]}})
+        modify(index={"unique": True}, dryRun=True)
+        assert "unique" not in users.index_information()["n_1"]
+        with users.watch(show_expanded_events=True, max_await_time_ms=50) as stream:
+            assert modify(index={"unique": True})["unique_new"] is True
+            event = stream.next()
+        assert {"name": "n_1", "unique": True} == event["operationDescription"]["index"]
+        assert {"v": 2, "key": [("n", 1)], "unique": True} == users.index_information()["n_1"]
+        with pytest.raises(DuplicateKeyError):
+            users.insert_one({"n": 0})
+        with pytest.raises(OperationFailure) as never:
+            modify(index={"unique": False})
+        assert 72 == never.value.code
+
+
+class TestIndexesOfTransactions:
+    def test_an_index_that_is_there_is_counted_once(self, client: Client) -> None:
+        shop = client["shop"]
+        with client.start_session() as session, session.start_transaction():
+            counts = []
+            for name in ("a_1", "a_1", "b_1"):
+                indexes = [{"key": {name[0]: 1}, "name": name}, {"key": {"_id": 1}, "name": "_id_"}]
+                said = shop.command("createIndexes", "made", indexes=indexes, session=session)
+                counts.append(
+                    (
+                        said["numIndexesBefore"],
+                        said["numIndexesAfter"],
+                        said["createdCollectionAutomatically"],
+                    )
+                )
+            assert [(1, 2, True), (2, 2, False), (2, 3, False)] == counts
+        assert ["_id_", "a_1", "b_1"] == list(shop["made"].index_information())
+        with client.start_session() as session:
+            session.start_transaction()
+            shop.command(
+                "createIndexes", "other", indexes=[{"key": {"a": 1}, "name": "a_1"}], session=session
+            )
+            with pytest.raises(OperationFailure) as refused:
+                again = [{"key": {"a": 1}, "name": "a_1", "unique": True}]
+                shop.command("createIndexes", "other", indexes=again, session=session)
+            session.abort_transaction()
+        assert 85 == refused.value.code
+        assert ["made"] == shop.list_collection_names()
 
 
 class TestValidators:

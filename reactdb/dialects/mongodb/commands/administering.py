@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import check_database_name, namespace_of
@@ -87,10 +88,24 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
     found = existing(request)
     options = modified_options(request.body, found.options)
     wanted = request.get("index", dict)
-    changed = {} if wanted is None else request.collection_work().modify_index(wanted)
-    if options or not changed:
+    is_dry = bool(request.body.get("dryRun"))
+    if is_dry and (options or wanted is None or not wanted.get("unique")):
+        raise MongoError(72, "collMod has a dry run of 'index' with 'unique: true' alone")
+    changed = {} if wanted is None else request.collection_work().modify_index(wanted, is_dry=is_dry)
+    if not is_dry and (options or not changed):
         request.deployment.spaces.modify(request.mongo_namespace(), options)
     return changed
+
+
+@command("convertToCapped", fields="size", is_write=True)
+def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
+    size = request.body.get("size")
+    if size is None:
+        raise MongoError(40414, "BSON field 'convertToCapped.size' is missing but a required field")
+    if isinstance(size, bool) or not isinstance(size, int | float) or size <= 0:
+        raise MongoError(72, "Capped collection size must be greater than zero")
+    convert(request.deployment.spaces, request.mongo_namespace(), size)
+    return {}
 
 
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
@@ -126,6 +141,8 @@ def list_databases(request: CommandRequest) -> dict[str, Any]:
 
 @command("profile", quick=always)
 def profile(request: CommandRequest) -> dict[str, Any]:
+    if request.value not in (-1, 0):
+        raise MongoError(115, "commands are not profiled here: profile takes the levels -1 and 0 alone")
     return {"was": 0, "slowms": 100, "sampleRate": 1.0}
 
 

@@ -68,6 +68,6 @@ def _unsupported(name: str, why: str, code: int = 238) -> None:
     STAGES[name] = compiler
 
 
-_unsupported("$geoNear", "there are no geospatial indexes", 291)
+_unsupported("$geoNear", "it requires a 2d or 2dsphere index, and there are none here", 27)
 for _name in ("$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$listSearchIndexes"):
     _unsupported(_name, "there is no search engine", 31082)
