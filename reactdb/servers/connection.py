@@ -332,8 +332,11 @@ class Connection(asyncio.Protocol):
         if not conversation.is_quick(request):
             self._in_thread(conversation.answer, request)
             return False
-        with self._workers.on_the_loop():
+        self._workers.begin_on_loop()
+        try:
             self._used(conversation, conversation.answer(request))
+        finally:
+            self._workers.end_on_loop()
         return True
 
     def _poll(self, conversation: Conversation) -> None:

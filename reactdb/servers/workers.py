@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Protocol
 
 from reactdb.budget import Crowd
@@ -53,18 +53,17 @@ class Workers:
         job.add_done_callback(self.jobs.discard)
         return job
 
-    @contextmanager
-    def on_the_loop(self) -> Iterator[None]:
-        """Around a request that is carried out on the loop. Whom it has woken is told right afterwards, before the loop's next
-        turn: the commit is known to be done, and nobody waits for a thread."""
+    def begin_on_loop(self) -> None:
+        """A request is carried out on the loop, up to `end_on_loop`."""
         self._busy_thread = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._busy_thread = None
-            woken, self._woken = self._woken, []
-            for connection in woken:
-                connection.tell()
+
+    def end_on_loop(self) -> None:
+        """It was. Whom it has woken is told now, before the loop's next turn: the commit is known to be done, and nobody waits
+        for a thread."""
+        self._busy_thread = None
+        woken, self._woken = self._woken, []
+        for connection in woken:
+            connection.tell()
 
     def wake(self, loop: asyncio.AbstractEventLoop, connection: Wakeable) -> None:
         """Let the connection go on, soon. Any thread may call it, also inside a commit: it only leaves a note."""

@@ -274,12 +274,14 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             self.lock_wait.begin_immediate(left_s)
-            (version,) = execute("PRAGMA data_version").fetchone()
-            if version != self._known_version:
-                if self._known_version is not None:
-                    external_writers.wal_reset.another_wrote(self.path)
-                self._reload(operation)
-                self._known_version = version
+            # In memory nobody else writes.
+            if self._known_version is None or not engine.is_memory:
+                (version,) = execute("PRAGMA data_version").fetchone()
+                if version != self._known_version:
+                    if self._known_version is not None:
+                        external_writers.wal_reset.another_wrote(self.path)
+                    self._reload(operation)
+                    self._known_version = version
             if self.guard is not None:
                 log, trouble = self.guard.look_before()
                 if trouble:

@@ -101,6 +101,7 @@ class StreamReading:
 
     Attributes:
         tables: The names of the tables as of the last change that was taken in.
+        times_changed: How often they have changed.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class StreamReading:
     ) -> None:
         self.scope = scope
         self.tables = tables
+        self.times_changed = 0
         self.is_expanded = is_expanded
         self._names = names
         self._database_id = database_id
@@ -204,6 +206,7 @@ class StreamReading:
         assert said is not None
         if "owner" in said:
             return []
+        self.times_changed += 1
         table_id, kind = said["table_id"], change.kind_code
         before = self._names.namespace(said["table"])
         if kind == TABLE_CREATE:

@@ -11,10 +11,12 @@ Rule of this file: a page is of one position and one head of the log, so it is n
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from threading import Lock
 from typing import Final
 
 from reactdb.change import Change
 from reactdb.dialects.mongodb.events import StreamEvent
+from reactdb.dialects.mongodb.recent import size_of
 from reactdb.dialects.mongodb.routing import EventAxis
 from reactdb.dialects.mongodb.tokens import TokenOrigin
 from reactdb.store.catalogue import Catalogue
@@ -71,16 +73,14 @@ class LogPage:
 
     @property
     def is_small(self) -> bool:
-        size = 0
-        for change in self.changes:
-            size += len(change.new_bytes or b"") + len(change.old_bytes or b"")
-        return size <= KEPT_BYTES
+        return sum(map(size_of, self.changes)) <= KEPT_BYTES
 
 
 class LogPages:
-    """The newest small pages, by what they are of. Any thread: what is lost when two write at once is read again."""
+    """The newest small pages, by what they are of. Any thread."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._kept: dict[Hashable, LogPage] = {}
 
     def find(self, place: Hashable) -> LogPage | None:
@@ -88,6 +88,7 @@ class LogPages:
 
     def keep(self, place: Hashable, page: LogPage) -> None:
         if page.is_small:
-            kept = dict(list(self._kept.items())[1 - KEPT :])
-            kept[place] = page
-            self._kept = kept
+            with self._lock:
+                self._kept[place] = page
+                if len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]

@@ -2,6 +2,7 @@
 
 A driver numbers the retryable writes and the transactions of a session, and sends one again whose answer it has not heard. A
 server that was killed between the commit and the answer, and started again, finds here that it is done, and what the answer was.
+A database in memory ends with its server: there the answers that the server itself knows (`commands/session_states`) are all.
 
 A row is a position (`reactdb.store.positions`), and no document: it takes no place in the log. It is needed as long as a driver
 may ask, half an hour; then a later write removes it.
@@ -59,9 +60,14 @@ class Remembered(NamedTuple):
 
 
 class Retries:
-    """Those of one server. Any thread: it is called under the write lock."""
+    """Those of one server. Any thread: it is called under the write lock.
 
-    def __init__(self) -> None:
+    Attributes:
+        are_kept: Answers are kept in the file.
+    """
+
+    def __init__(self, *, are_kept: bool) -> None:
+        self.are_kept = are_kept
         self._swept_at = 0
 
     def sweep(self, transaction: WriteTransaction) -> None:
@@ -86,6 +92,8 @@ class RetryableWrite(NamedTuple):
 
     def remember(self, transaction: WriteTransaction, answer: Mapping[str, Any] | None) -> None:
         """Keep the answer in the commit that the write is a part of. None: it is a transaction."""
+        if not self.owner.are_kept:
+            return
         value = b"" if answer is None else encode(answer)
         is_lost = len(value) > MOST_BYTES
         row = NamedPosition(

@@ -6,7 +6,8 @@
     batch = stream.batch(most=100)          events, the token after them, whether the stream has ended
 
 A stream reads the log where it stands, its own tables alone. What it has not been asked for is nowhere but in the log: nothing
-can overflow, and a stream that is opened again with any of its tokens gives the rest exactly.
+can overflow, and a stream that is opened again with any of its tokens gives the rest exactly. One that is up to date but for the
+commit that has woken it finds the changes in memory (`recent`).
 
 Where its `$match` is about some values only (`routing`), a stream evaluates the changes that have them: it finds them in the
 pages that it reads, and while it is woken (`waking`) it does not read those before the first that it was woken by.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from weakref import ReferenceType, finalize, ref
@@ -32,16 +34,18 @@ from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
 from reactdb.dialects.mongodb.images import with_images
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
+from reactdb.dialects.mongodb.recent import LateSnapshot
 from reactdb.dialects.mongodb.routing import EVERYTHING, interest_of
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
 from reactdb.dialects.mongodb.splitting import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
-from reactdb.dialects.mongodb.tokens import Token, mark
+from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.feeds.views.base import Route
+from reactdb.store.catalogue import Catalogue
 from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
 
@@ -188,6 +192,8 @@ class LogStream:
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
+        # Its tables, and since which change of tables and for which purpose they are these.
+        self._own: tuple[tuple[int, bool], list[int]] = (-1, False), []
         # It has read of tables that came or went, which it may not listen to yet.
         self._is_unsure = False
         owner.spaces.session.check_open()
@@ -257,8 +263,9 @@ class LogStream:
             try:
                 self._owner.strike()
                 ended = False
-                if not self._is_quiet:
-                    with self._engine.fresh_snapshot() as snapshot:
+                head = self._engine.newest_seq()
+                if not self._is_quiet(head):
+                    with self._snapshot(head) as snapshot:
                         ended = self._fill(events, snapshot, most, most_bytes)
             except Exception as error:
                 if not events:
@@ -272,11 +279,24 @@ class LogStream:
                 self._listen()
             return StreamBatch(events, self._given, ended)
 
-    @property
-    def _is_quiet(self) -> bool:
+    def _is_quiet(self, head: int) -> bool:
         """All that there is was given, and the token says so. Most streams that are asked are quiet, so it takes no snapshot."""
         has_more = self._ready or self._changes or self._position > self._given_seq
-        return not has_more and self._engine.newest_seq() <= self._position
+        return not has_more and head <= self._position
+
+    def _snapshot(self, head: int) -> AbstractContextManager[Snapshot]:
+        """What a batch reads. Where it is up to date but for what has woken it, nothing is read of the file."""
+        engine = self._engine
+        catalogue = engine.catalogue
+        if self._recent(head, catalogue) is None or engine.current_transaction() is not None:
+            return engine.fresh_snapshot()
+        return LateSnapshot(engine, head, catalogue)
+
+    def _recent(self, head: int, catalogue: Catalogue) -> Sequence[Change] | None:
+        """The changes from here to the head, where they are known and no table has changed."""
+        if self._version != catalogue.version or self.options.is_expanded:
+            return None
+        return self._owner.wakers.recent.between(self._position, head)
 
     def _fill(
         self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None
@@ -361,11 +381,14 @@ class LogStream:
 
     def _tables(self, *, is_seeking: bool = False) -> list[int]:
         """The numbers of the tables that it reads; to find a place, all in its scope."""
-        names, interest = self._owner.spaces.names, self.interest
-        tables = self.scope.tables(names, self._reading.tables)
-        if is_seeking or not interest.has_names:
-            return tables
-        return [table for table in tables if interest.is_in(self._reading.namespace(table))]
+        of = self._reading.times_changed, is_seeking
+        if self._own[0] != of:
+            interest = self.interest
+            found = self.scope.tables(self._owner.spaces.names, self._reading.tables)
+            if interest.has_names and not is_seeking:
+                found = [table for table in found if interest.is_in(self._reading.namespace(table))]
+            self._own = of, found
+        return self._own[1]
 
     def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
         """The changes of a page that it evaluates. To find its place, it evaluates all."""
@@ -382,6 +405,10 @@ class LogStream:
         return [found[seq] for seq in sorted(found)]
 
     def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
+        recent = self._recent(head, snapshot.catalogue)
+        if recent is not None:
+            known = [change for change in recent if change.table_id in own]
+            return LogPage(known, (), head, self._origin(snapshot, head))
         catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
         is_same = self._version == catalogue.version
         # A database is dropped with its tables, so that DATABASES has changed with the catalogue.
@@ -405,9 +432,13 @@ class LogStream:
             found = list(changes_of(entries, catalogue))
         found += [change for change in beside if change.seq <= end]
         found.sort(key=_seq)
-        first = points.origin_at(self._engine, snapshot, since + 1)
-        is_one = first == points.origin_at(self._engine, snapshot, end)
-        return LogPage(found, beside, end, first if is_one else None)
+        return LogPage(found, beside, end, self._origin(snapshot, end))
+
+    def _origin(self, snapshot: Snapshot, end: int) -> TokenOrigin | None:
+        """That of all changes from the position to a seq; None where there are several."""
+        start = self._position + 1
+        first = points.origin_at(self._engine, snapshot, start)
+        return first if end == start or first == points.origin_at(self._engine, snapshot, end) else None
 
     def _take_in(self, change: Change, snapshot: Snapshot) -> None:
         """Make what there is to tell of a change."""

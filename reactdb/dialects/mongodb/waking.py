@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from reactdb.change import CATALOGUE, Change
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS
+from reactdb.dialects.mongodb.recent import RecentChanges
 from reactdb.feeds.events import Render
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
@@ -83,9 +84,14 @@ class TableWait:
 
 
 class StreamWakers:
-    """Those who wait for changes of a file. Any thread."""
+    """Those who wait for changes of a file. Any thread.
+
+    Attributes:
+        recent: The newest changes of all tables that users see, and of the catalogue, as long as somebody waits.
+    """
 
     def __init__(self, session: Session) -> None:
+        self.recent = RecentChanges()
         self._session = session
         self._lock = threading.Lock()
         # By the number of a table; None for all of them, and CATALOGUE for those of tables themselves.
@@ -192,6 +198,7 @@ class StreamWakers:
                 self._readers.append(reader)
                 if not is_of_rows:
                     self._main, self._unbroken_from = reader, start
+                    self.recent.clear()
         if not is_wanted:
             # Whoever listened has gone meanwhile, or somebody else was quicker.
             reader.close()
@@ -213,7 +220,10 @@ class StreamWakers:
         found: dict[TableWait, None] = {}
         is_of_tables = is_broken = False
         try:
-            while changes := reader.poll(MOST_QUEUED):
+            has_more = True
+            while has_more and (changes := reader.poll(MOST_QUEUED)):
+                # Fewer are all that there were: it rings for the next. What a reader ends with is asked for.
+                has_more = len(changes) >= MOST_QUEUED or reader.is_ending
                 with self._lock:
                     self._sweep()
                     is_of_tables |= self._find(changes, found, is_of_rows=is_of_rows)
@@ -239,6 +249,8 @@ class StreamWakers:
     def _find(self, changes: Sequence[Any], found: dict[TableWait, None], *, is_of_rows: bool) -> bool:
         """Find those whom changes concern. Whether some are of tables themselves."""
         places: set[int | None] = {None}
+        if not is_of_rows and all(isinstance(change, Change) for change in changes):
+            self.recent.add(changes)
         for change in changes:
             if not isinstance(change, Change):
                 self._miss(found)
@@ -264,6 +276,7 @@ class StreamWakers:
 
     def _miss(self, found: dict[TableWait, None]) -> None:
         """Some changes were passed over: they may be anybody's."""
+        self.recent.clear()
         self._unbroken_from = None
         for waiting in self._waiting.values():
             found |= waiting

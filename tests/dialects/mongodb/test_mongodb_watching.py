@@ -215,7 +215,7 @@ def test_events_of_a_driver_s_transaction_name_its_session(client, orders):
     stream = orders.watch()
     orders.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
-        session.transaction.retry = RetryableWrite(Retries(), b"s" * 16, 7)
+        session.transaction.retry = RetryableWrite(Retries(are_kept=False), b"s" * 16, 7)
         orders.insert_one({"_id": 1, "x": 1}, session=session)
         orders.update_one({"_id": 0}, {"$set": {"x": 2}}, session=session)
         orders.delete_one({"_id": 0}, session=session)
@@ -343,6 +343,21 @@ def test_an_observable_has_the_same_events_and_completes(client, orders):
 
     assert [*drained(stream), "completed"] == seen
     subscription.dispose()
+
+
+def test_an_observable_takes_the_options_of_a_stream(orders):
+    start = orders.watch()
+    orders.insert_one({"_id": 1})
+    token = start.try_next()["_id"]
+    orders.update_one({"_id": 1}, {"$set": {"a": 1}})
+    options = [
+        {"full_document": "updateLookup", "resume_after": token, "batch_size": 1, "max_await_time_ms": 1},
+        {"fullDocument": "updateLookup", "resumeAfter": token},
+    ]
+    for given in options:
+        seen = []
+        orders.changes(**given).subscribe(seen.append)
+        assert [{"_id": 1, "a": 1}] == [event["fullDocument"] for event in seen]
 
 
 def test_an_observable_ends_when_it_is_disposed_of(client, orders):

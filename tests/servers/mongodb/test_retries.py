@@ -125,6 +125,14 @@ class TestWrites:
         assert 1 == orders.find_one(3)["n"]
 
 
+def test_in_memory_the_server_alone_remembers() -> None:
+    body = {"update": "orders", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}, "upsert": True}]}
+    with reactdb.connect(":memory:") as db:
+        first, again, other = asked(db, *[{**body, "txnNumber": Int64(number)} for number in (1, 1, 2)])
+        assert (first, [], 2) == (again, rows(db), db.table("shop.orders").get(1).run()["n"])
+    assert "upserted" not in other
+
+
 class TestHowLong:
     def insert(self, db: Database, session: int, number: int = 1) -> None:
         lsid = {"id": Binary(bytes([session]) * 16, 4)}

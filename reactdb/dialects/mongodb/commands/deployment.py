@@ -69,7 +69,6 @@ class Deployment:
         self.election_id = ObjectId()
         self.spaces = Namespaces(database.session) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
-        self.retries = Retries()
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
@@ -81,6 +80,7 @@ class Deployment:
         self._moment = 0, Timestamp(1, 1)
         # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
         self.is_memory = database.path == ":memory:"
+        self.retries = Retries(are_kept=not self.is_memory)
         self.writes_quickly = self.is_memory or database.session.durability == "soft"
 
     def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:

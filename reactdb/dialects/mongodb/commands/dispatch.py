@@ -13,9 +13,9 @@ Rule of this file: what is the same for all commands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from bson import Binary, Int64
+from bson import Int64
 
 from reactdb.dialects.mongodb.commands.concerns import check_read_concern, check_write_concern
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
@@ -28,13 +28,15 @@ from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
 """The codes after which a driver may send a write again, says the drivers' specification."""
 TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251, 267))
 """The codes that in a transaction mean to try the whole of it again."""
-UNSIGNED: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
+UNSIGNED: Final = {"hash": bytes(20), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
+API_FIELDS: Final = frozenset(("apiVersion", "apiStrict", "apiDeprecationErrors"))
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -68,15 +70,17 @@ def carry_out(
     """
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
-    request = CommandRequest(name, body, client, transaction=transaction)
-    return told(request, lambda: begin(request, found))
+    request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
+    return told(request, begin, request, found)
 
 
-def told(request: CommandRequest, work: Callable[[], T]) -> dict[str, Any] | T:
+def told(
+    request: CommandRequest, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
+) -> dict[str, Any] | T:
     """What the work gives, as an answer."""
     reply: Any
     try:
-        reply = work()
+        reply = work(*arguments, **options)
     except HangUp:
         raise
     except Exception as error:
@@ -152,7 +156,8 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         raise MongoError(13, f"Command {found.name} requires authentication")
     if not isinstance(body.get("$db"), str):
         raise MongoError(40414, "OP_MSG requests require a $db argument")
-    check_api(body)
+    if not API_FIELDS.isdisjoint(body):
+        check_api(body)
     if found.fields is not None and not found.fields.issuperset(body):
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
@@ -160,8 +165,9 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         check_read_concern(body["readConcern"])
     if body.get("writeConcern") is not None:
         check_write_concern(body["writeConcern"])
-    limit_time(request)
-    reply = in_session(request, found.is_write, lambda: found.work(request))
+    if "maxTimeMS" in body:
+        limit_time(request)
+    reply = in_session(request, found.is_write, found.work)
     if "writeConcern" in body and request.write_concern_error is None:
         tell_unmet_concern(request)
     return reply

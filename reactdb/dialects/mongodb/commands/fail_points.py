@@ -67,6 +67,11 @@ class FailPoints:
                 self._points[name] = point
             return 0 if before is None else before.entered
 
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any."""
+        return bool(self._points)
+
     def struck(self, name: str, command: str | None, app_name: str) -> dict[str, Any] | None:
         """What the fail point orders for this command, or None."""
         if not self._points:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Lock, RLock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, Remembered, recall
@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transa
 
 __all__ = ["SessionState", "SessionStates"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 IDLE_S: Final = SESSION_MINUTES * 60.0
@@ -92,7 +93,9 @@ class SessionState:
         """Whether a retryable write of this number was answered."""
         return number == self.number and self._answer is not None
 
-    def once(self, number: int, work: Callable[[], T]) -> dict[str, Any] | T:
+    def once(
+        self, number: int, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
+    ) -> dict[str, Any] | T:
         """The answer to a retryable write: of the first time, if this is not the first.
 
         Raises:
@@ -107,7 +110,7 @@ class SessionState:
         if number > self.number:
             self.end()
             self.number = number
-        answer = work()
+        answer = work(*arguments, **options)
         # A write is never answered later.
         assert isinstance(answer, dict)
         self._answer = dict(answer)

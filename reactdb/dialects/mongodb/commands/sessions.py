@@ -8,7 +8,6 @@ Rule of this file: fields of commands. What a transaction does is in `transactio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,7 @@ from bson import Binary
 
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
 from reactdb.dialects.mongodb.commands.session_states import SessionState
-from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.commands.table import Work, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
@@ -45,9 +44,7 @@ IN_TRANSACTIONS = frozenset(
 ENDS = frozenset(("commitTransaction", "abortTransaction"))
 
 
-def in_session(
-    request: CommandRequest, is_write: bool, work: Callable[[], dict[str, Any] | AwaitedReply]
-) -> dict[str, Any] | AwaitedReply:
+def in_session(request: CommandRequest, is_write: bool, work: Work) -> dict[str, Any] | AwaitedReply:
     """Carry out a command as its session says.
 
     Raises:
@@ -59,7 +56,7 @@ def in_session(
         if "autocommit" in body or "startTransaction" in body:
             raise MongoError(72, "autocommit and startTransaction need a txnNumber")
         if request.transaction is None:
-            return work()
+            return work(request)
         check_transactional(request)
         return in_transaction(request, request.transaction, work)
     key = session_key(request)
@@ -67,18 +64,20 @@ def in_session(
         raise MongoError(72, "Transaction number requires a session ID to also be specified")
     if isinstance(number, bool) or not isinstance(number, int):
         raise MongoError(14, "BSON field 'txnNumber' is the wrong type, expected type 'long'")
-    state = request.deployment.sessions.find(key)
+    deployment = request.deployment
+    state = deployment.sessions.find(key)
     if body.get("autocommit") is not False:
         if not is_write:
-            return work()
-        request.retry = RetryableWrite(request.deployment.retries, key, int(number))
+            return work(request)
+        if deployment.retries.are_kept:
+            request.retry = RetryableWrite(deployment.retries, key, int(number))
         with state.lock:
             return retryable(request, state, number, work)
     check_transactional(request)
     with state.lock:
         if body.get("startTransaction") is True:
-            request.transaction = state.begin(number, request.deployment.sessions.transactions)
-            request.transaction.retry = RetryableWrite(request.deployment.retries, key, int(number))
+            request.transaction = state.begin(number, deployment.sessions.transactions)
+            request.transaction.retry = RetryableWrite(deployment.retries, key, int(number))
         else:
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:
@@ -91,10 +90,7 @@ def in_session(
 
 
 def retryable(
-    request: CommandRequest,
-    state: SessionState,
-    number: int,
-    work: Callable[[], dict[str, Any] | AwaitedReply],
+    request: CommandRequest, state: SessionState, number: int, work: Work
 ) -> dict[str, Any] | AwaitedReply:
     """Carry out a retryable write, or answer it again; or fail as a fail point says, which counts what is really carried out.
 
@@ -104,7 +100,7 @@ def retryable(
     ordered = None if state.has_answered(number) else failing_write(request)
     if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
         raise HangUp
-    answer = state.once(number, work)
+    answer = state.once(number, work, request)
     if ordered is not None:
         # It is written, and the client does not hear of it.
         raise HangUp
@@ -114,6 +110,8 @@ def retryable(
 def failing_write(request: CommandRequest) -> dict[str, Any] | None:
     """What a fail point orders for one of the statements of a write, or None."""
     body, points = request.body, request.deployment.fail_points
+    if not points.are_set:
+        return None
     given = next((body[name] for name in ("documents", "updates", "deletes", "ops") if name in body), None)
     for _ in given if isinstance(given, list) else (body,):
         ordered = points.struck("onPrimaryTransactionalWrite", None, request.client.app_name)
@@ -128,10 +126,10 @@ def check_transactional(request: CommandRequest) -> None:
 
 
 def in_transaction(
-    request: CommandRequest, transaction: Transaction, work: Callable[[], dict[str, Any] | AwaitedReply]
+    request: CommandRequest, transaction: Transaction, work: Work
 ) -> dict[str, Any] | AwaitedReply:
     try:
-        return work()
+        return work(request)
     except MongoError:
         # An error ends the transaction; one about a cursor does not.
         if request.name not in ("getMore", "killCursors", *ENDS):

@@ -19,7 +19,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 if TYPE_CHECKING:
     from reactdb.dialects.mongodb.commands.deployment import Deployment
 
-__all__ = ["COMMANDS", "Command", "command", "find_command"]
+__all__ = ["COMMANDS", "Command", "Work", "command", "find_command"]
 
 Work = Callable[[CommandRequest], "dict[str, Any] | AwaitedReply"]
 Quick = Callable[["dict[str, Any]", "Deployment"], bool]

@@ -1,0 +1,116 @@
+"""RecentChanges: the newest changes of a file, kept for the streams that a commit wakes, so that they need not read the log.
+
+    recent.add(changes)                     the next in the order of the log
+    recent.between(position, head)          those after a position up to a head; None where some may be missing
+
+LateSnapshot: a state of the file that is known without reading. Its read begins when something is looked up in it.
+
+Rule of this file: what is kept has no gap. Who is told that changes were passed over calls `clear`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final
+
+from reactdb.change import Change
+from reactdb.store.catalogue import Catalogue
+from reactdb.store.engine import Engine
+from reactdb.store.file.sqlite import Connection
+from reactdb.store.snapshot import Snapshot
+
+__all__ = ["LateSnapshot", "RecentChanges", "size_of"]
+
+MOST: Final = 64
+"""Changes that are kept. A stream that is further behind reads the log, where a page costs little for each."""
+MOST_BYTES: Final = 1 << 18
+
+
+class RecentChanges:
+    """See the head of this file.
+
+    Thread safety: one thread at a time adds and clears; any reads.
+    """
+
+    __slots__ = ("_bytes", "_held", "_since")
+
+    def __init__(self) -> None:
+        self._held: deque[Change] = deque()
+        self._bytes = 0
+        # The position after which nothing is missing; None where that is not known.
+        self._since: int | None = None
+
+    def clear(self) -> None:
+        """Some changes were passed over."""
+        self._since = None
+        self._held.clear()
+        self._bytes = 0
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Keep changes, which are the next of all that users see; the oldest go."""
+        if len(changes) > MOST:
+            self.clear()
+            changes = changes[-MOST:]
+        if self._since is None:
+            self._since = changes[0].seq - 1
+        held = self._held
+        for change in changes:
+            held.append(change)
+            self._bytes += size_of(change)
+        while len(held) > MOST or self._bytes > MOST_BYTES:
+            # Before it goes, so that who reads meanwhile misses nothing.
+            self._since = held[0].seq
+            self._bytes -= size_of(held.popleft())
+
+    def between(self, position: int, head: int) -> list[Change] | None:
+        """The changes after a position up to a head that is not before it; None where some may be missing."""
+        held = list(self._held)
+        # Asked after they were copied: what has gone meanwhile counts as missing.
+        since = self._since
+        if since is None or since > position or not held or held[-1].seq < head:
+            return None
+        found: list[Change] = []
+        for change in reversed(held):
+            if change.seq <= position:
+                break
+            if change.seq <= head:
+                found.append(change)
+        found.reverse()
+        return found
+
+
+def size_of(change: Change) -> int:
+    return len(change.new_bytes or b"") + len(change.old_bytes or b"")
+
+
+class LateSnapshot(Snapshot):
+    """A context manager. What is looked up in it may be newer than its `seq`, never older."""
+
+    def __init__(self, engine: Engine, seq: int, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._known = {}
+        self._engine = engine
+        self._seq = seq
+        self._begun: Snapshot | None = None
+        self._reads = ExitStack()
+
+    @property
+    def seq(self) -> int:
+        return self._seq
+
+    @property
+    def connection(self) -> Connection:
+        if self._begun is None:
+            self._begun = self._reads.enter_context(self._engine.snapshot())
+        return self._begun.connection
+
+    def __enter__(self) -> LateSnapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reads.__exit__(kind, error, trace)
