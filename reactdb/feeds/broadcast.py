@@ -345,9 +345,11 @@ class Broadcast:
         floor = tail.number - limit
         if number < floor:
             return self._skip(recipients, floor)
-        if number - at.number >= len(at.deltas):
+        place = number - at.number
+        if place >= len(at.deltas):
             at = self.at = entry_with(at, number)
-        delta = at.deltas[number - at.number]
+            place = number - at.number
+        delta = at.deltas[place]
         self.taken = delta.seq
         try:
             event = render(delta)

@@ -196,6 +196,9 @@ class Router(Generic[T]):
                         else:
                             found.append(waiting)  # type: ignore[arg-type]
             ranges = on_axis.ranges
+            if not ranges.highest:
+                # There are none.
+                continue
             sole = ranges.sole
             if sole is not None:
                 start, stop, item = sole

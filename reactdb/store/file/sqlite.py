@@ -344,16 +344,19 @@ class LockWait:
     # Seconds that one statement waits, where a wait is made of short ones.
     PIECE_S = 0.25
 
-    __slots__ = ("_connection", "_is_in_pieces", "_set_s")
+    __slots__ = ("_asked_s", "_connection", "_is_in_pieces", "_set_s")
 
     def __init__(self, connection: Connection, *, is_in_pieces: bool, set_s: float) -> None:
         """`set_s`: the connection's busy timeout as it is."""
         self._connection = connection
         self._is_in_pieces = is_in_pieces
         self._set_s = set_s
+        # What `begin_immediate` was last asked for; None where something else was set since.
+        self._asked_s: float | None = None
 
     def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
         """Set how long each statement waits from now on."""
+        self._asked_s = None
         if self._is_in_pieces and seconds > self.PIECE_S and not in_one_piece:
             seconds = self.PIECE_S
         if seconds != self._set_s:
@@ -366,7 +369,9 @@ class LockWait:
         Raises:
             SQLiteError: The last one.
         """
-        self.at_most(timeout_s)
+        if timeout_s != self._asked_s:
+            self.at_most(timeout_s)
+            self._asked_s = timeout_s
         end: float | None = None
         while True:
             try:
