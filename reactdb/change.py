@@ -182,9 +182,12 @@ class Change:
     def documents(self) -> tuple[codec.FrozenDict | None, codec.FrozenDict | None]:
         """(`old_val`, `new_val`): each event needs both."""
         old, new = self.old, self.new
-        if old is None and self._old_bytes is not None:
-            body = self._before()
-            old = self.old = None if body is None else codec.decode_frozen(body)
+        if old is None:
+            body = self._old_bytes
+            if type(body) is not bytes:
+                body = self._before()
+            if body is not None:
+                old = self.old = codec.decode_frozen(body)
         if new is None and self.new_bytes is not None:
             new = self.new = codec.decode_frozen(self.new_bytes)
         return old, new

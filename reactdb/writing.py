@@ -14,7 +14,7 @@ Rule of this file: it is called under the write lock. What can be encoded and ch
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
@@ -87,6 +87,7 @@ class Write:
         counts: ReQL's counters.
         first_error: What the first mistake was, where mistakes are counted.
         generated_keys: The keys that were made for documents without one.
+        return_changes: Which documents are asked for: none, those that changed, or "always".
         changes: The documents before and after, where they are asked for.
     """
 
@@ -95,8 +96,8 @@ class Write:
         "counts",
         "first_error",
         "generated_keys",
-        "keeps_all",
         "policy",
+        "return_changes",
         "table",
         "transaction",
     )
@@ -114,9 +115,9 @@ class Write:
         self.policy = policy
         self.counts = COUNTERS.copy()
         self.first_error: str | None = None
-        self.generated_keys: list[str] = []
+        self.generated_keys: Sequence[str] = ()
+        self.return_changes = return_changes
         self.changes: list[dict[str, Any]] | None = [] if return_changes else None
-        self.keeps_all = return_changes == "always"
 
     def result(self) -> dict[str, Any]:
         """ReQL's answer to a write."""
@@ -136,7 +137,9 @@ class Write:
         self.counts[counter] += 1
         if error is not None and self.first_error is None:
             self.first_error = error
-        if self.changes is not None and (self.keeps_all or counter in ("deleted", "inserted", "replaced")):
+        if self.changes is not None and (
+            self.return_changes == "always" or counter in ("deleted", "inserted", "replaced")
+        ):
             change: dict[str, Any] = {
                 "old_val": None if old is None else codec.decode(old),
                 "new_val": None if new is None else codec.decode(new),

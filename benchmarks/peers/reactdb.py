@@ -76,6 +76,9 @@ class ReactStore(Store):
     def replay(self, *, decode: bool) -> int:
         count = 0
         for change in self.database.log():
+            if change.catalogue is not None:
+                # That the table was made is in the log, too, and no change of a document.
+                continue
             if decode:
                 before, after = change.old_val, change.new_val
                 assert before is not after

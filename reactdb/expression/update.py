@@ -68,14 +68,14 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
     functions = {}
     for name, one in value.items():
         kind = type(one)
+        if type(name) is not str:
+            return None
         if kind is Expression:
             if one.node.rare:
                 return None
             functions[name] = one.value_of
         elif kind not in _PLAIN:
             return None
-    if not _TEXT.issuperset(map(type, value)):
-        return None
     if not functions:
         return value
     if len(value) == 1:
@@ -88,7 +88,6 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
     }
 
 
-_TEXT = frozenset({str})
 # Values that need no conversion. A value that no document may hold is refused when the document is encoded.
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 

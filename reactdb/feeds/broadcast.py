@@ -307,9 +307,14 @@ class Broadcast:
         for _ in range(EVENTS_IN_A_TURN):
             rest = self._rest
             if rest is None:
-                rest = self._take()
-                if rest is None:
+                at, tail = self.at, self.tail
+                if at is None or self.number >= tail.number:
+                    self._called = None
+                    if at is not None:
+                        # Those before it are let go of: when no other position has to read them, they are freed.
+                        self.at = tail
                     return
+                rest = self._take(at, tail)
             event = self._event
             if event is not None:
                 copy = event.copy
@@ -329,17 +334,10 @@ class Broadcast:
             self.current = self._rest = None
         self.wake()
 
-    def _take(self) -> Iterator[OnEvent] | None:
-        """Choose what is delivered next, and make its event; None where everything is delivered. After an interrupt in here, it
-        goes on with the same."""
-        at, number, tail = self.at, self.number, self.tail
-        if at is None or number >= tail.number:
-            self._called = None
-            if at is not None:
-                # Those before it are let go of: when no other position has to read them, they are freed.
-                self.at = tail
-            return None
-        queued = self._recipients
+    def _take(self, at: BroadcastEntry, tail: BroadcastEntry) -> Iterator[OnEvent]:
+        """Choose what is delivered next, which is between these entries, and make its event. After an interrupt in here, it goes
+        on with the same."""
+        number, queued = self.number, self._recipients
         if len(queued) > 1 and queued[1].first <= number:
             del queued[0]
         recipients = queued[0]

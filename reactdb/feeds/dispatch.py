@@ -57,7 +57,7 @@ class Dispatcher:
             if turn._is_owned():  # type: ignore[attr-defined]
                 return
             try:
-                if not turn.acquire(blocking=False):
+                if not turn.acquire(False):
                     return
                 # Only this thread takes any away. It is taken away last: interrupted, it is still first in line.
                 while line:
@@ -244,9 +244,9 @@ class LiveViews:
                             else:
                                 pending[node] = [*found, *deltas]
                         self._current = None
-                while pending:
-                    # In the order in which the commit came to them.
-                    node = self._current = next(iter(pending))
+                # In the order in which the commit came to them.
+                for node in list(pending):
+                    self._current = node
                     if not node.publish(pending.pop(node), commit.changes[0].seq):
                         self._spill(node)
                     self._current = None

@@ -467,7 +467,7 @@ class Subscription:
                     self._dropped_delivered += skipped
                     self._delivered += 1
                     return alone(overflow(skipped), self.request.options)
-                found = self._next(cast("OwnQueue | ReadPosition", queue))
+                found = self._next(queue)
                 if found is not None:
                     event = self._rendered(found)
                     if event is not None:
@@ -586,17 +586,15 @@ class Subscription:
             return False
         return True
 
-    def _next(self, queue: OwnQueue | ReadPosition) -> Any:
+    def _next(self, queue: Any) -> Any:
         """What is delivered next: a delta, or the deltas of whole commits. None: nothing."""
         pace = self._pace
         if pace is None:
-            found = cast("FeedQueue | CommitQueue | ReadPosition", queue).take()
+            found = queue.take()
             if found is not None:
-                self._taken = found[-1].seq if isinstance(found, Sequence) else found.seq
+                self._taken = found[-1].seq if isinstance(found, (list, tuple)) else found.seq
             return found
-        if pace.batch is None and not (
-            self._is_due(pace, queue) and self._take_batch(pace, cast(BatchQueue, queue))
-        ):
+        if pace.batch is None and not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
             return None
         return pace.rest() if self.request.options.batches else pace.next()
 

@@ -550,15 +550,14 @@ LABELLED = appending(
 
 def append(connection: Connection, how: Appending, rows: Iterable[tuple[Any, ...]], count: int) -> None:
     """Append `count` entries, given as rows of the columns of `how`."""
-    rest = iter(rows)
-    even = count - count % APPENDED
-    if even:
+    if count >= APPENDED:
+        rows = iter(rows)
         # The same iterator stands for each place of a statement: in turn they take their values from it.
-        values = chain.from_iterable(islice(rest, even))
+        values = chain.from_iterable(islice(rows, count - count % APPENDED))
         places = repeat(values, how.columns * APPENDED)
         connection.executemany(how.many, zip(*places, strict=False))
-    if even < count:
-        connection.executemany(how.one, rest)
+    if count % APPENDED:
+        connection.executemany(how.one, rows)
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:

@@ -533,18 +533,31 @@ class WriteTransaction:
             self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
-        changed: dict[str, list[tuple[Any, ...]]] = {}
+        moved: list[tuple[int, int, bytes]] = []
+        added: list[tuple[int, int, bytes]] = []
+        buried: list[tuple[int, int, bytes]] = []
+        revived: list[tuple[int, bytes]] = []
         for (table_id, key), (seq, is_deleted, was_there, had_tombstone) in heads.items():
             row = seq, table_id, bytearray(key)
             if is_deleted:
-                changed.setdefault(DROP_HEAD, []).append(row[1:])
-                changed.setdefault(SET_TOMBSTONE, []).append(row)
+                buried.append(row)
                 continue
-            changed.setdefault(MOVE_HEAD if was_there else add_head, []).append(row)
+            if was_there:
+                moved.append(row)
+            else:
+                added.append(row)
             if had_tombstone:
-                changed.setdefault(DROP_TOMBSTONE, []).append(row[1:])
-        for statement, rows in changed.items():
-            self.connection.executemany(statement, rows)
+                revived.append(row[1:])
+        executemany = self.connection.executemany
+        if added:
+            executemany(add_head, added)
+        if moved:
+            executemany(MOVE_HEAD, moved)
+        if buried:
+            executemany(DROP_HEAD, [(table_id, key) for _, table_id, key in buried])
+            executemany(SET_TOMBSTONE, buried)
+        if revived:
+            executemany(DROP_TOMBSTONE, revived)
 
     def _move_index_entries(self, moves: Sequence[Moves]) -> None:
         added: dict[IndexEntry, None] = {}

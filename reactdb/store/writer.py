@@ -86,7 +86,6 @@ class Writer:
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
-        own_commit: The newest commit of this process that has changes; None before the first.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
         memory: What transactions remember of those before.
         has_own_epoch: This process has begun an epoch.
@@ -112,7 +111,8 @@ class Writer:
         self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
         self.last_seq = head_seq(connection)
         self.last_time = 0
-        self.own_commit: OwnCommit | None = None
+        # What `own_commit` says. A plain tuple, because one is made for every commit.
+        self._own_commit: tuple[int, int, int] | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
         self.has_own_epoch = False
@@ -130,6 +130,12 @@ class Writer:
         self.damage = DamageLatch(connection, engine.publisher.note)
         self.checkpoints = Checkpoints(self)
         self.compaction = Compaction(self, self.checkpoints)
+
+    @property
+    def own_commit(self) -> OwnCommit | None:
+        """The newest commit of this process that has changes; None before the first."""
+        own = self._own_commit
+        return None if own is None else OwnCommit(*own)
 
     # -----------------------------------------------------------------------------------------------------------
     # The way of a write
@@ -375,7 +381,7 @@ class Writer:
             self.flushes.is_complete = self._is_synchronous is True
             for transaction in transactions:
                 if transaction.count:
-                    self.own_commit = OwnCommit(self.last_seq, transaction.first, transaction.time)
+                    self._own_commit = self.last_seq, transaction.first, transaction.time
                 if transaction.is_catalogue_changed:
                     self.adopt(transaction.catalogue)
             wal_bytes = self.check_same_file()

@@ -107,9 +107,13 @@ _own = _ThreadsPacker()
 
 def is_flat(value: Any) -> bool:
     """Whether this is a plain dict with plain keys, none of whose values is a container."""
-    return (
-        type(value) is dict and _all_plain(map(type, value.values())) and _TEXT.issuperset(map(type, value))
-    )
+    if type(value) is not dict:
+        return False
+    # As a loop, because `all` of a generator takes twice as long.
+    for name, one in value.items():  # noqa: SIM110
+        if type(name) is not str or type(one) not in _PLAIN:
+            return False
+    return True
 
 
 def encode(document: dict[str, Any]) -> bytes:

@@ -98,20 +98,19 @@ MUTANTS = [
     Mutant(
         "a head is moved in a later transaction than the one of its log entry",
         "store/transaction.py",
-        "        for statement, rows in changed.items():\n",
+        "        if moved:\n            executemany(MOVE_HEAD, moved)\n",
         (
             "        late = self.memory.__class__.late = getattr(self.memory.__class__, 'late', [])\n"
-            "        late.append(changed.pop(MOVE_HEAD, []))\n"
+            "        late.append(moved)\n"
             "        if len(late) > 1:\n"
-            "            changed[MOVE_HEAD] = late.pop(0)\n"
-            "        for statement, rows in changed.items():\n"
+            "            executemany(MOVE_HEAD, late.pop(0))\n"
         ),
         ("tests/surface/test_tables.py::TestUpdateReplaceDelete::test_update_merges",),
     ),
     Mutant(
         "a deleted document keeps its head",
         "store/transaction.py",
-        "                changed.setdefault(DROP_HEAD, []).append(row[1:])\n",
+        "            executemany(DROP_HEAD, [(table_id, key) for _, table_id, key in buried])\n",
         "",
         (
             "tests/surface/test_tables.py::TestUpdateReplaceDelete",
@@ -291,8 +290,8 @@ MUTANTS = [
     Mutant(
         "the last of many entries are left out",
         "store/log.py",
-        "    if even < count:",
-        "    if False:",
+        "    if count % APPENDED:",
+        "    if count < APPENDED:",
         ("tests/store/test_bulk.py::test_many_are_stored_as_one_by_one",),
     ),
     Mutant(

@@ -22,7 +22,8 @@ from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bound
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key
+from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
+from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
@@ -36,7 +37,7 @@ from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
 
-__all__ = ["CollectionWork"]
+__all__ = ["CollectionWork", "count_of"]
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -417,7 +418,7 @@ class CollectionWork:
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
         variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
-        skip, limit = _whole("skip", command.get("skip")), _whole("limit", command.get("limit"))
+        skip, limit = count_of("skip", command.get("skip")) or 0, count_of("limit", command.get("limit")) or 0
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
         order = command.get("sort") or {}
@@ -530,7 +531,7 @@ class CollectionWork:
     def count(self, command: Mapping[str, Any]) -> int:
         """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
-        skip, limit = _whole("skip", command.get("skip")), abs(command.get("limit") or 0)
+        skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         table = self.spaces.table(self.namespace)
         is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
         if not is_selected and self.transaction is None:
@@ -687,16 +688,34 @@ def _write_error(place: int, error: MongoError) -> Document:
     return {"index": place, "code": error.code, "errmsg": error.message, **error.details}
 
 
-def _whole(name: str, value: Any) -> int:
-    """A number of documents.
+def count_of(name: str, found: Any, default: int | None = None) -> int | None:
+    """A number of documents, or of something else, as `numeric.truncated` makes it whole. `default` of null.
 
     Raises:
-        MongoError: 14, 51024.
+        MongoError: 14, it is no number; 2, it is negative.
     """
-    if value is None:
+    if found is None or (type(found) is int and found >= 0):
+        return default if found is None else found
+    if not is_number(found):
+        raise MongoError(
+            14,
+            f"BSON field '{name}' is the wrong type '{type_name(found)}', expected types '[long, int, decimal, double]'",
+        )
+    number = truncated(found)
+    if number < 0:
+        raise MongoError(2, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
+    return number
+
+
+def _limit_of_count(found: Any) -> int:
+    """`limit` of `count`: the sign of it says nothing."""
+    if found is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise MongoError(14, f"BSON field '{name}' is the wrong type, expected a whole number")
-    if value < 0:
-        raise MongoError(51024, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
-    return int(value)
+    if not is_number(found):
+        raise MongoError(2, "limit value is not a valid number")
+    number = whole(found)
+    if number is None:
+        raise MongoError(9, f"Expected an integer: limit: {found}")
+    if not INT64_MIN < number <= INT64_MAX:
+        raise MongoError(2, f"limit is out of range: {found}")
+    return abs(number)

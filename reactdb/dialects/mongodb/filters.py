@@ -14,6 +14,7 @@ Rule of this file: what an operator says of one value is in `conditions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import random
 from typing import Any, Final, NamedTuple, cast
 
 from bson.regex import Regex
@@ -22,7 +23,7 @@ from reactdb.dialects.mongodb import conditions
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression, is_true
-from reactdb.dialects.mongodb.numeric import NUMBERS, whole
+from reactdb.dialects.mongodb.numeric import NUMBERS, as_float, whole
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, number_of
 from reactdb.dialects.mongodb.paths import ends, is_index, split
 from reactdb.dialects.mongodb.patterns import option_letters
@@ -457,6 +458,14 @@ class _Compiler:
         answer = name == "$alwaysTrue"
         return Compiled(lambda document: answer, [])
 
+    def _sample_rate(self, name: str, operand: Any, depth: int) -> Compiled:
+        if type(operand) not in NUMBERS:
+            raise MongoError(2, f"argument to {name} must be a numeric type")
+        rate = as_float(operand)
+        if not 0 <= rate <= 1:
+            raise MongoError(2, f"numeric argument to {name} must be in [0, 1]")
+        return Compiled(lambda document: random() < rate, [])
+
     def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
         evaluate = compile_expression(operand, self._variables, text=self._text)
         # The values are looked up with each call: a join gives its pipeline others for each document.
@@ -505,6 +514,7 @@ _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None
     "$comment": _Compiler._comment,
     "$alwaysTrue": _Compiler._constantly,
     "$alwaysFalse": _Compiler._constantly,
+    "$sampleRate": _Compiler._sample_rate,
     "$where": _Compiler._not_here,
     "$text": _Compiler._not_here,
     "$jsonSchema": _Compiler._json_schema,

@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.entries import exchanged
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import found_keys
 from reactdb.dialects.mongodb.indexes import indexes_of
+from reactdb.dialects.mongodb.numeric import as_float, is_number, whole
 from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.sorting import Downwards
@@ -65,7 +66,7 @@ class HintedIndex(NamedTuple):
 
 
 def _goes_down(way: Any) -> bool:
-    return not isinstance(way, str) and way < 0
+    return is_number(way) and as_float(way) < 0
 
 
 def _column(document: Document, path: str) -> list[Any]:
@@ -89,6 +90,8 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
     if not isinstance(hint, Mapping | str):
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
     if isinstance(hint, Mapping) and NATURAL in hint:
+        if len(hint) > 1 or not is_number(hint[NATURAL]) or whole(hint[NATURAL]) not in (1, -1):
+            raise MongoError(2, f"{NATURAL} hint may only accept 1 or -1, alone: {dict(hint)}")
         return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
     for spec in known:
         is_meant = (

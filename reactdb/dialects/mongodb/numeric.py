@@ -33,6 +33,7 @@ __all__ = [
     "rank",
     "remainder",
     "subtracted",
+    "truncated",
     "whole",
 ]
 
@@ -106,6 +107,19 @@ def whole(value: Any) -> int | None:
         is_whole = decimal.is_finite() and decimal.adjusted() < 400 and decimal == decimal.to_integral_value()
         return int(decimal) if is_whole else None
     return int(value) if kind in NUMBERS else None
+
+
+def truncated(value: Any) -> int:
+    """A number where a whole one is wanted: a double without its fraction, a Decimal128 rounded, within 64 bits. NaN is 0."""
+    kind = type(value)
+    if kind is not float and kind is not Decimal128:
+        return int(value)
+    number = value.to_decimal() if kind is Decimal128 else value
+    if number != number:
+        return 0
+    if not INT64_MIN < number < INT64_MAX:
+        return INT64_MAX if number > 0 else INT64_MIN
+    return int(number.to_integral_value()) if kind is Decimal128 else int(number)
 
 
 def added(left: Any, right: Any) -> Any:

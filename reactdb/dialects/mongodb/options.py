@@ -12,6 +12,7 @@ from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
+from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
 __all__ = [
     "CREATE_FIELDS",
@@ -144,7 +145,7 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         MongoError: As `checked_options`, and as `text_key`; 115, it is a time series; 14 and 72, it is no view, or its size is no
-            number.
+            number; 167, a view that writes; and what its pipeline raises.
     """
     if "timeseries" in given:
         raise MongoError(115, "timeseries: there are no time series here")
@@ -159,6 +160,11 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise MongoError(14, "BSON field 'create.pipeline' is the wrong type, expected type 'array'")
         if options.keys() & {"validator", "capped", IMAGES}:
             raise MongoError(72, "a view has no validator and no images, and is not capped")
+        for stage in pipeline or []:
+            if isinstance(stage, Mapping) and not {"$out", "$merge"}.isdisjoint(stage):
+                raise MongoError(167, f"a view's pipeline cannot have {next(iter(stage))}")
+        # Only what can be read is kept.
+        Pipeline(pipeline or [], Setting(variables={"NOW": None}))
         return {"viewOn": view_on, "pipeline": pipeline or [], **own}
     if "pipeline" in given:
         raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")

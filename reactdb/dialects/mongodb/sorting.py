@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import NUMBERS
+from reactdb.dialects.mongodb.numeric import NUMBERS, truncated
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
 from reactdb.dialects.mongodb.paths import ends, split
 
@@ -106,9 +106,9 @@ def _goes_down(name: str, way: Any) -> bool:
         raise MongoError(31138, "there are no scores to sort by here")
     if type(way) not in NUMBERS:
         raise MongoError(15974, f"a sort by '{name}' takes 1 or -1")
-    if sort_key(way) not in {sort_key(1), sort_key(-1)}:
+    if truncated(way) not in (1, -1):
         raise MongoError(15975, f"a sort by '{name}' takes 1 or -1")
-    return sort_key(way) == sort_key(-1)
+    return truncated(way) == -1
 
 
 def _key_maker(name: str, down: bool, text: TextKey | None) -> Callable[[Any], Key]:

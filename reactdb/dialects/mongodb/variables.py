@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions.compiling import variable_name
 from reactdb.dialects.mongodb.stages import Setting
 from reactdb.dialects.mongodb.times import now
 
@@ -27,5 +28,17 @@ def values_of(let: Mapping[str, Any] | None) -> dict[str, Any] | None:
         raise MongoError(14, "BSON field 'let' is the wrong type, expected type 'object'")
     values: dict[str, Any] = {"NOW": now()}
     for name, value in let.items():
+        if name not in values:
+            check_name(name)
         values[name] = Setting(variables=values).expression(value)({}, values)
     return values
+
+
+def check_name(name: str) -> None:
+    """
+    Raises:
+        MongoError: 9, no variable has such a name.
+    """
+    if not name:
+        raise MongoError(9, "empty variable names are not allowed")
+    variable_name(name)

@@ -52,9 +52,9 @@ class PairingView(SourceView):
             return (change,)
         if pipeline.is_identity and not source.needs_document:
             # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
-            copies = len(source.sort_keys(change.key_bytes, None))
-            if copies <= 1:
-                return (change,) * copies
+            copies = source.sort_keys(change.key_bytes, None)
+            if len(copies) < 2:
+                return (change,) if copies else ()
         old = self.results(change, is_new=False)
         new = self.results(change, is_new=True)
         if not old and not new:

@@ -354,8 +354,8 @@ class LockWait:
 
     def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
         """Set how long each statement waits from now on."""
-        if self._is_in_pieces and not in_one_piece:
-            seconds = min(seconds, self.PIECE_S)
+        if self._is_in_pieces and seconds > self.PIECE_S and not in_one_piece:
+            seconds = self.PIECE_S
         if seconds != self._set_s:
             self._connection.execute(f"PRAGMA busy_timeout={max(0, int(seconds * 1000))}")
             self._set_s = seconds

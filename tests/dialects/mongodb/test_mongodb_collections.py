@@ -19,6 +19,7 @@ from pymongo.errors import (  # noqa: E402
     BulkWriteError,
     CollectionInvalid,
     DuplicateKeyError,
+    InvalidName,
     InvalidOperation,
     OperationFailure,
     WriteError,
@@ -43,6 +44,28 @@ def orders(shop: Any) -> Any:
 
 def kinds(db: Database, table: str = "shop.orders") -> list[str]:
     return [change.kind for change in db.log(table=table)]
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["", "a b", "a.b", "$a", "a/b", 'a"', "a\0"])
+    def test_what_pymongo_refuses_as_a_database_is_refused(self, shop: Any, name: str) -> None:
+        with pytest.raises(InvalidName):
+            shop.client[name]
+
+    @pytest.mark.parametrize("name", ["", "a..b", ".a", "a.", "a$b", "a\0"])
+    def test_what_pymongo_refuses_as_a_collection_is_refused(self, shop: Any, name: str) -> None:
+        with pytest.raises(InvalidName):
+            shop[name]
+
+    def test_a_name_is_a_text(self, shop: Any) -> None:
+        with pytest.raises(TypeError, match="name must be an instance of str"):
+            shop[5]
+        with pytest.raises(TypeError, match="name must be an instance of str"):
+            shop.client[5]
+
+    def test_an_argument_that_find_does_not_have_is_refused(self, orders: Any) -> None:
+        with pytest.raises(TypeError, match="projecton"):
+            orders.find({}, projecton={"a": 1})
 
 
 class TestInserting:

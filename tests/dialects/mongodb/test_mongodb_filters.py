@@ -120,6 +120,8 @@ NAN = float("nan")
         ({"a": {"$regex": "^[[:^space:]]+$"}}, [{"a": "a1é"}], [{"a": "a 1"}]),
         ({"$expr": {"$gt": ["$a", "$b"]}}, [{"a": 2, "b": 1}], [{"a": 1, "b": 1}, {}]),
         ({"$comment": "x", "a": 1}, [{"a": 1}], [{"a": 2}]),
+        ({"$sampleRate": 1.0}, [{}], []),
+        ({"$sampleRate": 0}, [], [{}]),
     ],
 )
 def test_a_query_matches_these_and_not_those(
@@ -183,6 +185,8 @@ def test_a_query_matches_these_and_not_those(
         ({"a": {"$bitsAllSet": 1.5}}, 9),
         ({"a": {"$bitsAllSet": [2**31]}}, 2),
         ({"$where": "1"}, 115),
+        ({"$sampleRate": 1.5}, 2),
+        ({"$sampleRate": "x"}, 2),
     ],
 )
 def test_what_is_no_query_is_refused_with_its_code(query: dict[str, Any], code: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bson")
 
-from bson import Code, Int64
+from bson import Code, Decimal128, Int64
 
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
 from reactdb.dialects.mongodb.errors import MongoError
@@ -287,6 +287,30 @@ def test_documents_in_between_are_made():
     )
 
     assert [day(1), day(2), day(3), day(4)] == made
+
+
+def test_a_number_where_a_whole_one_is_wanted_is_made_whole():
+    for size in (1.9, Decimal128("1.4"), Decimal128("0.6")):
+        assert 1 == len(run([{"$sample": {"size": size}}]))
+    everything = run([{"$sort": {"_id": 1}}])
+    assert (
+        everything
+        == run([{"$sort": {"_id": 1.9}}])
+        == run([{"$sample": {"size": float("inf")}}, {"$sort": {"_id": 1}}])
+    )
+    assert everything[::-1] == run([{"$sort": {"_id": Decimal128("-0.51")}}])
+
+
+def test_a_pipeline_may_have_a_thousand_stages():
+    longest = [{"$set": {"n": number}} for number in range(998)]
+    assert {997} == {one["n"] for one in run(longest)}
+    assert [{"_id": None, "n": 997}] == run(
+        [
+            {"$facet": {"all": longest}},
+            {"$unwind": "$all"},
+            {"$group": {"_id": None, "n": {"$max": "$all.n"}}},
+        ]
+    )
 
 
 def test_a_sample_has_as_many_as_asked_and_no_document_twice():

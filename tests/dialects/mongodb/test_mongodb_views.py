@@ -100,3 +100,21 @@ def test_one_that_stands_on_itself_is_refused_when_it_is_read(shop: Any) -> None
 def test_variables_are_values_in_it(shop: Any, cheap: Any) -> None:
     found = cheap.find({"$expr": {"$eq": ["$n", "$$wanted"]}}, let={"wanted": {"$add": [1, 2]}})
     assert [3] == ids(found)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code"),
+    [
+        ([{"$out": "others"}], 167),
+        ([{"$merge": "others"}], 167),
+        ([{"$nonsense": 1}], 40324),
+        ([{"$set": {"a": {"$nonsense": 1}}}], 168),
+        ([5], 14),
+    ],
+)
+def test_one_that_could_not_be_read_is_not_made(shop: Any, pipeline: list[Any], code: int) -> None:
+    with pytest.raises(OperationFailure) as caught:
+        shop.command("create", "view", viewOn="orders", pipeline=pipeline)
+    assert code == caught.value.code
+    assert [] == shop.list_collection_names()
+    shop.command("create", "view", viewOn="orders", pipeline=[{"$set": {"at": "$$NOW"}}])

@@ -345,6 +345,21 @@ def test_an_observable_has_the_same_events_and_completes(client, orders):
     subscription.dispose()
 
 
+def test_an_observable_takes_the_options_of_a_stream(orders):
+    start = orders.watch()
+    orders.insert_one({"_id": 1})
+    token = start.try_next()["_id"]
+    orders.update_one({"_id": 1}, {"$set": {"a": 1}})
+    options = [
+        {"full_document": "updateLookup", "resume_after": token, "batch_size": 1, "max_await_time_ms": 1},
+        {"fullDocument": "updateLookup", "resumeAfter": token},
+    ]
+    for given in options:
+        seen = []
+        orders.changes(**given).subscribe(seen.append)
+        assert [{"_id": 1, "a": 1}] == [event["fullDocument"] for event in seen]
+
+
 def test_an_observable_ends_when_it_is_disposed_of(client, orders):
     seen = []
     orders.changes([{"$match": {"operationType": "insert"}}]).subscribe(seen.append).dispose()

@@ -47,7 +47,7 @@ PIPELINES: Final[tuple[list[dict[str, Any]], ...]] = (
     [],
     [{"$match": {"operationType": {"$in": ["insert", "update", "drop"]}}}],
     [{"$match": {"fullDocument.n": {"$gte": 3}}}, {"$project": {"fullDocument.n": 1, "documentKey": 1}}],
-    [{"$match": {"documentKey._id": 2}}],
+    [{"$match": {"$or": [{"documentKey._id": 2}, {"operationType": "insert", "fullDocument.n": None}]}}],
     [{"$set": {"of": "$ns.coll"}}, {"$unset": "updateDescription.updatedFields.n"}],
 )
 VALUES: Final = (

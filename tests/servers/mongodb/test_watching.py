@@ -215,6 +215,10 @@ class TestTheEndOfAStream:
                 )
             assert code == caught.value.code
 
+    def test_to_explain_one_opens_none(self, client: Client, orders: Any) -> None:
+        told = client["shop"].command("aggregate", "orders", pipeline=[{"$changeStream": {}}], explain=True)
+        assert "cursor" not in told
+
     def test_stages_have_the_variables_of_the_command(self, client: Client, orders: Any) -> None:
         condition = {"$expr": {"$eq": ["$documentKey._id", "$$wanted"]}}
         pipeline = [{"$changeStream": {}}, {"$match": condition}, {"$set": {"now": "$$NOW", "x": "$$wanted"}}]

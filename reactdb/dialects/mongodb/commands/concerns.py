@@ -16,7 +16,7 @@ from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 
 __all__ = ["check_read_concern", "check_write_concern"]
 
@@ -46,7 +46,7 @@ def check_read_concern(concern: Any) -> None:
     """
     _check_fields("readConcern", concern, _READ_FIELDS)
     level = concern.get("level")
-    if level is not None and not isinstance(level, str):
+    if level is not None and not is_text(level):
         raise MongoError(14, f"readConcern.level has to be a string, not {type_name(level)}")
     if level is not None and level not in _LEVELS:
         raise MongoError(
@@ -73,7 +73,7 @@ def check_write_concern(concern: Any) -> None:
     elif isinstance(members, Mapping):
         if not members or not all(map(is_number, members.values())):
             raise MongoError(9, "tagged write concern requires tags with numbers")
-    elif members is not None and not isinstance(members, str):
+    elif members is not None and not is_text(members):
         raise MongoError(9, f"w has to be a number, string, or object; found: {type_name(members)}")
     j = concern.get("j")
     if j is not None and not isinstance(j, bool) and not is_number(j):
@@ -92,7 +92,7 @@ def _check_fields(name: str, concern: Any, known: frozenset[str]) -> None:
         if field not in known:
             raise MongoError(40415, f"BSON field '{name}.{field}' is an unknown field.")
     source = concern.get("provenance")
-    if source is not None and not isinstance(source, str):
+    if source is not None and not is_text(source):
         raise MongoError(14, f"BSON field '{name}.provenance' is the wrong type '{type_name(source)}'")
     if source is not None and source not in _SOURCES:
         raise MongoError(2, f"Enumeration value '{source}' for field 'provenance' is not a valid value.")

@@ -12,9 +12,10 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, count_of, hold_to
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, hold_to
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -77,7 +78,7 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     collection = request.get("collection", str)
     if collection is None:
         raise MongoError(40414, "BSON field 'getMore.collection' is missing but a required field")
-    most = count_of("batchSize", request.body.get("batchSize"), code=2) or None
+    most = count_of("batchSize", request.body.get("batchSize")) or None
     cursors = request.deployment.cursors
     found = cursors.find(number)
     namespace = f"{request.database}.{collection}"

@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.commands.tailing import opened_tail
 from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.tailing import check_tailable
 
 
@@ -82,12 +83,15 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
             raise MongoError(14, "Each element of the 'pipeline' array must be an object")
         if len(stage) != 1:
             raise MongoError(40323, "A pipeline stage specification object must contain exactly one field.")
+    hint = request.body.get("hint")
+    if "hint" in request.body and not isinstance(hint, dict) and not is_text(hint):
+        raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
     if request.body.get("cursor") is None and not request.body.get("explain"):
         raise MongoError(9, "The 'cursor' option is required, except for aggregate with the explain argument")
-    if is_change_stream(pipeline):
-        return opened_stream(request, pipeline)
     if request.get("explain", bool, False):
         return explained(request, "aggregate", request.body)
+    if is_change_stream(pipeline):
+        return opened_stream(request, pipeline)
     last = next(iter(pipeline[-1])) if pipeline else ""
     if last in ("$out", "$merge") and request.get("readConcern", dict, {}).get("level") == "linearizable":
         raise MongoError(72, f"{last} cannot be used with a 'linearizable' read concern level")

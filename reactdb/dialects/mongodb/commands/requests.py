@@ -8,17 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 from bson import Code, Timestamp
 
 from reactdb.budget import current
+from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, as_float, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT32_MAX, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
@@ -27,7 +27,7 @@ from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.errors import HistoryLost
 from reactdb.session import PastSession
 
-__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp", "count_of"]
+__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
 
 
 class HangUp(Exception):
@@ -251,25 +251,6 @@ def hold_to(request: CommandRequest, seconds: float) -> None:
     budget = current.get()
     if budget is not None:
         budget.limit(seconds)
-
-
-def count_of(name: str, found: Any, default: int | None = None, *, code: int = 51024) -> int | None:
-    """A number that is not negative, without its fraction: NaN is 0, and what is too large is the largest. `default` of null.
-
-    Raises:
-        MongoError: 14, it is no number; `code`, it is negative.
-    """
-    if found is None or (type(found) is int and found >= 0):
-        return default if found is None else found
-    if not is_number(found):
-        raise MongoError(
-            14,
-            f"BSON field '{name}' is the wrong type '{type_name(found)}', expected types '[long, int, decimal, double]'",
-        )
-    number = as_float(found)
-    if number <= -1:
-        raise MongoError(code, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
-    return 0 if isnan(number) else int(min(number, INT64_MAX))
 
 
 def expected(kind: type | tuple[type, ...]) -> str:

@@ -7,7 +7,7 @@
 
     client, database         which databases and collections there are
     collection               reading and writing one
-    shaping                  arguments as documents, and documents as PyMongo gives them
+    shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
     bulk                     several writes in one call
     session                  transactions

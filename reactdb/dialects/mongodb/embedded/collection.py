@@ -27,6 +27,7 @@ from reactdb.dialects.mongodb.embedded.shaping import (
     given_document,
     order_document,
 )
+from reactdb.dialects.mongodb.embedded.spelling import check_collection_spelling
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -53,8 +54,10 @@ class EmbeddedCollection:
     def __init__(self, database: Any, name: str) -> None:
         """
         Raises:
-            OperationFailure: No collection can have this name (73).
+            InvalidName: No collection of MongoDB can have this name.
+            OperationFailure: None can have it here (73).
         """
+        check_collection_spelling(name)
         self.database = database
         self.name = name
         self._namespace = MongoNamespace(database.name, name)
@@ -403,7 +406,7 @@ class EmbeddedCollection:
         session: Session = None,
         **options: Any,
     ) -> EmbeddedCursor:
-        """The documents that match, as a cursor."""
+        """The documents that match, as a cursor. `options`: those of PyMongo's `find`."""
         given = {
             **options,
             "skip": skip or None,

@@ -6,7 +6,7 @@ Rule of this file: nothing is read before the first document is asked for, and n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from bson.code import Code
 from pymongo.errors import InvalidOperation
@@ -274,6 +274,33 @@ class EmbeddedCursor(_Results):
         raise IndexError("no such item for Cursor instance")
 
 
+_FIND_OPTIONS: Final = frozenset(
+    {
+        "allow_disk_use",
+        "allow_partial_results",
+        "batch_size",
+        "collation",
+        "comment",
+        "cursor_type",
+        "hint",
+        "let",
+        "limit",
+    }
+    | {
+        "max",
+        "max_await_time_ms",
+        "max_scan",
+        "max_time_ms",
+        "min",
+        "oplog_replay",
+        "return_key",
+        "show_record_id",
+        "skip",
+    }
+    | {"snapshot", "sort"}
+)
+
+
 def find_command(
     filter: Mapping[str, Any] | None,
     projection: Mapping[str, Any] | Sequence[str] | None,
@@ -289,6 +316,8 @@ def find_command(
         fields = fields_document(projection)
         command["projection"] = fields or {"_id": 1}
     for name, value in options.items():
+        if name not in _FIND_OPTIONS:
+            raise TypeError(f"find() got an unexpected keyword argument '{name}'")
         if value is None:
             continue
         command[_NAMES.get(name, name)] = value

@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import given_document
+from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
@@ -43,8 +44,10 @@ class EmbeddedDatabase:
     def __init__(self, client: Any, name: str) -> None:
         """
         Raises:
-            OperationFailure: No database can have this name (73).
+            InvalidName: No database of MongoDB can have this name.
+            OperationFailure: None can have it here (73).
         """
+        check_database_spelling(name)
         self.client = client
         self.name: str = call(check_database_name, name)
 

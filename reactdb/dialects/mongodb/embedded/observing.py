@@ -10,7 +10,7 @@ Rule of this file: one event after the other, also where an observer writes itse
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
 from reactdb.dialects.mongodb.embedded.watching import BATCH, opened, own_event
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+SPELLED: Final = {
+    "full_document": "fullDocument",
+    "full_document_before_change": "fullDocumentBeforeChange",
+    "resume_after": "resumeAfter",
+    "start_after": "startAfter",
+    "start_at_operation_time": "startAtOperationTime",
+    "show_expanded_events": "showExpandedEvents",
+}
+"""PyMongo's names of the options of `$changeStream`."""
+OF_WAITING: Final = frozenset(("batch_size", "max_await_time_ms", "comment"))
+"""Options of `watch` that mean nothing where nobody asks for batches."""
+
 
 def changes(
     streams: ChangeStreams, namespace: MongoNamespace | None, pipeline: Any = None, **options: Any
@@ -30,15 +42,16 @@ def changes(
     """The events of a change stream of a collection, a database, or everything (None).
 
     Args:
-        options: Those of `$changeStream` by their own names, such as `fullDocument` and `resumeAfter`, and `collation`.
+        options: Those of `watch`; of those that `$changeStream` has, its names are as good, such as `fullDocument`.
     """
+    said = {SPELLED.get(name, name): value for name, value in options.items() if name not in OF_WAITING}
 
     # Imported here because most programs observe nothing.
     import reactivex
     from reactivex.disposable import Disposable
 
     def subscribe(observer: ObserverBase[Document], scheduler: SchedulerBase | None = None) -> DisposableBase:
-        telling = _Telling(opened(streams, namespace, pipeline, **options), observer, scheduler)
+        telling = _Telling(opened(streams, namespace, pipeline, **said), observer, scheduler)
         telling.begin(streams.observed)
         return Disposable(telling.close)
 

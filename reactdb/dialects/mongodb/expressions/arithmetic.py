@@ -360,8 +360,9 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
         return value
     unit = Decimal((0, (1,), -places))
     if kind == _DECIMAL:
-        # What needs more than 34 digits at these places is no number.
-        return decimal128(decimal.quantize(unit, rounding, DECIMAL))
+        rounded_decimal = decimal.quantize(unit, rounding, DECIMAL)
+        # What would need more than 34 digits at these places has nothing behind them.
+        return value if rounded_decimal.is_nan() else decimal128(rounded_decimal)
     return float(decimal.quantize(unit, rounding, _WIDE))
 
 

@@ -29,9 +29,9 @@ Variables = dict[str, Any]
 
 @function("$mergeObjects", 0, None)
 def merged(*objects: Any) -> dict[str, Any]:
-    """One object with the fields of all: the last one that has a field says its value."""
+    """One object with the fields of all, or of all in an array: the last one that has a field says its value."""
     result: dict[str, Any] = {}
-    for value in objects:
+    for value in objects[0] if len(objects) == 1 and isinstance(objects[0], list) else objects:
         if is_nullish(value):
             continue
         if not isinstance(value, dict):

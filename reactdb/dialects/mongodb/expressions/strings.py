@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from decimal import ROUND_HALF_EVEN
 from typing import Any, Final
 
 from bson.regex import Regex
+from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
@@ -31,12 +33,15 @@ from reactdb.dialects.mongodb.expressions.number_text import number_text
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
-from reactdb.dialects.mongodb.times import has_time, is_date
+from reactdb.dialects.mongodb.times import EPOCH, is_date
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES
 
 __all__: list[str] = []
 
 Variables = dict[str, Any]
+
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def _coerced(value: Any) -> str:
@@ -50,8 +55,11 @@ def _coerced(value: Any) -> str:
         return f"{value:g}"
     if is_number(value):
         return number_text(value)
-    if is_date(value) or (has_time(value) and type_name(value) == "timestamp"):
+    if is_date(value):
         return date_text(value)
+    if isinstance(value, Timestamp):
+        moment = EPOCH + timedelta(seconds=value.time)
+        return f"{_MONTHS[moment.month - 1]} {moment.day:2} {moment:%H:%M:%S}:{value.inc}"
     raise MongoError(16007, f"can't convert from BSON type {type_name(value)} to String")
 
 
@@ -205,11 +213,12 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
         subject, wanted = measure(text), measure(part)
         start = numbers[0] if numbers else 0
         end = numbers[1] if len(numbers) > 1 else len(subject)
-        # The bounds are for where it begins; nothing begins at the very end.
+        # Nothing begins at the very end. In letters, the bounds are for where it begins; in bytes, for all of it.
         place = subject.find(wanted, start)
         if not subject and not wanted and start == 0:
             return 0
-        return place if place < min(end, len(subject)) else -1
+        needed = len(wanted) if isinstance(subject, bytes) else 1
+        return place if place < len(subject) and place + max(needed, 1) <= end else -1
 
 
 _finds("$indexOfCP", lambda text: text, 40093, 40094)

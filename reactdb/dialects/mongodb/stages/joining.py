@@ -19,7 +19,7 @@ from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.paths import candidates, ends, split
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.stages.selecting import with_value
-from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, stage
+from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, stage, through
 
 __all__ = ["MAX_NESTED_PIPELINES"]
 
@@ -52,12 +52,6 @@ def _nested(name: str, stages: Any, setting: Setting, refused: frozenset[str], c
         if isinstance(spec, Mapping) and len(spec) == 1 and next(iter(spec)) in refused:
             raise MongoError(code, f"{next(iter(spec))} is not allowed within a {name}")
     return setting.nested(stages, setting)
-
-
-def _through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
-    for one in stages:
-        documents = one.run(documents)
-    return documents
 
 
 # --- $lookup ---
@@ -109,7 +103,7 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
                     {name: value(document, setting.variables) for name, value in let.items()}
                 )
             found: Iterable[Document] = find(document) if has_source else ()
-            yield with_value(document, target, list(_through(stages, iter(found)) if stages else found))
+            yield with_value(document, target, list(through(stages, iter(found)) if stages else found))
 
     return Stage("$lookup", run)
 
@@ -285,7 +279,7 @@ def _union_with(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         yield from documents
         inner.variables.update(setting.variables)
-        yield from _through(stages, iter(setting.collections.documents(namespace) if has_source else ()))
+        yield from through(stages, iter(setting.collections.documents(namespace) if has_source else ()))
 
     return Stage("$unionWith", run)
 
@@ -310,6 +304,6 @@ def _facet(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         inner.variables.update(setting.variables)
         held = list(MemoryBound("$facet", setting).counting(documents))
-        yield {name: list(_through(stages, iter(held))) for name, stages in facets.items()}
+        yield {name: list(through(stages, iter(held))) for name, stages in facets.items()}
 
     return Stage("$facet", run)

@@ -23,7 +23,7 @@ from reactdb.dialects.mongodb.stages import shaping as _shaping
 from reactdb.dialects.mongodb.stages import writing as _writing
 from reactdb.dialects.mongodb.stages.selecting import sort_of
 from reactdb.dialects.mongodb.stages.sources import FIRST_STAGES
-from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage
+from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, through
 
 __all__ = ["KNOWN_STAGES", "MAX_STAGES", "UPDATE_STAGES", "Pipeline", "stage_name"]
 
@@ -92,10 +92,7 @@ class Pipeline:
 
     def run(self, documents: Iterable[Document]) -> Iterator[Document]:
         """What comes out of the pipeline for these documents. They are read as what comes out is asked for."""
-        passing = iter(documents)
-        for stage in self.stages:
-            passing = stage.run(passing)
-        return passing
+        return through(self.stages, iter(documents))
 
     def apply(self, document: Document) -> Document | None:
         """What the pipeline makes of one document; None if it is left out. Only where `is_of_one`."""

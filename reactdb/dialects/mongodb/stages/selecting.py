@@ -14,7 +14,7 @@ from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
 from reactdb.dialects.mongodb.ordering import MISSING, type_name
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
@@ -88,7 +88,7 @@ def _sample(spec: Any, setting: Setting) -> Stage:
         raise MongoError(28749, "$sample stage must specify a size")
     if not is_number(spec["size"]):
         raise MongoError(28746, "$sample's size must be a number")
-    size = int(whole(spec["size"]) or 0)
+    size = truncated(spec["size"])
     if size <= 0:
         raise MongoError(28747, "$sample's size must be above 0")
 

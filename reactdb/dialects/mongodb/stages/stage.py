@@ -31,6 +31,7 @@ __all__ = [
     "Stage",
     "each",
     "stage",
+    "through",
 ]
 
 Document = dict[str, Any]
@@ -155,6 +156,22 @@ class Setting:
             variables=self.variables | dict.fromkeys(names, MISSING),
             depth=self.depth + 1,
         )
+
+
+MOST_NESTED: Final = 100
+
+
+def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
+    """What comes out of stages, one after the other. It is read as it is asked for.
+
+    Each stage asks the one before it, and Python bounds how deep that may go. So of a pipeline with more than 100 stages,
+    what comes out of each 100 is read at once.
+    """
+    for number, one in enumerate(stages):
+        if number and number % MOST_NESTED == 0:
+            documents = iter(list(documents))
+        documents = one.run(documents)
+    return documents
 
 
 class MemoryBound:
