@@ -533,10 +533,10 @@ class WriteTransaction:
             self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
 
     def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
-        moved: list[tuple[int, int, bytes]] = []
-        added: list[tuple[int, int, bytes]] = []
-        buried: list[tuple[int, int, bytes]] = []
-        revived: list[tuple[int, bytes]] = []
+        moved: list[tuple[int, int, bytearray]] = []
+        added: list[tuple[int, int, bytearray]] = []
+        buried: list[tuple[int, int, bytearray]] = []
+        revived: list[tuple[int, bytearray]] = []
         for (table_id, key), (seq, is_deleted, was_there, had_tombstone) in heads.items():
             row = seq, table_id, bytearray(key)
             if is_deleted:
