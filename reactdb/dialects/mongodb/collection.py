@@ -200,8 +200,9 @@ class CollectionWork:
         assert isinstance(target, WriteTransaction)
         if target.catalogue.live.get(self._name) is not table or table.primary_key == VIEW_KEY:
             # It was made, or has changed, meanwhile.
-            table = self._made(target)
-            stored = [body_of(table, document) for document in given]
+            before, table = table.primary_key, self._made(target)
+            if table.primary_key != before:
+                stored = [body_of(table, document) for document in given]
             if _has_conditions(table):
                 raise KeyTaken
         if len(stored) == 1:

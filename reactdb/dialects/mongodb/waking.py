@@ -249,11 +249,11 @@ class StreamWakers:
     def _find(self, changes: Sequence[Any], found: dict[TableWait, None], *, is_of_rows: bool) -> bool:
         """Find those whom changes concern. Whether some are of tables themselves."""
         places: set[int | None] = {None}
-        if not is_of_rows and all(isinstance(change, Change) for change in changes):
-            self.recent.add(changes)
+        is_whole = not is_of_rows
         for change in changes:
             if not isinstance(change, Change):
                 self._miss(found)
+                is_whole = False
                 continue
             place = CATALOGUE if is_of_rows else change.table_id
             places.add(place)
@@ -270,6 +270,8 @@ class StreamWakers:
             if self._unbroken_from is None:
                 self._unbroken_from = change.seq - 1
             self._routed = change.seq
+        if is_whole:
+            self.recent.add(changes)
         for changed in places:
             found |= self._waiting.get(changed, {})
         return CATALOGUE in places

@@ -26,9 +26,9 @@ def given_document(document: Any) -> Document:
     """
     if type(document) is dict:
         found = copied(document)
-        # BSON has the `_id` of a document first.
-        if found is not None and ("_id" not in found or next(iter(found)) == "_id"):
-            return found
+        if found is not None:
+            # BSON has the `_id` of a document first.
+            return found if "_id" not in found else {"_id": found["_id"], **found}
     elif not isinstance(document, Mapping) and not hasattr(document, "raw"):
         raise TypeError(
             "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
