@@ -16,7 +16,7 @@ from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, Inva
 from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.expression.markers import absent
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.schema import check_catalogue, fact
+from reactdb.store.schema import CatalogueRows, catalogue_rows, check_catalogue, fact
 from reactdb.values import codec, collation
 
 # Bytes that a hidden entry keeps of its value: a large object in an indexed field must not be in the file once more.
@@ -223,17 +223,24 @@ def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
 
 
 def _load(connection: Connection, is_checked: bool) -> Catalogue:
+    rows = catalogue_rows(connection)
     if is_checked:
-        check_catalogue(connection)
-    version = int(fact(connection, "catalogue") or 0)
-    by_id: dict[int, TableInfo] = {}
-    for table_id, name, primary_key, created, dropped, owner, hook in connection.execute(
-        "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id"
-    ).fetchall():
-        by_id[table_id] = TableInfo(table_id, name, primary_key, created, dropped, {}, owner, hook)
-    for index_id, table_id, name, expression, multi in connection.execute(
-        "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
-    ).fetchall():
+        check_catalogue(connection, rows)
+    return made_of(int(fact(connection, "catalogue") or 0), rows)
+
+
+def made_of(version: int, rows: CatalogueRows) -> Catalogue:
+    """The catalogue of the lists that the file has.
+
+    Raises:
+        CorruptDatabase: They do not agree, or cannot be understood.
+    """
+    tables, indexes = rows
+    by_id = {
+        table_id: TableInfo(table_id, name, primary_key, created, dropped, {}, owner, hook)
+        for table_id, name, primary_key, created, dropped, owner, hook in tables
+    }
+    for index_id, table_id, name, expression, multi in indexes:
         if table_id not in by_id:
             raise CorruptDatabase(f"index {name!r} belongs to table {table_id}, which is not listed")
         by_id[table_id].indexes[name] = make_index(index_id, table_id, name, expression, bool(multi))

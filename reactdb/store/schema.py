@@ -35,6 +35,9 @@ FORMAT_VERSION = 3
 # bulk insert 40% and each small commit another page; marks cost a row in 32.
 BLOCK_BITS = 5
 
+# The rows of the tables, and of the indexes, in the order of their numbers.
+CatalogueRows = tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
+
 DAMAGED_LISTS = f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}"
 
 LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
@@ -373,16 +376,15 @@ def show_as_today(connection: Connection, shown: int = 0) -> int:
     return version
 
 
-def catalogue_checksum(connection: Connection) -> int:
-    """The checksum of the tables and indexes as they are. Inside a transaction."""
-    return values_checksum(
-        *(
-            connection.execute(statement).fetchall()
-            for statement in (
-                "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id",
-                "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id",
-            )
-        )
+def catalogue_rows(connection: Connection) -> CatalogueRows:
+    """The lists of tables and indexes as they are, dropped tables among them. Inside a transaction."""
+    return (
+        connection.execute(
+            "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id"
+        ).fetchall(),
+        connection.execute(
+            "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
+        ).fetchall(),
     )
 
 
@@ -407,13 +409,22 @@ def _checksum_of_format_2(connection: Connection) -> int:
     )
 
 
-def write_catalogue_checksum(connection: Connection) -> None:
-    """Whoever changes a table or an index does this afterwards, in the same transaction."""
-    set_fact(connection, "seal", catalogue_checksum(connection))
+def write_catalogue_checksum(connection: Connection) -> CatalogueRows:
+    """Whoever changes a table or an index does this afterwards, in the same transaction. Returns the lists as they are now."""
+    rows = catalogue_rows(connection)
+    set_fact(connection, "seal", values_checksum(*rows))
+    return rows
 
 
-def check_catalogue(connection: Connection) -> None:
-    """Raises: CorruptDatabase, if the facts, tables and indexes are not what was written. Inside a transaction."""
+def check_catalogue(connection: Connection, rows: CatalogueRows | None = None) -> None:
+    """Inside a transaction.
+
+    Args:
+        rows: What `catalogue_rows` has read in this transaction; None: it is read here.
+
+    Raises:
+        CorruptDatabase: The facts, tables and indexes are not what was written.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 2:
         check_format_2(connection)
@@ -421,7 +432,7 @@ def check_catalogue(connection: Connection) -> None:
         return
     for row in connection.execute("SELECT name, value, seal FROM facts").fetchall():
         whole_fact(*row)
-    if catalogue_checksum(connection) != fact(connection, "seal"):
+    if values_checksum(*(rows or catalogue_rows(connection))) != fact(connection, "seal"):
         raise CorruptDatabase(DAMAGED_LISTS)
 
 

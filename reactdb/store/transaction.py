@@ -39,7 +39,7 @@ from reactdb.change import (
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs, drop_references
-from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, load, make_index
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
@@ -796,9 +796,9 @@ class WriteTransaction:
             )
         self.count += 1
         self.flush()
-        set_fact(self.connection, "catalogue", self.catalogue.version + 1)
-        write_catalogue_checksum(self.connection)
-        self.catalogue = load(self.connection)
+        version = self.catalogue.version + 1
+        set_fact(self.connection, "catalogue", version)
+        self.catalogue = made_of(version, write_catalogue_checksum(self.connection))
         self.is_catalogue_changed = True
 
 

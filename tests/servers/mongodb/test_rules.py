@@ -132,7 +132,7 @@ class TestIndexesOfTransactions:
                 again = [{"key": {"a": 1}, "name": "a_1", "unique": True}]
                 shop.command("createIndexes", "other", indexes=again, session=session)
             session.abort_transaction()
-        assert 85 == refused.value.code
+        assert 86 == refused.value.code
         assert ["made"] == shop.list_collection_names()
 
 
