@@ -485,7 +485,7 @@ MUTANTS = [
     Mutant(
         "the lists of tables and indexes are read with no look at their checksum",
         "store/catalogue.py",
-        "        check_catalogue(connection)",
+        "        check_catalogue(connection, rows)",
         "        pass",
         ("tests/store/test_fuzzed_files.py::test_a_change_to_the_lists_of_tables_indexes_and_facts_is_told",),
     ),
