@@ -1,5 +1,6 @@
 """What a server keeps of cursors and sessions, and which commands it carries out at once. The clock is the test's."""
 
+import struct
 from types import SimpleNamespace
 
 import pytest
@@ -149,3 +150,13 @@ def test_a_cursor_over_a_collection_that_was_dropped_ends(db):
     with pytest.raises(OperationFailure) as caught:
         list(cursor)
     assert 175 == caught.value.code
+
+
+def test_of_two_servers_the_later_has_the_higher_election_id(db, monkeypatch):
+    """Drivers that stay use no server with a lower one; a server may be started again within the second."""
+    found = []
+    for moment in (5_000_000_001, 5_000_000_002, 6_000_000_000):
+        monkeypatch.setattr("time.time_ns", lambda moment=moment: moment)
+        found.append(Deployment(db).election_id.binary)
+    assert [(5, 1, 0), (5, 2, 0), (6, 0, 0)] == [struct.unpack(">3I", one) for one in found]
+    assert found == sorted(found)
