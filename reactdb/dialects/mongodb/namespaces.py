@@ -123,8 +123,8 @@ class Namespaces:
     def __init__(self, session: Session, names: Names | None = None) -> None:
         self.session = session
         self.names = names or Names()
-        # By the numbers of tables.
-        self._collations: dict[int, dict[str, Any] | None] = {}
+        # By the numbers of tables: of which one, because a table that was taken back leaves its number to the next, and what.
+        self._collations: dict[int, tuple[TableInfo, dict[str, Any] | None]] = {}
 
     # -----------------------------------------------------------------------------------------------------------
     # What there is
@@ -179,10 +179,11 @@ class Namespaces:
         table = self.table(namespace)
         if table is None:
             return None
-        if table.id not in self._collations:
+        known = self._collations.get(table.id)
+        if known is None or known[0] is not table:
             # It is said when a collection is made, and stays.
-            self._collations[table.id] = self.record(table).options.get("collation")
-        return self._collations[table.id]
+            known = self._collations[table.id] = table, self.record(table).options.get("collation")
+        return known[1]
 
     def _tables(self) -> list[tuple[MongoNamespace, str]]:
         found = [(self.names.namespace(name), name) for name in self.session.tables()]

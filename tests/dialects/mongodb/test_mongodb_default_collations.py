@@ -251,3 +251,16 @@ def test_a_change_stream_compares_by_code_points_unless_it_says_otherwise(users:
         event = caseless.try_next()
         assert event is not None
         assert event["documentKey"] == {"_id": "z"}
+
+
+def test_a_collection_that_was_taken_back_leaves_its_collation_to_nobody(
+    db: reactdb.Database, shop: Any
+) -> None:
+    """The next table has its number."""
+    with pytest.raises(InterruptedError), db.transaction():
+        shop.create_collection("taken", collation=CASELESS)
+        shop["taken"].insert_one({"n": "x"})
+        assert shop["taken"].count_documents({"n": "X"}) == 1
+        raise InterruptedError
+    shop["plain"].insert_one({"n": "x"})
+    assert shop["plain"].count_documents({"n": "X"}) == 0
