@@ -29,8 +29,8 @@ _READ_FIELDS: Final = frozenset(
         "atClusterTime",
         "provenance",
         "allowTransactionTableSnapshot",
+        "waitLastStableRecoveryTimestamp",
     }
-    | {"waitLastStableRecoveryTimestamp"}
 )
 _WRITE_FIELDS: Final = frozenset({"w", "j", "wtimeout", "fsync", "provenance", "getLastError"})
 _SOURCES: Final = frozenset(
