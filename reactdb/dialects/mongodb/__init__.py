@@ -15,8 +15,8 @@ In reading order:
                              queries; what one of their operators says of one value; `$jsonSchema`
     sorting, shapes, projection
                              orders; which fields are kept or computed; what find shows of a document
-    accumulators, totals, stages/
-                             what makes one value of many; pipelines
+    accumulators, totals, windows, window_totals, window_functions, stages/
+                             what makes one value of many; what makes one of those around each document; pipelines
     updates, array_filters, editing, operators
                              update arguments; which elements `$[name]` means; how an update follows its paths; what one of
                              its operators makes of one value
