@@ -32,7 +32,8 @@ In reading order:
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
     converting, aggregating, viewing
                              the work of the commands, without the wire
-    tokens, points, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams, waking
+    tokens, points, clock, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams,
+    waking
                              change streams; by which values a change finds them
     opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
     commands/                the commands that drivers send
