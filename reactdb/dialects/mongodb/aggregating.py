@@ -48,6 +48,7 @@ def aggregate(
     *,
     variables: Mapping[str, Any] | None = None,
     collation: Any = None,
+    hint: Any = None,
     transaction: Transaction | None = None,
     bypasses: bool = False,
 ) -> Iterator[Document]:
@@ -57,6 +58,7 @@ def aggregate(
         namespace: A collection, or a database for a pipeline that begins with documents of its own.
         variables: `let`: constants and expressions by name.
         collation: A collation's document; without one, that of the collection or view counts.
+        hint: The index that it names has to be there, and has all documents that are read; see `hinting`.
         bypasses: What `$out` and `$merge` write is not validated.
 
     Raises:
@@ -88,9 +90,9 @@ def aggregate(
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
     if first != "$match":
-        return compiled.run(work.matching(FilterSelection({})))
+        return compiled.run(work.matching(FilterSelection({}), hint))
     given = pipeline[0]["$match"]
-    documents = work.matching(FilterSelection(given, variables=values, collation=text))
+    documents = work.matching(FilterSelection(given, variables=values, collation=text), hint)
     return Pipeline(pipeline[1:], setting).run(documents)
 
 

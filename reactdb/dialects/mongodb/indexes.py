@@ -547,7 +547,7 @@ def drop(
         How many there were before, with that of `_id`, and the names of those that were dropped.
 
     Raises:
-        MongoError: 27, there is no such index; 72, it is that of `_id`.
+        MongoError: 27, there is no such index; 72, it is that of `_id`; 181, several have the key.
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
@@ -559,6 +559,8 @@ def drop(
         gone = [spec["name"] for spec in kept if _has_key(spec, wanted)]
         if not gone:
             raise MongoError(27, f"can't find index with key: {dict(wanted)}")
+        if len(gone) > 1:
+            raise MongoError(181, f"{len(gone)} indexes have the key {dict(wanted)}: name one of {gone}")
     else:
         gone = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
         known = {spec["name"] for spec in kept}

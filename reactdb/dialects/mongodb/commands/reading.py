@@ -107,6 +107,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         pipeline,
         variables=request.get("let", dict),
         collation=request.get("collation", dict),
+        hint=hint,
         transaction=request.transaction,
         bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
     )

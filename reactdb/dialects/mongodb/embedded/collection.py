@@ -478,6 +478,7 @@ class EmbeddedCollection:
             list(map(_plain, pipeline)),
             variables=let,
             collation=_collation(options.get("collation")),
+            hint=_hint(options.get("hint")),
             transaction=transaction_of(session),
             bypasses=bool(options.get("bypassDocumentValidation")),
         )
