@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone, tzinfo
 from functools import partial
+from itertools import compress
 from operator import eq
 from typing import Any, Final
 from zlib import adler32
@@ -54,6 +55,7 @@ __all__ = [
     "encode",
     "encode_again",
     "encode_many",
+    "encode_plain",
     "encode_value",
     "freeze",
     "is_flat",
@@ -81,8 +83,11 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 # which calls back. Whatever is left is walked once more by `_normalise`, which either finds a plain form or
 # knows the path to complain about.
 
-_PLAIN = frozenset({str, int, float, bool, type(None), bytes, bytearray})
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
+_CONTAINERS = frozenset({dict, list})
+_is_container = _CONTAINERS.__contains__
+_all_plain_or_containers = (_PLAIN | _CONTAINERS).issuperset
 _TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
@@ -126,8 +131,7 @@ def encode(document: dict[str, Any]) -> bytes:
     """
     if type(document) is dict:
         try:
-            if _all_plain(map(type, document.values())) or _left_of(10_000, document.values(), 8) >= 0:
-                "".join(document)  # the quickest way to ask whether all keys are str
+            if _names_of_plain(document) is not None:
                 data = _own.pack(document)
                 return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
         except _PACK_ERRORS:
@@ -137,28 +141,58 @@ def encode(document: dict[str, Any]) -> bytes:
     return encode_value(document)
 
 
-def _left_of(left: int, values: Collection[Any], levels: int) -> int:
+def encode_plain(document: dict[str, Any], no: str) -> bytes | None:
+    """The bytes of a document of base types alone; None where it has another value, is large, nested deep or cannot be encoded,
+    or has the character `no` in a key."""
+    try:
+        names = _names_of_plain(document)
+        if names is None or no in names:
+            return None
+        data = _own.pack(document)
+    except _PACK_ERRORS:
+        return None
+    return data if len(data) < _KEPT_BUFFER_BYTES else None
+
+
+def _names_of_plain(document: dict[str, Any]) -> str | None:
+    """All keys of a document of plain values, one behind the other; None where one value is not plain, or they are many, or
+    nested deep.
+
+    Raises:
+        TypeError: A key is not str.
+    """
+    # The quickest way to ask whether all keys are str.
+    names = "".join(document)
+    if not _all_plain(map(type, document.values())):
+        found = [names]
+        if _left_of(10_000, document.values(), found, 8) < 0:
+            return None
+        names = "".join(found)
+    return names
+
+
+def _left_of(left: int, values: Collection[Any], names: list[str], levels: int) -> int:
     """Count plain values in nested containers: `left` minus their number. The result is below zero where there are too many,
     they are nested too deep, or one is not plain. `TypeError` where a key is not str.
 
     Most nested documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
+
+    Args:
+        names: The keys of each dict are added, as one text.
     """
     left -= len(values)
-    for value in values:
-        kind = type(value)
-        if kind in _PLAIN:
-            continue
-        if kind is dict:
-            "".join(value)
+    if not _all_plain_or_containers(map(type, values)):
+        return -1
+    for value in compress(values, map(_is_container, map(type, values))):
+        if type(value) is dict:
+            names.append("".join(value))
             value = value.values()
-        elif kind is not list:
-            return -1
         if left < len(value):
             return -1
         if _all_plain(map(type, value)):
             left -= len(value)
         elif levels:
-            left = _left_of(left, value, levels - 1)
+            left = _left_of(left, value, names, levels - 1)
         else:
             return -1
     return left

@@ -1,6 +1,7 @@
 """Entries: how a document of a collection is stored, and what an update says of itself in the log.
 
     key, body = body_of(table, document)                        BSON document -> what a table holds
+    found = plain_body_of(table, document)                      the same, where there is nothing to convert
     document = document_of(table, body)                         and back
     meta = meta_of(description)                                 what an update has touched -> an entry's metadata
     description = description_of(meta, document)                and back
@@ -109,6 +110,26 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
         return key_bytes(id), codec.encode(native)
     except InvalidDocument as error:
         raise MongoError(2, str(error)) from None
+
+
+def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None:
+    """The same of a document that BSON may not have seen, where a look at it tells that BSON would change nothing: its values are
+    of base types, and its `_id` comes first. None where that is not so; most documents of programs are so.
+
+    Raises:
+        MongoError: 17280, the key is too long.
+    """
+    if type(document) is not dict or table.primary_key != "_id" or next(iter(document), None) != "_id":
+        return None
+    id = document["_id"]
+    if type(id) is not int and type(id) is not str:
+        return None
+    # BSON's keys end with a NUL.
+    body = codec.encode_plain(document, no="\0")
+    # Numbers from 2**63 on begin with this byte, and BSON has none of those.
+    if body is None or b"\xcf" in body:
+        return None
+    return key_bytes(id), body
 
 
 def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
