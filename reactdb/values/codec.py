@@ -22,7 +22,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from datetime import datetime, timezone, tzinfo
 from functools import partial
-from itertools import compress
 from operator import eq
 from typing import Any, Final
 from zlib import adler32
@@ -85,9 +84,6 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
-_CONTAINERS = frozenset({dict, list})
-_is_container = _CONTAINERS.__contains__
-_all_plain_or_containers = (_PLAIN | _CONTAINERS).issuperset
 _TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
@@ -131,7 +127,8 @@ def encode(document: dict[str, Any]) -> bytes:
     """
     if type(document) is dict:
         try:
-            if _names_of_plain(document) is not None:
+            "".join(document)  # the quickest way to ask whether all keys are str
+            if _left_of(MOST_PLAIN, document.values(), None, 8) >= 0:
                 data = _own.pack(document)
                 return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
         except _PACK_ERRORS:
@@ -145,8 +142,8 @@ def encode_plain(document: dict[str, Any], no: str) -> bytes | None:
     """The bytes of a document of base types alone; None where it has another value, is large, nested deep or cannot be encoded,
     or has the character `no` in a key."""
     try:
-        names = _names_of_plain(document)
-        if names is None or no in names:
+        names = ["".join(document)]
+        if _left_of(MOST_PLAIN, document.values(), names, 8) < 0 or no in "".join(names):
             return None
         data = _own.pack(document)
     except _PACK_ERRORS:
@@ -154,39 +151,31 @@ def encode_plain(document: dict[str, Any], no: str) -> bytes | None:
     return data if len(data) < _KEPT_BUFFER_BYTES else None
 
 
-def _names_of_plain(document: dict[str, Any]) -> str | None:
-    """All keys of a document of plain values, one behind the other; None where one value is not plain, or they are many, or
-    nested deep.
-
-    Raises:
-        TypeError: A key is not str.
-    """
-    # The quickest way to ask whether all keys are str.
-    names = "".join(document)
-    if not _all_plain(map(type, document.values())):
-        found = [names]
-        if _left_of(10_000, document.values(), found, 8) < 0:
-            return None
-        names = "".join(found)
-    return names
+# Documents with more values are looked through in another way, which cannot be made to take long.
+MOST_PLAIN: Final = 10_000
 
 
-def _left_of(left: int, values: Collection[Any], names: list[str], levels: int) -> int:
+def _left_of(left: int, values: Collection[Any], names: list[str] | None, levels: int) -> int:
     """Count plain values in nested containers: `left` minus their number. The result is below zero where there are too many,
     they are nested too deep, or one is not plain. `TypeError` where a key is not str.
 
-    Most nested documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
+    Most documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
 
     Args:
         names: The keys of each dict are added, as one text.
     """
     left -= len(values)
-    if not _all_plain_or_containers(map(type, values)):
-        return -1
-    for value in compress(values, map(_is_container, map(type, values))):
-        if type(value) is dict:
-            names.append("".join(value))
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is dict:
+            keys = "".join(value)
+            if names is not None:
+                names.append(keys)
             value = value.values()
+        elif kind is not list:
+            return -1
         if left < len(value):
             return -1
         if _all_plain(map(type, value)):
