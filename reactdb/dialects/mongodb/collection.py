@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.entries import body_of, document_of
+from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
@@ -150,34 +150,44 @@ class CollectionWork:
     # -----------------------------------------------------------------------------------------------------------
     # insert
 
-    def insert(self, documents: Sequence[Document], *, ordered: bool = True) -> Document:
+    def insert(
+        self,
+        documents: Sequence[Any],
+        *,
+        ordered: bool = True,
+        shape: Callable[[Any], Document] | None = None,
+    ) -> Document:
         """Insert documents; one without `_id` gets an ObjectId.
+
+        Args:
+            shape: Makes a BSON document of what a caller gave. None: they are BSON documents.
 
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given = list(map(with_id, documents))
-        if not self._keeps_empty:
-            given = list(map(self.spaces.clock.stamped, given))
         table = self.spaces.session.find(self._name) or _UNMADE
-        stored = [_stored(table, document) for document in given]
-        plain = [one for one in stored if type(one) is tuple]
-        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
-            try:
-                return self._write(lambda target: self._insert_free(target, table, given, plain))
-            except KeyTaken:
-                # Everything was taken back: one by one, then.
-                pass
+        shaped = self._shaper(shape)
+        prepared = [_prepared(table, document, shaped) for document in documents]
+        if self.transaction is None and not _has_conditions(table):
+            for _, stored in prepared:
+                if type(stored) is not tuple:
+                    break
+            else:
+                try:
+                    return self._write(lambda target: self._insert_free(target, table, prepared))
+                except KeyTaken:
+                    # Everything was taken back: one by one, then.
+                    pass
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors: list[Document] = []
             writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
+            for place, (document, stored) in enumerate(prepared):
                 try:
-                    if isinstance(one, MongoError):
-                        raise one
-                    writer.insert(one, document)
+                    if isinstance(stored, MongoError):
+                        raise stored
+                    writer.insert(stored, document)
                     inserted += 1
                 except MongoError as error:
                     self._check_fatal(error)
@@ -188,12 +198,15 @@ class CollectionWork:
 
         return self._write(one_by_one)
 
+    def _shaper(self, shape: Callable[[Any], Document] | None) -> Callable[[Any], Document] | None:
+        """The same, which also puts the time in the place of empty timestamps. A document that is plain has none."""
+        if self._keeps_empty:
+            return shape
+        stamped = self.spaces.clock.stamped
+        return stamped if shape is None else lambda document: stamped(shape(document))
+
     def _insert_free(
-        self,
-        target: WriteTransaction | KeptWrites,
-        table: TableInfo,
-        given: list[Document],
-        stored: list[tuple[bytes, bytes]],
+        self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
         """Insert documents in the quickest way there is.
 
@@ -208,20 +221,20 @@ class CollectionWork:
             # It was made, or has changed, meanwhile.
             before, table = table.primary_key, self._made(target)
             if table.primary_key != before:
-                stored = [body_of(table, document) for document in given]
+                prepared = [_prepared(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
-        if len(stored) == 1:
-            key, body = stored[0]
+        if len(prepared) == 1:
+            document, (key, body) = prepared[0]
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = self._writer(target, table).taken(given[0]["_id"])
+                taken = self._writer(target, table).taken(document["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
-        elif stored:
-            keys, bodies = zip(*stored, strict=True)
+        elif prepared:
+            keys, bodies = zip(*[stored for _, stored in prepared], strict=True)
             target.insert_many(table, keys, bodies)
-        return {"n": len(stored)}
+        return {"n": len(prepared)}
 
     # -----------------------------------------------------------------------------------------------------------
     # update, delete, findAndModify
@@ -700,12 +713,19 @@ class _Unmade:
 _UNMADE: Any = _Unmade()
 
 
-def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
-    """The key and the bytes of a document, or why it has none."""
+_Prepared = tuple[Document, Any]
+"""A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
+
+
+def _prepared(table: TableInfo, document: Any, shape: Callable[[Any], Document] | None) -> _Prepared:
     try:
-        return body_of(table, document)
+        stored = plain_body_of(table, document)
+        if stored is None:
+            document = with_id(document if shape is None else shape(document))
+            stored = body_of(table, document)
     except MongoError as error:
-        return error
+        return document, error
+    return document, stored
 
 
 def _has_conditions(table: TableInfo) -> bool:
