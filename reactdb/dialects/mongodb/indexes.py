@@ -97,6 +97,12 @@ class CollectionIndex:
         return self.spec["partial"] is not None
 
     @property
+    def partial(self) -> dict[str, Any] | None:
+        """The filter that its documents pass; None where it has all."""
+        found: dict[str, Any] | None = value_to_bson(self.spec["partial"])
+        return found
+
+    @property
     def serves(self) -> bool:
         """It has entries, and is not hidden."""
         return bool(self.spec["paths"]) and not self.spec["hidden"]
