@@ -74,7 +74,7 @@ def aggregate(
             )
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values = values_of(variables) or {"NOW": now()}
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
     beside = _Beside(spaces, namespace, transaction, bypasses)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -75,11 +76,13 @@ class CollectionWork:
         transaction: Transaction | None = None,
         *,
         bypasses: bool = False,
+        keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
+            keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
             retry: What a driver may send again, so that its answer is kept.
 
         Raises:
@@ -89,6 +92,7 @@ class CollectionWork:
         self.namespace = namespace
         self.transaction = transaction
         self._bypasses = bypasses
+        self._keeps_empty = keeps_empty
         self._retry = retry
         self._name = spaces.names.table(namespace)
 
@@ -162,7 +166,7 @@ class CollectionWork:
             `n`, and `writeErrors` where there are some.
         """
         table = self.spaces.session.find(self._name) or _UNMADE
-        prepared = [_prepared(table, document, shape) for document in documents]
+        prepared = [self._prepared(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
             for _, stored in prepared:
                 if type(stored) is not tuple:
@@ -193,6 +197,20 @@ class CollectionWork:
 
         return self._write(one_by_one)
 
+    def _prepared(
+        self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None
+    ) -> _Prepared:
+        try:
+            stored = plain_body_of(table, document)
+            if stored is None:
+                document = with_id(document if shape is None else shape(document))
+                if not self._keeps_empty:
+                    document = self.spaces.clock.stamped(document)
+                stored = body_of(table, document)
+        except MongoError as error:
+            return document, error
+        return document, stored
+
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
@@ -209,7 +227,7 @@ class CollectionWork:
             # It was made, or has changed, meanwhile.
             before, table = table.primary_key, self._made(target)
             if table.primary_key != before:
-                prepared = [_prepared(table, document, None) for document, _ in prepared]
+                prepared = [self._prepared(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
         if len(prepared) == 1:
@@ -239,7 +257,7 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -310,7 +328,7 @@ class CollectionWork:
             raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
-            given["u"],
+            self._stamped(given["u"]),
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
@@ -318,6 +336,11 @@ class CollectionWork:
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
         )
+
+    def _stamped(self, update: Any) -> Any:
+        """An update, of which a replacement has the time in the place of its empty timestamps."""
+        is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
+        return self.spaces.clock.stamped(update) if is_replacement and not self._keeps_empty else update
 
     @staticmethod
     def _check_fatal(error: MongoError) -> None:
@@ -337,7 +360,7 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -384,7 +407,7 @@ class CollectionWork:
         """
         modify = Modify(
             command.get("query"),
-            update=command.get("update"),
+            update=self._stamped(command.get("update")),
             remove=bool(command.get("remove")),
             new=bool(command.get("new")),
             upsert=bool(command.get("upsert")),
@@ -392,7 +415,7 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
-            variables=values_of(command.get("let")),
+            variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
         )
 
         self._hinted(command.get("hint"))
@@ -425,7 +448,9 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
+        asked = command.get("filter"), command.get("projection")
+        variables = values_of(command.get("let"), self.spaces.clock, asked)
+        collation = self.collation(command.get("collation"))
         skip, limit = count_of("skip", command.get("skip")) or 0, count_of("limit", command.get("limit")) or 0
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
@@ -545,14 +570,17 @@ class CollectionWork:
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            selection = FilterSelection(given, collation=self.collation(command.get("collation")))
+            variables = values_of(None, self.spaces.clock, given)
+            selection = FilterSelection(
+                given, variables=variables, collation=self.collation(command.get("collation"))
+            )
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = command.get("query") or {}, command.get("key")
+        given, key = timeless(command.get("query") or {}), command.get("key")
         if not isinstance(key, str):
             raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
         if not key:
@@ -640,6 +668,19 @@ class CollectionWork:
         return listed(self.spaces.record(table).indexes)
 
 
+def _asked_by_update(given: Any) -> tuple[Any, ...]:
+    """Those parts of a statement that may be expressions. What an operator writes is none, and may be long."""
+    if not isinstance(given, Mapping):
+        return ()
+    change = given.get("u", given.get("update"))
+    return (
+        given.get("q"),
+        given.get("query"),
+        given.get("fields"),
+        change if isinstance(change, list) else None,
+    )
+
+
 def remembering(
     retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
 ) -> Callable[[WriteTransaction | KeptWrites], Document]:
@@ -679,17 +720,6 @@ _UNMADE: Any = _Unmade()
 
 _Prepared = tuple[Document, Any]
 """A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
-
-
-def _prepared(table: TableInfo, document: Any, shape: Callable[[Any], Document] | None) -> _Prepared:
-    try:
-        stored = plain_body_of(table, document)
-        if stored is None:
-            document = with_id(document if shape is None else shape(document))
-            stored = body_of(table, document)
-    except MongoError as error:
-        return document, error
-    return document, stored
 
 
 def _has_conditions(table: TableInfo) -> bool:

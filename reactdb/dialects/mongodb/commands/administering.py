@@ -9,6 +9,7 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
@@ -111,7 +112,7 @@ def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
 def list_collections(request: CommandRequest) -> dict[str, Any]:
     name = check_database_name(request.database)
-    wanted = Filter(request.get("filter", dict, {}))
+    wanted = Filter(timeless(request.get("filter", dict, {})))
     names_only = bool(request.body.get("nameOnly"))
     found = [
         told
@@ -128,7 +129,7 @@ def list_collections(request: CommandRequest) -> dict[str, Any]:
 def list_databases(request: CommandRequest) -> dict[str, Any]:
     if request.database != "admin":
         raise MongoError(13, "listDatabases may only be run against the admin database.")
-    wanted = Filter(request.get("filter", dict, {}))
+    wanted = Filter(timeless(request.get("filter", dict, {})))
     found = [
         told
         for name in request.deployment.spaces.databases()

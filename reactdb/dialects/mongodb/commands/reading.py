@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -52,6 +53,7 @@ def find(request: CommandRequest) -> dict[str, Any]:
 def count(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
+    timeless(request.body.get("query"))
     return {"n": request.collection_work().count(request.body)}
 
 

@@ -158,6 +158,7 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         variables=request.get("let", dict),
         transaction=request.transaction,
         bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
+        keeps_empty=bool(request.get("bypassEmptyTsReplacement", bool, False)),
         retry=request.retry,
     )
     cursor = Results(NAMESPACE, iter(results), session_key(request))
