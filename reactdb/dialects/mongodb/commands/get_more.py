@@ -42,6 +42,9 @@ def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> in
     cursor = request.body.get("cursor", {})
     if not isinstance(cursor, dict):
         raise MongoError(14, "cursor field must be missing or an object")
+    unknown = next((name for name in cursor if name != "batchSize"), None)
+    if unknown is not None:
+        raise MongoError(40415, f"BSON field 'cursor.{unknown}' is an unknown field.")
     return count_of("cursor.batchSize", cursor.get("batchSize"), default)
 
 

@@ -157,7 +157,7 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         errors_only=flag(request, "errorsOnly", False),
         variables=request.get("let", dict),
         transaction=request.transaction,
-        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
+        bypasses=request.flag("bypassDocumentValidation"),
         retry=request.retry,
     )
     cursor = Results(NAMESPACE, iter(results), session_key(request))
