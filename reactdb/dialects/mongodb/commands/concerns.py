@@ -15,7 +15,7 @@ from typing import Any, Final
 from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
 __all__ = ["check_read_concern", "check_supported_level", "check_write_concern"]
@@ -96,7 +96,7 @@ def check_write_concern(concern: Any) -> None:
     members = concern.get("w", 1)
     if is_number(members):
         number = as_float(members)
-        if math.isnan(number) or not 0 <= number <= _MOST_MEMBERS:
+        if math.isnan(number) or not 0 <= truncated(members) <= _MOST_MEMBERS:
             raise MongoError(9, f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}")
     elif isinstance(members, Mapping):
         if not members or not all(map(is_number, members.values())):

@@ -28,6 +28,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["carry_out", "is_quick", "poll"]
@@ -186,7 +187,7 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
 def tell_unmet_concern(request: CommandRequest) -> None:
     """Say that a write was carried out and does not have what was asked for: there is one member only."""
     asked = request.get("writeConcern", dict, {}).get("w", 1)
-    if isinstance(asked, int | float) and asked > 1:
+    if is_number(asked) and truncated(asked) > 1:
         code, message = 100, "Not enough data-bearing nodes"
     elif isinstance(asked, str) and asked != "majority":
         code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"

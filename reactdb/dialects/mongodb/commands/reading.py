@@ -70,7 +70,12 @@ def distinct(request: CommandRequest) -> dict[str, Any]:
 
 @command("listIndexes", fields="cursor includeIndexBuildInfo includeBuildUUIDs")
 def list_indexes(request: CommandRequest) -> dict[str, Any]:
+    has_details, has_uuids = request.flag("includeIndexBuildInfo"), request.flag("includeBuildUUIDs")
+    if has_details and has_uuids:
+        raise MongoError(72, "includeIndexBuildInfo and includeBuildUUIDs cannot both be true")
     found = request.collection_work().list_indexes()
+    if has_details:
+        found = [{"spec": one} for one in found]
     cursor = Results(request.namespace, iter(found), session_key(request))
     return first_batch(request, cursor, batch_size(request, None))
 

@@ -131,6 +131,8 @@ def create_indexes(request: CommandRequest) -> dict[str, Any]:
     indexes = request.get("indexes", list)
     if indexes is None:
         raise MongoError(40414, "BSON field 'createIndexes.indexes' is missing but a required field")
+    if any(isinstance(one, dict) and one.get("key") and "name" not in one for one in indexes):
+        raise MongoError(9, "The 'name' field is a required property of an index specification")
     return request.collection_work().create_indexes(indexes)
 
 
