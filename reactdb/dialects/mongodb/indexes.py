@@ -683,7 +683,7 @@ def modify(
     wanted = {name: _modification(name, value) for name, value in wanted.items() if value is not None}
     if ("name" in wanted) == ("keyPattern" in wanted):
         raise MongoError(72, "collMod.index has to name one index, by 'name' or by 'keyPattern'")
-    given = {name: wanted[name] for name in MODIFIABLE if name in wanted}
+    given: dict[str, Any] = {name: wanted[name] for name in MODIFIABLE if name in wanted}
     if not given:
         raise MongoError(72, f"collMod.index has none of {', '.join(MODIFIABLE)}")
     kept = read_record(transaction, table).indexes

@@ -180,3 +180,75 @@ def test_what_is_different_has_to_fit_into_one_answer(client: MongoClient[dict[s
     reply = client["shop"].command("distinct", "large", key="a", check=False)
 
     assert 17217 == reply["code"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"getMore": 5}, 14),
+        ({"getMore": None}, 40414),
+        ({"term": 5}, 14),
+        ({"maxTimeMS": 100}, 2),
+        ({}, None),
+    ],
+)
+def test_the_fields_of_getting_more_are_checked(
+    wire: Wire, fields: dict[str, Any], expected: int | None
+) -> None:
+    cursor = wire.ask({**FIND, "$db": "shop", "batchSize": 1})["cursor"]["id"]
+    assert expected == code(wire, {"getMore": cursor, "collection": "orders", **fields})
+
+
+def test_a_cursor_is_killed_whatever_collection_is_named(wire: Wire) -> None:
+    cursor = wire.ask({**FIND, "$db": "shop", "batchSize": 1})["cursor"]["id"]
+
+    reply = wire.ask({"killCursors": "paid", "cursors": [None, cursor], "$db": "shop"})
+
+    assert ([cursor], []) == (reply["cursorsKilled"], reply["cursorsNotFound"])
+    assert 14 == code(wire, {"killCursors": "paid", "cursors": [5]})
+    assert 73 == code(wire, {"killCursors": "", "cursors": []})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({**FIND, "filter": None}, 14),
+        ({"findAndModify": "orders", "query": {}, "remove": "x"}, 14),
+        (
+            {"findAndModify": "orders", "query": {"_id": 9}, "remove": Decimal128("0"), "update": {"a": 1}},
+            None,
+        ),
+        (
+            {
+                "bulkWrite": 1,
+                "ops": [{"insert": 0, "document": 5}],
+                "nsInfo": [{"ns": "a.b"}],
+                "$db": "admin",
+            },
+            14,
+        ),
+        ({"bulkWrite": 1, "ops": [{"insert": 0}], "nsInfo": [{"ns": "a.b"}], "$db": "admin"}, 40414),
+        ({**INSERT, "writeConcern": {"w": 1.9}}, None),
+        ({**INSERT, "writeConcern": {"w": -0.5}}, None),
+    ],
+)
+def test_arguments_of_writing_are_checked(wire: Wire, body: dict[str, Any], expected: int | None) -> None:
+    assert expected == code(wire, body)
+
+
+def test_a_fraction_of_a_member_is_not_waited_for(wire: Wire) -> None:
+    assert "writeConcernError" not in wire.ask({**INSERT, "$db": "shop", "writeConcern": {"w": 1.9}})
+
+
+def test_a_document_has_at_most_16_mb_of_bson(client: MongoClient[dict[str, Any]]) -> None:
+    orders = client["shop"]["orders"]
+    orders.insert_one({"_id": "long", "a": list(range(1_000))})
+
+    reply = client["shop"].command(
+        "update",
+        "orders",
+        updates=[{"q": {"_id": "long"}, "u": [{"$set": {"a": {"$range": [0, 1_500_000]}}}]}],
+    )
+
+    assert [10334] == [error["code"] for error in reply["writeErrors"]]
+    assert 1_000 == len(orders.find_one({"_id": "long"})["a"])

@@ -39,6 +39,8 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
+    if request.body.get("filter", {}) is None:
+        raise MongoError(14, "BSON field 'find.filter' is the wrong type 'null', expected type 'object'")
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0

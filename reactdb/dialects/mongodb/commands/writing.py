@@ -123,7 +123,8 @@ def delete(request: CommandRequest) -> dict[str, Any]:
 def find_and_modify(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "sort", "fields", "collation", "let"):
         request.get(name, dict)
-    return request.collection_work().find_and_modify(request.body)
+    flags = {name: request.flag(name) for name in ("remove", "new", "upsert")}
+    return request.collection_work().find_and_modify({**request.body, **flags})
 
 
 @command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
