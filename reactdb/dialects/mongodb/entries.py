@@ -123,7 +123,7 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
 
 
 _LARGE_BYTES: Final = 1 << 20
-"""BSON takes a multiple of the bytes of what is stored, for arrays of small numbers. What is smaller than this fits in any case."""
+"""BSON may take a multiple of what is stored, such as for arrays of small numbers. What is smaller fits in any case."""
 
 
 def _check_size(document: Mapping[str, Any]) -> None:
