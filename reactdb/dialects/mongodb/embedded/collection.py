@@ -483,6 +483,7 @@ class EmbeddedCollection:
             collation=_collation(options.get("collation")),
             transaction=transaction_of(session),
             bypasses=bool(options.get("bypassDocumentValidation")),
+            hint=_hint(options.get("hint")),
         )
         return EmbeddedCommandCursor(documents)
 
