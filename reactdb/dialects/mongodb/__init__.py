@@ -21,8 +21,9 @@ In reading order:
                              update arguments; which elements `$[name]` means; how an update follows its paths; what one of
                              its operators makes of one value
     diff                     the difference of two versions, as change events tell it
-    names, options, namespaces
-                             what may be a name; options of collections; databases and collections as tables
+    names, option_checks, options, namespaces
+                             what may be a name; options of collections, one by one and together; databases and collections as
+                             tables
     entries                  how a document is stored, and what an update says of itself in the log
     index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
                              what an index holds, what a hint asks of it, what a query says natively, whether a partial index has

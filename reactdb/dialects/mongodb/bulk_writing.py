@@ -56,9 +56,13 @@ class _Operation:
             raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
         self.namespace = spaces[number]
         if self.kind == "insert":
-            if not isinstance(given.get("document"), Mapping):
+            if given.get("document") is None:
                 raise MongoError(40414, "BSON field 'bulkWrite.ops.document' is missing but a required field")
             self.statement: Any = given["document"]
+            if not isinstance(self.statement, Mapping):
+                raise MongoError(
+                    14, "BSON field 'bulkWrite.ops.document' is the wrong type, expected type 'object'"
+                )
             return
         self.statement = {}
         for name, value in given.items():

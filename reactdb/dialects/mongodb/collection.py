@@ -24,13 +24,14 @@ from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, m
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.walking import MOST_WALKED, walk_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
@@ -166,8 +167,7 @@ class CollectionWork:
             `n`, and `writeErrors` where there are some.
         """
         table = self.spaces.session.find(self._name) or _UNMADE
-        shaped = self._shaper(shape)
-        prepared = [_prepared(table, document, shaped) for document in documents]
+        prepared = [self._prepared(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
             for _, stored in prepared:
                 if type(stored) is not tuple:
@@ -198,12 +198,19 @@ class CollectionWork:
 
         return self._write(one_by_one)
 
-    def _shaper(self, shape: Callable[[Any], Document] | None) -> Callable[[Any], Document] | None:
-        """The same, which also puts the time in the place of empty timestamps. A document that is plain has none."""
-        if self._keeps_empty:
-            return shape
-        stamped = self.spaces.clock.stamped
-        return stamped if shape is None else lambda document: stamped(shape(document))
+    def _prepared(
+        self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None
+    ) -> _Prepared:
+        try:
+            stored = plain_body_of(table, document)
+            if stored is None:
+                document = with_id(document if shape is None else shape(document))
+                if not self._keeps_empty:
+                    document = self.spaces.clock.stamped(document)
+                stored = body_of(table, document)
+        except MongoError as error:
+            return document, error
+        return document, stored
 
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
@@ -221,7 +228,7 @@ class CollectionWork:
             # It was made, or has changed, meanwhile.
             before, table = table.primary_key, self._made(target)
             if table.primary_key != before:
-                prepared = [_prepared(table, document, None) for document, _ in prepared]
+                prepared = [self._prepared(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
         if len(prepared) == 1:
@@ -489,7 +496,7 @@ class CollectionWork:
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""
         hint = command.get("hint")
-        if not hint and "min" not in command and "max" not in command:
+        if not hint and hint != "" and "min" not in command and "max" not in command:
             return None
         check_bounds(command)
         index = self._hinted(hint)
@@ -505,24 +512,30 @@ class CollectionWork:
         """
         index = self._hinted(hint)
         if index is None or index.stored is None:
-            return self._matching(selection, field)
+            return self._matching(selection, field, hint)
         # Whether it has a document may be a matter of other fields.
-        return filter(index.holds, self._matching(selection, None))
+        return filter(index.holds, self._matching(selection, None, hint))
 
-    def _matching(self, selection: FilterSelection, field: str | None) -> Iterator[Document]:
+    def along(self, selection: FilterSelection, hint: Any) -> Iterator[Document]:
+        """The same in the order of the index that a hint names, where there is one."""
+        documents = self.matching(selection, hint)
+        walk = self._walk({"hint": hint})
+        return documents if walk is None else walk.documents(documents)
+
+    def _matching(self, selection: FilterSelection, field: str | None, hint: Any) -> Iterator[Document]:
         if self.transaction is not None:
             with self.transaction.statement() as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
-                if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+                if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
                     return viewed
                 rows = selected(target.snapshot(), own, indexes_of(own), selection)
                 return iter([document for _, document in rows])
         table = self.spaces.table(self.namespace)
         if table is None:
             return iter(())
-        if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+        if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
             return viewed
         if selection.key is not None:
             return self._by_key(table, selection.key)
@@ -530,8 +543,12 @@ class CollectionWork:
             selection, indexes_of(table) if table.indexes else (), field=field
         )
 
-    def of_view(self, selection: FilterSelection) -> Iterator[Document] | None:
-        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does."""
+    def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[Document] | None:
+        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does.
+
+        Args:
+            hint: What is said of the collection below.
+        """
         return None
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -544,7 +561,7 @@ class CollectionWork:
 
     def _hinted(self, hint: Any) -> HintedIndex | None:
         """The same; None without a hint, of a view, and where there is no collection."""
-        if not hint:
+        if not hint and hint != "":
             return None
         table = self.spaces.table(self.namespace)
         return None if table is None or table.primary_key == VIEW_KEY else self.hinted(hint)
@@ -575,10 +592,15 @@ class CollectionWork:
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
         given, key = timeless(command.get("query") or {}), command.get("key")
-        if not isinstance(key, str):
-            raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
-        if not key:
-            raise MongoError(31032, "Distinct key cannot be an empty string")
+        if key is None:
+            raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
+        if not is_text(key):
+            raise MongoError(
+                14,
+                f"BSON field 'distinct.key' is the wrong type '{type_name(key)}', expected type 'string'",
+            )
+        if "\0" in key:
+            raise MongoError(31032, "Distinct key cannot have a null character")
         collation = self.collation(command.get("collation"))
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
@@ -588,7 +610,10 @@ class CollectionWork:
                 for value in end if type(end) is list else (end,):
                     values.setdefault(sort_key(value, text), value)
         values.pop(sort_key(MISSING), None)
-        return [values[one] for one in sorted(values)]
+        found = [values[one] for one in sorted(values)]
+        if len(encode({"values": found})) > MAX_BSON_BYTES:
+            raise MongoError(17217, "distinct too big, 16mb cap")
+        return found
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -717,17 +742,6 @@ _Prepared = tuple[Document, Any]
 """A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
 
 
-def _prepared(table: TableInfo, document: Any, shape: Callable[[Any], Document] | None) -> _Prepared:
-    try:
-        stored = plain_body_of(table, document)
-        if stored is None:
-            document = with_id(document if shape is None else shape(document))
-            stored = body_of(table, document)
-    except MongoError as error:
-        return document, error
-    return document, stored
-
-
 def _has_conditions(table: TableInfo) -> bool:
     """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
     if table.hook == RULES:
@@ -765,8 +779,8 @@ def _limit_of_count(found: Any) -> int:
     if not is_number(found):
         raise MongoError(2, "limit value is not a valid number")
     number = whole(found)
-    if number is None:
+    if number is None or not INT64_MIN <= number <= INT64_MAX:
         raise MongoError(9, f"Expected an integer: limit: {found}")
-    if not INT64_MIN < number <= INT64_MAX:
+    if number == INT64_MIN:
         raise MongoError(2, f"limit is out of range: {found}")
     return abs(number)

@@ -26,7 +26,15 @@ from bson.regex import Regex
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ids import IdValue
-from reactdb.dialects.mongodb.values import PLAIN_WRITERS, native_value, to_bson, to_native, value_to_bson
+from reactdb.dialects.mongodb.values import (
+    MAX_BSON_BYTES,
+    PLAIN_WRITERS,
+    encode,
+    native_value,
+    to_bson,
+    to_native,
+    value_to_bson,
+)
 from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
@@ -107,9 +115,26 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
     elif id is not given:
         native = {**native, "_id": id}
     try:
-        return key_bytes(id), codec.encode(native)
+        body = codec.encode(native)
     except InvalidDocument as error:
+        _check_size(document)
         raise MongoError(2, str(error)) from None
+    if len(body) > _LARGE_BYTES:
+        _check_size(document)
+    return key_bytes(id), body
+
+
+_LARGE_BYTES: Final = 1 << 20
+"""BSON may take a multiple of what is stored, such as for arrays of small numbers. What is smaller fits in any case."""
+
+
+def _check_size(document: Mapping[str, Any]) -> None:
+    """Raises: MongoError: 10334, no driver could be sent the document."""
+    size = len(encode(document))
+    if size > MAX_BSON_BYTES:
+        raise MongoError(
+            10334, f"BSONObj size: {size} is invalid. Size must be between 0 and {MAX_BSON_BYTES} bytes"
+        )
 
 
 def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None:
