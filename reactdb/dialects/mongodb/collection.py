@@ -651,7 +651,7 @@ class CollectionWork:
             table = transaction.catalogue.live.get(self._name)
             if table is None:
                 raise MongoError(26, f"ns not found {self.namespace}")
-            return {"nIndexesWas": drop(transaction, table, self.namespace, wanted)[0]}
+            return {"nIndexesWas": drop(transaction, self._no_view(table), self.namespace, wanted)[0]}
 
         self._check_outside("dropIndexes")
         return self.spaces.session.transact(work, operation="index_drop")

@@ -629,7 +629,7 @@ def drop(
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
-    if wanted == "*":
+    if wanted == "*" or wanted == ["*"]:
         gone = [spec["name"] for spec in kept]
     elif isinstance(wanted, Mapping):
         if list(wanted.items()) == [(ID, 1)]:
