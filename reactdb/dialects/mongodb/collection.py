@@ -616,6 +616,7 @@ class CollectionWork:
             table = transaction.catalogue.live.get(self._name)
             if table is None:
                 raise MongoError(26, f"ns not found {self.namespace}")
+            table = self._no_view(table)
             return {"nIndexesWas": drop(transaction, table, self.namespace, wanted)[0]}
 
         self._check_outside("dropIndexes")

@@ -126,6 +126,7 @@ CODE_NAMES: Final = {
     323: "APIStrictError",
     324: "APIDeprecationError",
     359: "CannotConvertIndexToUnique",
+    361: "CollectionUUIDMismatch",
     9001: "SocketException",
     10107: "NotWritablePrimary",
     10334: "BSONObjectTooLarge",

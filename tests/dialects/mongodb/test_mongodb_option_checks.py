@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pymongo")
 
-from bson import Code, Decimal128, Int64, Regex
+from bson import Binary, Code, Decimal128, Int64, Regex
 
 import reactdb
 from reactdb import Database
@@ -214,3 +214,80 @@ def test_lists_say_more_where_they_are_asked_to(shop: Any) -> None:
     assert 14 == code(shop, {"listIndexes": "orders", "includeBuildUUIDs": "x"})
     assert 14 == code(shop, {"listCollections": 1, "nameOnly": "x"})
     assert 14 == code(shop, {"listCollections": 1, "authorizedCollections": {}})
+
+
+RENAME: Final[dict[str, Any]] = {"renameCollection": "shop.orders", "to": "shop.paid"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({**RENAME, "to": None}, 40414),
+        ({**RENAME, "to": Code("shop.paid")}, 14),
+        ({**RENAME, "to": "shop"}, 73),
+        ({**RENAME, "to": "shop.$paid"}, 20),
+        ({**RENAME, "to": "shop.system.paid"}, 20),
+        ({**RENAME, "to": "SHOP.paid"}, 13297),
+        ({**RENAME, "to": "shop.log"}, 48),
+        ({**RENAME, "to": "shop.log", "dropTarget": 1}, 14),
+        ({**RENAME, "to": "shop.log", "dropTarget": None}, 14),
+        ({**RENAME, "to": "shop.log", "dropTarget": b"x"}, 207),
+        ({**RENAME, "to": "shop.log", "dropTarget": Binary(bytes(16), 4)}, 361),
+        ({**RENAME, "to": "other.log", "dropTarget": Binary(bytes(16), 4)}, 72),
+        ({**RENAME, "collectionUUID": "x"}, 14),
+        ({**RENAME, "collectionUUID": Binary(bytes(16), 4)}, 361),
+        ({**RENAME, "stayTemp": 1}, 14),
+        ({**RENAME, "renameCollection": "shop.system.orders"}, 20),
+        (RENAME, None),
+    ],
+)
+def test_what_gets_another_name_is_checked(shop: Any, body: dict[str, Any], expected: int | None) -> None:
+    found: int | None = shop.client["admin"].command(body, check=False).get("code")
+    assert expected == found
+
+
+def test_a_uuid_says_which_collection_is_meant(shop: Any) -> None:
+    own, target = (
+        next(shop.list_collections(filter={"name": name}))["info"]["uuid"] for name in ("orders", "log")
+    )
+    admin = shop.client["admin"]
+
+    wrong = admin.command({**RENAME, "collectionUUID": target}, check=False)
+    admin.command({**RENAME, "to": "shop.log", "collectionUUID": own, "dropTarget": target})
+
+    assert ("orders", "log") == (wrong["expectedCollection"], wrong["actualCollection"])
+    assert [{"_id": 1, "n": 1}] == list(shop["log"].find())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"dbStats": 1, "scale": "x"}, 14),
+        ({"dbStats": 1, "scale": 0.5}, 2),
+        ({"dbStats": 1, "freeStorage": "x"}, 14),
+        ({"collStats": "orders", "scale": -1}, 2),
+        ({"validate": "cheap"}, 166),
+        ({"validate": "orders", "metadata": True, "full": True}, 72),
+        ({"validate": "orders", "other": 1}, None),
+        ({"dropIndexes": "cheap", "index": "*"}, 166),
+        ({"connectionStatus": 1, "showPrivileges": "x"}, 14),
+        ({"connectionStatus": 1, "other": 1}, 40415),
+        ({"explain": None}, 40414),
+        ({"explain": {"find": "orders"}, "verbosity": "all"}, 2),
+        ({"explain": {"ping": 1}}, 20),
+        ({"explain": {"nonsense": 1}}, 59),
+    ],
+)
+def test_what_is_asked_about_a_collection_is_checked(
+    shop: Any, body: dict[str, Any], expected: int | None
+) -> None:
+    assert expected == code(shop, body)
+
+
+def test_what_is_explained_keeps_to_its_limit(shop: Any) -> None:
+    shop["orders"].insert_many([{"_id": 10 + i} for i in range(5)])
+    for query in ({}, {"filter": {}}):
+        told = shop.command("explain", {"find": "orders", "limit": 2, **query}, verbosity="executionStats")
+        assert 2 == told["executionStats"]["nReturned"]
+    assert 1024 == shop.command("dbStats", scale=1024.9)["scaleFactor"]
+    assert [] == shop.command("connectionStatus", showPrivileges=1)["authInfo"]["authenticatedUserPrivileges"]

@@ -8,7 +8,7 @@
                              what is the same for all commands; read and write concerns; errors in MongoDB's terms
     session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
-    statistics
+    renaming, statistics
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.commands import administering as _administering
 from reactdb.dialects.mongodb.commands import get_more as _get_more
 from reactdb.dialects.mongodb.commands import hello as _hello
 from reactdb.dialects.mongodb.commands import reading as _reading
+from reactdb.dialects.mongodb.commands import renaming as _renaming
 from reactdb.dialects.mongodb.commands import sessions as _sessions
 from reactdb.dialects.mongodb.commands import statistics as _statistics
 from reactdb.dialects.mongodb.commands import writing as _writing
@@ -28,6 +29,6 @@ from reactdb.dialects.mongodb.commands.dispatch import carry_out, is_quick, poll
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, HangUp
 
 # Importing them puts their commands into the table.
-_COMMANDS = (_administering, _get_more, _hello, _statistics, _reading, _sessions, _writing)
+_COMMANDS = (_administering, _get_more, _hello, _statistics, _reading, _renaming, _sessions, _writing)
 
 __all__ = ["AwaitedReply", "Client", "Deployment", "HangUp", "carry_out", "is_quick", "poll"]

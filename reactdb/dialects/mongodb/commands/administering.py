@@ -1,4 +1,4 @@
-"""Commands about collections and databases: which there are, making, dropping and renaming them.
+"""Commands about collections and databases: which there are, making, changing and dropping them.
 
 Rule of this file: names and options. What it takes is in `namespaces`.
 """
@@ -17,7 +17,7 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.names import check_database_name, namespace_of
+from reactdb.dialects.mongodb.names import check_database_name
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.option_checks import capped_size
@@ -67,22 +67,6 @@ def drop(request: CommandRequest) -> dict[str, Any]:
 def drop_database(request: CommandRequest) -> dict[str, Any]:
     name = check_database_name(request.database)
     return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
-
-
-@command("renameCollection", fields="to dropTarget stayTemp", is_write=True)
-def rename_collection(request: CommandRequest) -> dict[str, Any]:
-    if request.database != "admin":
-        raise MongoError(13, "renameCollection may only be run against the admin database.")
-    source, target = request.value, request.body.get("to")
-    for one in (source, target):
-        if not isinstance(one, str):
-            raise MongoError(14, "'renameCollection' and 'to' are names of collections")
-        if not one.partition(".")[2]:
-            raise MongoError(73, f"Invalid namespace specified '{one}'")
-    request.deployment.spaces.rename(
-        namespace_of(source), namespace_of(str(target)), drop_target=bool(request.body.get("dropTarget"))
-    )
-    return {}
 
 
 @command("collMod", fields=MODIFY_FIELDS, is_write=True)
