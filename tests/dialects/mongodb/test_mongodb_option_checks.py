@@ -291,3 +291,15 @@ def test_what_is_explained_keeps_to_its_limit(shop: Any) -> None:
         assert 2 == told["executionStats"]["nReturned"]
     assert 1024 == shop.command("dbStats", scale=1024.9)["scaleFactor"]
     assert [] == shop.command("connectionStatus", showPrivileges=1)["authInfo"]["authenticatedUserPrivileges"]
+
+
+@pytest.mark.parametrize("name", ["$log", "a$b", "system.log"])
+def test_no_collection_is_made_that_is_called_so(shop: Any, name: str) -> None:
+    for body in (
+        {"create": name},
+        {"insert": name, "documents": [{}]},
+        {"createIndexes": name, "indexes": [{"key": {"a": 1}, "name": "a"}]},
+    ):
+        assert 73 == code(shop, body)
+    assert name not in shop.list_collection_names()
+    assert code(shop, {"create": "system.js"}) is None

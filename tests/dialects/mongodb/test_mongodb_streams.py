@@ -93,7 +93,7 @@ def test_each_scope_is_told_of_its_own(db, spaces, open_stream):
         PAID,
         MongoNamespace("bank", "orders"),
         MongoNamespace("admin", "x"),
-        MongoNamespace("shop", "system.x"),
+        MongoNamespace("shop", "system.js"),
     ):
         spaces.create(name)
         db.table(spaces.names.table(name)).insert({"_id": 1})
