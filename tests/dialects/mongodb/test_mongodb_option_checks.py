@@ -120,6 +120,11 @@ def test_the_options_of_a_new_collection_are_checked(
         ({"collMod": "orders", "index": {"name": "n", "hidden": None}}, 72),
         ({"collMod": "orders", "index": {"name": "n", "hidden": "x"}}, 14),
         ({"collMod": "orders", "index": {"name": "n", "expireAfterSeconds": "x"}}, 14),
+        ({"collMod": "orders", "index": {"name": "n", "expireAfterSeconds": -1}}, 72),
+        ({"collMod": "orders", "index": {"name": "n", "unique": 0}}, 2),
+        ({"collMod": "orders", "index": {"name": "n", "prepareUnique": True, "hidden": True}}, 72),
+        ({"collMod": "orders", "index": {"name": "_id_", "hidden": True}}, 2),
+        ({"collMod": "orders", "index": {"keyPattern": {"_id": 1}, "hidden": True}}, 2),
     ],
 )
 def test_what_changes_a_collection_is_checked(shop: Any, body: dict[str, Any], expected: int | None) -> None:
@@ -303,3 +308,20 @@ def test_no_collection_is_made_that_is_called_so(shop: Any, name: str) -> None:
         assert 73 == code(shop, body)
     assert name not in shop.list_collection_names()
     assert code(shop, {"create": "system.js"}) is None
+
+
+@pytest.mark.parametrize(("given", "kept"), [(2**40, 2**31 - 1), (NAN, 0), (-0.5, 0), (Decimal128("7.5"), 8)])
+def test_seconds_that_are_changed_are_brought_into_their_range(shop: Any, given: Any, kept: int) -> None:
+    changed = shop.command("collMod", "orders", index={"name": "n", "expireAfterSeconds": given})
+
+    assert (100, kept) == (changed["expireAfterSeconds_old"], changed["expireAfterSeconds_new"])
+    assert {Int64} == {type(changed[f"expireAfterSeconds_{which}"]) for which in ("old", "new")}
+    assert kept == shop["orders"].index_information()["n"]["expireAfterSeconds"]
+
+
+def test_what_is_larger_than_all_may_be_stays_until_the_next_comes(shop: Any) -> None:
+    shop["log"].insert_one({"_id": 1, "text": "x" * 10_000})
+    first = [one["_id"] for one in shop["log"].find()]
+    shop["log"].insert_one({"_id": 2})
+
+    assert ([1], [2]) == (first, [one["_id"] for one in shop["log"].find()])

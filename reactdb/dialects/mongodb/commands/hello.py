@@ -142,7 +142,7 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
 
 @command("connectionStatus", fields="showPrivileges", is_open=True, quick=always)
 def connection_status(request: CommandRequest) -> dict[str, Any]:
-    shown = {"authenticatedUserPrivileges": []} if request.flag("showPrivileges") else {}
+    shown: dict[str, Any] = {"authenticatedUserPrivileges": []} if request.flag("showPrivileges") else {}
     user = request.client.user
     users = [{"user": user, "db": "admin"}] if user else []
     roles = [{"role": "root", "db": "admin"}] if user else []
