@@ -30,7 +30,7 @@ from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.variables import values_of
 
-__all__ = ["aggregate", "check_pipeline"]
+__all__ = ["MOST_VIEWS", "aggregate", "check_pipeline"]
 
 Document = dict[str, Any]
 

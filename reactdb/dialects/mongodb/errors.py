@@ -16,6 +16,7 @@ CODE_NAMES: Final = {
     1: "InternalError",
     2: "BadValue",
     4: "NoSuchKey",
+    5: "GraphContainsCycle",
     6: "HostUnreachable",
     7: "HostNotFound",
     8: "UnknownError",

@@ -325,3 +325,31 @@ def test_what_is_larger_than_all_may_be_stays_until_the_next_comes(shop: Any) ->
     shop["log"].insert_one({"_id": 2})
 
     assert ([1], [2]) == (first, [one["_id"] for one in shop["log"].find()])
+
+
+def test_a_view_does_not_stand_on_itself(shop: Any) -> None:
+    assert 5 == code(shop, {"create": "own", "viewOn": "own"})
+    shop.create_collection("upper", viewOn="cheap")
+    assert 5 == code(shop, {"collMod": "cheap", "viewOn": "upper"})
+    before = "upper"
+    for number in range(18):
+        shop.create_collection(f"v{number}", viewOn=before)
+        before = f"v{number}"
+    assert 165 == code(shop, {"create": "last", "viewOn": before})
+    assert [{"_id": 1, "n": 1}] == list(shop[before].find())
+
+
+def test_to_make_a_collection_again_changes_nothing(shop: Any) -> None:
+    for options in ({"storageEngine": {}}, {"changeStreamPreAndPostImages": {"enabled": False}}):
+        assert code(shop, {"create": "orders", **options}) is None
+    assert 48 == code(shop, {"create": "orders", "changeStreamPreAndPostImages": {"enabled": True}})
+
+
+def test_what_is_dropped_is_told_as_much_as_it_had(shop: Any) -> None:
+    assert {"nIndexesWas", "ns", "ok"} == shop.command("drop", "orders").keys() - {
+        "$clusterTime",
+        "operationTime",
+    }
+    assert "nIndexesWas" not in shop.command("drop", "cheap")
+    assert [40414, 14, 14] == [code(shop, {"dropDatabase": value}) for value in (None, "x", True)]
+    assert "dropped" not in shop.command("dropDatabase")
