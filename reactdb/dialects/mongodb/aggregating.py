@@ -77,7 +77,7 @@ def aggregate(
             )
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values = values_of(variables) or {"NOW": now()}
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
     beside = _Beside(spaces, namespace, transaction, bypasses)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
@@ -110,6 +110,7 @@ def _check_view(spaces: Namespaces, namespace: MongoNamespace, collation: Any) -
 
 
 def check_pipeline(
+    spaces: Namespaces,
     pipeline: Sequence[Mapping[str, Any]],
     *,
     variables: Mapping[str, Any] | None = None,
@@ -119,7 +120,8 @@ def check_pipeline(
     Raises:
         MongoError: As `aggregate` would, before it reads anything.
     """
-    Pipeline(pipeline, Setting(variables=values_of(variables) or {"NOW": now()}, text=text_key(collation)))
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
+    Pipeline(pipeline, Setting(variables=values, text=text_key(collation)))
 
 
 class _Beside:

@@ -113,6 +113,7 @@ def bulk_write(
     variables: Mapping[str, Any] | None = None,
     transaction: Transaction | None = None,
     bypasses: bool = False,
+    keeps_empty: bool = False,
     retry: RetryableWrite | None = None,
 ) -> tuple[list[Document], Document]:
     """Carry out the operations; with `ordered`, until one fails.
@@ -123,6 +124,7 @@ def bulk_write(
         collections: `nsInfo`: `{"ns": "shop.orders"}`.
         errors_only: Only the results of those that failed are wanted.
         bypasses: What is written is not validated.
+        keeps_empty: Empty timestamps are written as they are.
         retry: What a driver may send again, so that its answer is kept.
 
     Returns:
@@ -140,7 +142,9 @@ def bulk_write(
     with nullcontext() if transaction is not None else spaces.session.transaction() as commit:
         before = 0 if commit is None else commit.count
         for first, run in _runs(checked):
-            work = CollectionWork(spaces, run[0].namespace, transaction, bypasses=bypasses)
+            work = CollectionWork(
+                spaces, run[0].namespace, transaction, bypasses=bypasses, keeps_empty=keeps_empty
+            )
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
                     counts["nErrors"] += 1

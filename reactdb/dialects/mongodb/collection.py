@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.entries import body_of, document_of
+from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
@@ -76,11 +77,13 @@ class CollectionWork:
         transaction: Transaction | None = None,
         *,
         bypasses: bool = False,
+        keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
+            keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
             retry: What a driver may send again, so that its answer is kept.
 
         Raises:
@@ -90,6 +93,7 @@ class CollectionWork:
         self.namespace = namespace
         self.transaction = transaction
         self._bypasses = bypasses
+        self._keeps_empty = keeps_empty
         self._retry = retry
         self._name = spaces.names.table(namespace)
 
@@ -147,32 +151,43 @@ class CollectionWork:
     # -----------------------------------------------------------------------------------------------------------
     # insert
 
-    def insert(self, documents: Sequence[Document], *, ordered: bool = True) -> Document:
+    def insert(
+        self,
+        documents: Sequence[Any],
+        *,
+        ordered: bool = True,
+        shape: Callable[[Any], Document] | None = None,
+    ) -> Document:
         """Insert documents; one without `_id` gets an ObjectId.
+
+        Args:
+            shape: Makes a BSON document of what a caller gave. None: they are BSON documents.
 
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given = list(map(with_id, documents))
         table = self.spaces.session.find(self._name) or _UNMADE
-        stored = [_stored(table, document) for document in given]
-        plain = [one for one in stored if type(one) is tuple]
-        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
-            try:
-                return self._write(lambda target: self._insert_free(target, table, given, plain))
-            except KeyTaken:
-                # Everything was taken back: one by one, then.
-                pass
+        prepared = [self._prepared(table, document, shape) for document in documents]
+        if self.transaction is None and not _has_conditions(table):
+            for _, stored in prepared:
+                if type(stored) is not tuple:
+                    break
+            else:
+                try:
+                    return self._write(lambda target: self._insert_free(target, table, prepared))
+                except KeyTaken:
+                    # Everything was taken back: one by one, then.
+                    pass
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors: list[Document] = []
             writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
+            for place, (document, stored) in enumerate(prepared):
                 try:
-                    if isinstance(one, MongoError):
-                        raise one
-                    writer.insert(one, document)
+                    if isinstance(stored, MongoError):
+                        raise stored
+                    writer.insert(stored, document)
                     inserted += 1
                 except MongoError as error:
                     self._check_fatal(error)
@@ -183,12 +198,22 @@ class CollectionWork:
 
         return self._write(one_by_one)
 
+    def _prepared(
+        self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None
+    ) -> _Prepared:
+        try:
+            stored = plain_body_of(table, document)
+            if stored is None:
+                document = with_id(document if shape is None else shape(document))
+                if not self._keeps_empty:
+                    document = self.spaces.clock.stamped(document)
+                stored = body_of(table, document)
+        except MongoError as error:
+            return document, error
+        return document, stored
+
     def _insert_free(
-        self,
-        target: WriteTransaction | KeptWrites,
-        table: TableInfo,
-        given: list[Document],
-        stored: list[tuple[bytes, bytes]],
+        self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
         """Insert documents in the quickest way there is.
 
@@ -203,20 +228,20 @@ class CollectionWork:
             # It was made, or has changed, meanwhile.
             before, table = table.primary_key, self._made(target)
             if table.primary_key != before:
-                stored = [body_of(table, document) for document in given]
+                prepared = [self._prepared(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
-        if len(stored) == 1:
-            key, body = stored[0]
+        if len(prepared) == 1:
+            document, (key, body) = prepared[0]
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = self._writer(target, table).taken(given[0]["_id"])
+                taken = self._writer(target, table).taken(document["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
-        elif stored:
-            keys, bodies = zip(*stored, strict=True)
+        elif prepared:
+            keys, bodies = zip(*[stored for _, stored in prepared], strict=True)
             target.insert_many(table, keys, bodies)
-        return {"n": len(stored)}
+        return {"n": len(prepared)}
 
     # -----------------------------------------------------------------------------------------------------------
     # update, delete, findAndModify
@@ -233,7 +258,7 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -304,7 +329,7 @@ class CollectionWork:
             raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
-            given["u"],
+            self._stamped(given["u"]),
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
@@ -312,6 +337,11 @@ class CollectionWork:
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
         )
+
+    def _stamped(self, update: Any) -> Any:
+        """An update, of which a replacement has the time in the place of its empty timestamps."""
+        is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
+        return self.spaces.clock.stamped(update) if is_replacement and not self._keeps_empty else update
 
     @staticmethod
     def _check_fatal(error: MongoError) -> None:
@@ -331,7 +361,7 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -378,7 +408,7 @@ class CollectionWork:
         """
         modify = Modify(
             command.get("query"),
-            update=command.get("update"),
+            update=self._stamped(command.get("update")),
             remove=bool(command.get("remove")),
             new=bool(command.get("new")),
             upsert=bool(command.get("upsert")),
@@ -386,7 +416,7 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
-            variables=values_of(command.get("let")),
+            variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
         )
 
         self._hinted(command.get("hint"))
@@ -419,7 +449,9 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
+        asked = command.get("filter"), command.get("projection")
+        variables = values_of(command.get("let"), self.spaces.clock, asked)
+        collation = self.collation(command.get("collation"))
         skip, limit = count_of("skip", command.get("skip")) or 0, count_of("limit", command.get("limit")) or 0
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
@@ -549,14 +581,17 @@ class CollectionWork:
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            selection = FilterSelection(given, collation=self.collation(command.get("collation")))
+            variables = values_of(None, self.spaces.clock, given)
+            selection = FilterSelection(
+                given, variables=variables, collation=self.collation(command.get("collation"))
+            )
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = command.get("query") or {}, command.get("key")
+        given, key = timeless(command.get("query") or {}), command.get("key")
         if key is None:
             raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
         if not is_text(key):
@@ -639,6 +674,7 @@ class CollectionWork:
 
     def _check_outside(self, command: str) -> None:
         if self.transaction is not None:
+            self.transaction.abort()
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:
@@ -651,6 +687,19 @@ class CollectionWork:
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
         return listed(self.spaces.record(table).indexes)
+
+
+def _asked_by_update(given: Any) -> tuple[Any, ...]:
+    """Those parts of a statement that may be expressions. What an operator writes is none, and may be long."""
+    if not isinstance(given, Mapping):
+        return ()
+    change = given.get("u", given.get("update"))
+    return (
+        given.get("q"),
+        given.get("query"),
+        given.get("fields"),
+        change if isinstance(change, list) else None,
+    )
 
 
 def remembering(
@@ -690,12 +739,8 @@ class _Unmade:
 _UNMADE: Any = _Unmade()
 
 
-def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
-    """The key and the bytes of a document, or why it has none."""
-    try:
-        return body_of(table, document)
-    except MongoError as error:
-        return error
+_Prepared = tuple[Document, Any]
+"""A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
 
 
 def _has_conditions(table: TableInfo) -> bool:

@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.collation import SIMPLE
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.variables import SYSTEM_VARIABLES
 
 __all__ = ["ViewingWork"]
 
@@ -33,7 +34,7 @@ class ViewingWork(CollectionWork):
             variables={
                 name: {"$literal": value}
                 for name, value in (selection.variables or {}).items()
-                if name != "NOW"
+                if name not in SYSTEM_VARIABLES
             },
             collation=selection.collation or SIMPLE,
             transaction=self.transaction,

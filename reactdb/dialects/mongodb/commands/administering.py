@@ -10,6 +10,7 @@ from typing import Any
 from bson import Int64
 
 from reactdb.dialects.mongodb.aggregating import MOST_VIEWS
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
@@ -129,7 +130,7 @@ def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
 def list_collections(request: CommandRequest) -> dict[str, Any]:
     name = check_database_name(request.database)
-    wanted = Filter(request.get("filter", dict, {}))
+    wanted = Filter(timeless(request.get("filter", dict, {})))
     names_only = request.flag("nameOnly")
     request.flag("authorizedCollections")
     found = [
@@ -147,7 +148,7 @@ def list_collections(request: CommandRequest) -> dict[str, Any]:
 def list_databases(request: CommandRequest) -> dict[str, Any]:
     if request.database != "admin":
         raise MongoError(13, "listDatabases may only be run against the admin database.")
-    wanted, names_only = Filter(request.get("filter", dict, {})), request.flag("nameOnly")
+    wanted, names_only = Filter(timeless(request.get("filter", dict, {}))), request.flag("nameOnly")
     request.flag("authorizedDatabases")
     found = [
         told

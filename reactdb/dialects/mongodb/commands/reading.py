@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
 from reactdb.dialects.mongodb.aggregating import check_pipeline
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -59,6 +60,7 @@ def count(request: CommandRequest) -> dict[str, Any]:
     check_hint(request)
     if request.body.get("limit", 0) is None:
         raise MongoError(2, "limit value is not a valid number")
+    timeless(request.body.get("query"))
     return {"n": request.collection_work().count(request.body)}
 
 
@@ -100,7 +102,7 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
     if is_explained and "writeConcern" in request.body:
         raise MongoError(9, "Aggregation explain does not support the 'writeConcern' option")
     if is_explained and not is_change_stream(pipeline):
-        check_pipeline(pipeline, variables=variables, collation=collation)
+        check_pipeline(request.deployment.spaces, pipeline, variables=variables, collation=collation)
     if is_explained:
         return explained(request, "aggregate", request.body)
     if is_change_stream(pipeline):

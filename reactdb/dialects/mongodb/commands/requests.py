@@ -96,9 +96,15 @@ class CommandRequest:
         """
         body = self.body
         bypasses = "bypassDocumentValidation" in body and self.flag("bypassDocumentValidation")
+        keeps_empty = "bypassEmptyTsReplacement" in body and self.flag("bypassEmptyTsReplacement")
         spaces = self.spaces() if "readConcern" in body else self.deployment.spaces
         return ViewingWork(
-            spaces, self.mongo_namespace(), self.transaction, bypasses=bypasses, retry=self.retry
+            spaces,
+            self.mongo_namespace(),
+            self.transaction,
+            bypasses=bypasses,
+            keeps_empty=keeps_empty,
+            retry=self.retry,
         )
 
     def spaces(self) -> Namespaces:

@@ -163,6 +163,7 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         variables=request.get("let", dict),
         transaction=request.transaction,
         bypasses=request.flag("bypassDocumentValidation"),
+        keeps_empty=request.flag("bypassEmptyTsReplacement"),
         retry=request.retry,
     )
     cursor = Results(NAMESPACE, iter(results), session_key(request))
