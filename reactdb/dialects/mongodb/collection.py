@@ -459,7 +459,7 @@ class CollectionWork:
         natural = order.get("$natural")
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
-        shape = Projection(fields, variables=variables) if fields else None
+        shape = Projection(fields, variables=variables, collation=text_key(collation)) if fields else None
         walk = self._walk(command)
         first = None
         if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:

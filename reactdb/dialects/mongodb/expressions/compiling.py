@@ -181,7 +181,7 @@ def variable_name(name: Any, *, may_be_current: bool = False) -> str:
     if not isinstance(name, str):
         raise MongoError(9, "a variable's name is a text")
     if not name:
-        raise MongoError(16867, "a variable needs a name")
+        raise MongoError(9, "a variable needs a name")
     if name == "CURRENT" and may_be_current:
         return name
     first = name[0]
