@@ -24,7 +24,7 @@ from uuid import UUID, uuid5
 
 import bson
 from bson.binary import UUID_SUBTYPE, Binary
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 
 from reactdb.change import HiddenTable
 from reactdb.dialects.mongodb.clock import ClusterClock
@@ -55,7 +55,10 @@ VIEW_KEY: Final = "viewOn"
 """The primary key of a view's table, which has no documents. By that it is told from a collection without reading its options."""
 
 _UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
-_CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(tz_aware=False)
+# A condition or a validator may name a date beyond the years that Python has.
+_CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
+    tz_aware=False, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
 
 
 def order_table(table_id: int) -> HiddenTable:

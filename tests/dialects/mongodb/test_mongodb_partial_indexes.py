@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bson")
 
-from bson import Decimal128, Int64, ObjectId, Regex
+from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex
 
 import reactdb
 from reactdb.dialects.mongodb.implying import implies
@@ -149,3 +149,16 @@ def test_writes_find_by_a_partial_index_what_they_are_about(orders):
     assert 2 == orders.update_many({"a": 1, "n": {"$gt": 2}}, {"$set": {"seen": True}}).modified_count
     assert 1 == orders.delete_many({"a": 1, "n": 5}).deleted_count
     assert [0, 1, 2, 3, 4] == [one["_id"] for one in orders.find()]
+
+
+def test_a_condition_and_a_validator_may_name_a_date_that_python_has_not(orders):
+    """A collection could not be read any more once its record had one."""
+    far = DatetimeMS(-(10**15))
+    orders.database.create_collection("orders", validator={"at": {"$gt": far}})
+    orders.insert_one({"_id": 1, "a": 1, "at": DAY})
+
+    orders.create_index("a", partialFilterExpression={"at": {"$gt": far}})
+
+    assert [{"_id": 1, "a": 1, "at": DAY}] == list(orders.find({"a": 1, "at": DAY}))
+    assert {"at": {"$gt": far}} == orders.index_information()["a_1"]["partialFilterExpression"]
+    assert {"at": {"$gt": far}} == orders.options()["validator"]
