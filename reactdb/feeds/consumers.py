@@ -302,7 +302,10 @@ class BaseConsumer:
     @property
     def wait_s(self) -> float | None:
         """Seconds until some member has something; None where nothing is known to come."""
-        waits = [wait_s for member in self.members if (wait_s := member.wait_s) is not None]
+        members = self.members
+        if len(members) == 1:
+            return members[0].wait_s
+        waits = [wait_s for member in members if (wait_s := member.wait_s) is not None]
         return min(waits, default=None)
 
     @property
@@ -785,6 +788,8 @@ class ReaderConsumer(AskedConsumer):
         """
         events: list[Any] = []
         try:
+            # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
+            self._rest()
             while len(events) < most:
                 event = self.take()
                 if event is NOTHING or event is ENDED:

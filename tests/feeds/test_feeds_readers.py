@@ -9,6 +9,7 @@ import pytest
 
 import reactdb
 from reactdb import FeedReader, InvalidOption, row
+from reactdb.feeds.subscription import Subscription
 from tests.support.feeds import changed, hub, is_clean
 
 SIX = changed(None, {"id": 6})
@@ -27,6 +28,20 @@ def test_a_reader_calls_once_until_everything_was_polled(games):
         assert [] == reader.poll()
         games.insert({"id": 4})
         assert [1, 1] == calls
+
+
+def test_after_the_last_event_it_looks_once_for_another(games, monkeypatch):
+    looks = []
+    poll = Subscription.poll
+    monkeypatch.setattr(
+        Subscription, "poll", lambda self, **options: looks.append(poll(self, **options)) or looks[-1]
+    )
+    with games.changes().reader() as reader:
+        reader.poll()
+        games.insert({"id": 1})
+        looks.clear()
+        assert 1 == len(reader.poll())
+        assert 2 == len(looks)
 
 
 def test_what_is_called_may_be_set_later_and_is_called_at_once_where_there_is_something(games):
