@@ -1972,6 +1972,20 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_updates.py",),
     ),
     Mutant(
+        "a total of a window keeps what the window has left behind",
+        "dialects/mongodb/window_functions.py",
+        "            if start != first or end < until:",
+        "            if end < until:",
+        ("tests/dialects/mongodb/test_mongodb_windows.py",),
+    ),
+    Mutant(
+        "a range ends before the documents that lie at its end",
+        "dialects/mongodb/windows.py",
+        "len(keys) if self.upper is None else bisect_right(",
+        "len(keys) if self.upper is None else bisect_left(",
+        ("tests/dialects/mongodb/test_mongodb_windows.py",),
+    ),
+    Mutant(
         "a difference that takes as much room as the new version is told",
         "dialects/mongodb/diff.py",
         "if not is_always and _size(parts) >= _size(after):",
