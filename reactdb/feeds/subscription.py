@@ -487,8 +487,8 @@ class Subscription:
         return ENDED
 
     def take_shared(self, most: int) -> list[Any]:
-        """What `poll` would give one after the other, at most so much, where all of it is in the queue that is shared with others:
-        most events of most readers are. Empty where `poll` has to say what comes first, or that nothing does."""
+        """What `poll` would give one after the other, at most so much, where all of it is in a queue that is shared with others.
+        Empty where `poll` has to say what comes first, or that nothing does."""
         queue, render = self.queue, self._render
         events: list[Any] = []
         is_plain = self._pace is None and self._opening is None and self.end is None

@@ -30,7 +30,7 @@ def test_a_reader_calls_once_until_everything_was_polled(games):
         assert [1, 1] == calls
 
 
-@pytest.mark.parametrize("options, expected", [({"on_overflow": "drop"}, 0), ({}, 2)])
+@pytest.mark.parametrize(("options", "expected"), [({"on_overflow": "drop"}, 0), ({}, 2)])
 def test_events_are_taken_together_or_it_looks_once_for_another_after_the_last(
     games, monkeypatch, options, expected
 ):
