@@ -1972,6 +1972,27 @@ MUTANTS = [
         ("tests/dialects/mongodb/test_mongodb_updates.py",),
     ),
     Mutant(
+        "a partial index of what is above a value serves what is at least that",
+        "dialects/mongodb/implying.py",
+        "    compare = (ge if is_strict else gt) if",
+        "    compare = ge if",
+        ("tests/dialects/mongodb/test_mongodb_partial_indexes.py",),
+    ),
+    Mutant(
+        "a partial index serves where one of several values is in it",
+        "dialects/mongodb/implying.py",
+        "            and all(_is_single(one, has_collation)",
+        "            and any(_is_single(one, has_collation)",
+        ("tests/dialects/mongodb/test_mongodb_partial_indexes.py",),
+    ),
+    Mutant(
+        "the id is given the time, too, where it is an empty timestamp",
+        "dialects/mongodb/clock.py",
+        ' and name != "_id"\n',
+        "\n",
+        ("tests/servers/mongodb/test_clock.py",),
+    ),
+    Mutant(
         "a total of a window keeps what the window has left behind",
         "dialects/mongodb/window_functions.py",
         "            if start != first or end < until:",

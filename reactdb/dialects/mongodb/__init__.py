@@ -25,9 +25,9 @@ In reading order:
                              what may be a name; options of collections, one by one and together; databases and collections as
                              tables
     entries                  how a document is stored, and what an update says of itself in the log
-    index_keys, partial, indexes, hinting, native_filters, planning, scanning
-                             what an index holds, what a hint asks of it, what a query says natively, and which index serves it;
-                             what bytes say before they are decoded
+    index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
+                             what an index holds, what a hint asks of it, what a query says natively, whether a partial index has
+                             all that it matches, and which index serves it; what bytes say before they are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,

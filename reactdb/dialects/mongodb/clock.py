@@ -1,4 +1,4 @@
-"""Clock: cluster times as values. `$$CLUSTER_TIME` is the newest commit's, and an empty timestamp is given the time.
+"""ClusterClock: cluster times as values. `$$CLUSTER_TIME` is the newest commit's, and an empty timestamp is given the time.
 
 `Timestamp(0, 0)` in a field of a document that is inserted, or that takes the place of another one, means the server's time.
 `_id` stays as it is, and so does what lies deeper.

@@ -673,6 +673,7 @@ class CollectionWork:
 
     def _check_outside(self, command: str) -> None:
         if self.transaction is not None:
+            self.transaction.abort()
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:

@@ -85,7 +85,7 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
         hint: A name, or the keys of an index, or `{$natural: 1}`.
 
     Raises:
-        MongoError: 2, there is no such index; 9, it names none.
+        MongoError: 2, there is no such index, or it is hidden; 9, the hint names none.
     """
     if not isinstance(hint, Mapping) and not is_text(hint):
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
@@ -95,7 +95,7 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
         return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
     for spec in known:
         is_meant = spec["name"] == hint if isinstance(hint, str) else equal(dict(spec["key"]), hint)
-        if not is_meant:
+        if not is_meant or spec.get("hidden"):
             continue
         own = [one for one in ([] if table is None else indexes_of(table)) if one.name == spec["name"]]
         if own and not own[0].spec["paths"]:

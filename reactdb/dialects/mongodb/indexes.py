@@ -100,6 +100,12 @@ class CollectionIndex:
         return self.spec["partial"] is not None
 
     @property
+    def partial(self) -> dict[str, Any] | None:
+        """The filter that its documents pass; None where it has all."""
+        found: dict[str, Any] | None = value_to_bson(self.spec["partial"])
+        return found
+
+    @property
     def serves(self) -> bool:
         """It has entries, and is not hidden."""
         return bool(self.spec["paths"]) and not self.spec["hidden"]
@@ -619,7 +625,7 @@ def drop(
         How many there were before, with that of `_id`, and the names of those that were dropped.
 
     Raises:
-        MongoError: 27, there is no such index; 72, it is that of `_id`.
+        MongoError: 27, there is no such index; 72, it is that of `_id`; 181, several have the key.
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
@@ -631,6 +637,8 @@ def drop(
         gone = [spec["name"] for spec in kept if _has_key(spec, wanted)]
         if not gone:
             raise MongoError(27, f"can't find index with key: {dict(wanted)}")
+        if len(gone) > 1:
+            raise MongoError(181, f"{len(gone)} indexes have the key {dict(wanted)}: name one of {gone}")
     else:
         gone = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
         for name in gone:

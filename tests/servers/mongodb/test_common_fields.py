@@ -42,7 +42,7 @@ def code(wire: Wire, body: dict[str, Any]) -> int | None:
         ({**COMMIT, "autocommit": True}, 72),
         ({**COMMIT, "startTransaction": True}, 72),
         ({**COMMIT, "txnNumber": None}, 125),
-        ({**COMMIT, "txnNumber": 1, "lsid": SESSION}, 14),
+        ({**COMMIT, "txnNumber": 1.0, "lsid": SESSION}, 14),
         ({**COMMIT, "txnNumber": Int64(-1), "lsid": SESSION}, 72),
         ({**COMMIT, "txnNumber": Int64(1), "lsid": SESSION}, 50768),
         ({**FIND, "txnNumber": Int64(1), "lsid": SESSION}, 50768),
@@ -185,9 +185,10 @@ def test_what_is_different_has_to_fit_into_one_answer(client: MongoClient[dict[s
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"getMore": 5}, 14),
+        ({"getMore": 5.0}, 14),
+        ({"getMore": 5}, 43),
         ({"getMore": None}, 40414),
-        ({"term": 5}, 14),
+        ({"term": 5.0}, 14),
         ({"maxTimeMS": 100}, 2),
         ({}, None),
     ],
@@ -205,7 +206,8 @@ def test_a_cursor_is_killed_whatever_collection_is_named(wire: Wire) -> None:
     reply = wire.ask({"killCursors": "paid", "cursors": [None, cursor], "$db": "shop"})
 
     assert ([cursor], []) == (reply["cursorsKilled"], reply["cursorsNotFound"])
-    assert 14 == code(wire, {"killCursors": "paid", "cursors": [5]})
+    assert 14 == code(wire, {"killCursors": "paid", "cursors": [5.0]})
+    assert [5] == wire.ask({"killCursors": "paid", "cursors": [5], "$db": "shop"})["cursorsNotFound"]
     assert 73 == code(wire, {"killCursors": "", "cursors": []})
 
 

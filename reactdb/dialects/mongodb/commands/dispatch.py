@@ -26,6 +26,7 @@ from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
 from reactdb.dialects.mongodb.commands.sessions import in_session
+from reactdb.dialects.mongodb.commands.stable_api import API_FIELDS, check_api
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.numeric import is_number, truncated
@@ -43,7 +44,6 @@ UNSIGNED: Final = {"hash": bytes(20), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
 WRITE_CONCERNED: Final = frozenset(("aggregate", "abortTransaction", "commitTransaction"))
 """Commands that may have a write concern beside those that are writes in any case."""
-API_FIELDS: Final = frozenset(("apiVersion", "apiStrict", "apiDeprecationErrors"))
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -164,7 +164,7 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     if not isinstance(body.get("$db"), str):
         raise MongoError(40414, "OP_MSG requests require a $db argument")
     if not API_FIELDS.isdisjoint(body):
-        check_api(body)
+        check_api(found.name, body)
     if found.fields is not None and not found.fields.issuperset(body):
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
@@ -194,15 +194,6 @@ def tell_unmet_concern(request: CommandRequest) -> None:
     else:
         return
     request.write_concern_error = {"code": code, "codeName": code_name(code), "errmsg": message}
-
-
-def check_api(body: dict[str, Any]) -> None:
-    version = body.get("apiVersion")
-    if version is None:
-        if body.get("apiStrict") is not None or body.get("apiDeprecationErrors") is not None:
-            raise MongoError(322, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
-    elif version != "1":
-        raise MongoError(322, f'API version must be "1", not {version!r}')
 
 
 def limit_time(request: CommandRequest) -> None:

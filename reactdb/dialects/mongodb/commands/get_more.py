@@ -19,7 +19,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import INTEGERS, type_name
 
 __all__ = ["batch_size", "first_batch"]
 
@@ -80,7 +80,7 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     if number is None:
         raise MongoError(40414, "BSON field 'getMore.getMore' is missing but a required field")
     for name, value in (("getMore", number), ("term", request.body.get("term", Int64(0)))):
-        if type_name(value) != "long":
+        if type_name(value) not in INTEGERS:
             raise MongoError(
                 14,
                 f"BSON field 'getMore.{name}' is the wrong type '{type_name(value)}', expected type 'long'",
@@ -202,7 +202,7 @@ def kill_cursors(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(40414, "BSON field 'killCursors.cursors' is missing but a required field")
     wanted = [number for number in numbers if number is not None]
     for number in wanted:
-        if type_name(number) != "long":
+        if type_name(number) not in INTEGERS:
             raise MongoError(
                 14,
                 f"BSON field 'killCursors.cursors' has an element of type '{type_name(number)}', expected type 'long'",

@@ -17,7 +17,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.session_states import SessionState
 from reactdb.dialects.mongodb.commands.table import Work, always, command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import is_text, type_name
+from reactdb.dialects.mongodb.ordering import INTEGERS, is_text, type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
@@ -140,7 +140,7 @@ def numbered(request: CommandRequest) -> int | None:
     number = request.body["txnNumber"]
     if number is None:
         return None
-    if type_name(number) != "long":
+    if type_name(number) not in INTEGERS:
         raise MongoError(
             14, f"BSON field 'txnNumber' is the wrong type '{type_name(number)}', expected type 'long'"
         )

@@ -481,9 +481,9 @@ class EmbeddedCollection:
             list(map(_plain, pipeline)),
             variables=let,
             collation=_collation(options.get("collation")),
+            hint=_hint(options.get("hint")),
             transaction=transaction_of(session),
             bypasses=bool(options.get("bypassDocumentValidation")),
-            hint=_hint(options.get("hint")),
         )
         return EmbeddedCommandCursor(documents)
 
