@@ -302,7 +302,10 @@ class BaseConsumer:
     @property
     def wait_s(self) -> float | None:
         """Seconds until some member has something; None where nothing is known to come."""
-        waits = [wait_s for member in self.members if (wait_s := member.wait_s) is not None]
+        members = self.members
+        if len(members) == 1:
+            return members[0].wait_s
+        waits = [wait_s for member in members if (wait_s := member.wait_s) is not None]
         return min(waits, default=None)
 
     @property
@@ -785,8 +788,13 @@ class ReaderConsumer(AskedConsumer):
         """
         events: list[Any] = []
         try:
+            # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
+            self._rest()
+            events += self._shared(most)
+            is_all = bool(events)
             while len(events) < most:
-                event = self.take()
+                # What there is beside those, such as an end, it is called for.
+                event = NOTHING if is_all else self.take()
                 if event is NOTHING or event is ENDED:
                     if event is NOTHING:
                         # As `_take` does it, because somebody may have been told of it in between.
@@ -804,6 +812,16 @@ class ReaderConsumer(AskedConsumer):
             self._interrupt()
             raise
         return events
+
+    def _shared(self, most: int) -> list[Any]:
+        """The events that it can take together: those of a sole member, as they are."""
+        members = self.members
+        if len(members) != 1 or members[0].path or self._out or self.error is not None or self.is_closed:
+            return []
+        if self._generation != fork.generation:
+            return []
+        with self._turn:
+            return members[0].take_shared(most)
 
     @property
     def queued(self) -> int:

@@ -155,6 +155,8 @@ class Connection(asyncio.Protocol):
         self._unread_bytes = 0
         # By name: handshake, message, write, wait, end.
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        # The moment at which `poll` may have something without any `wake`; the timer "wait" rings then, or earlier.
+        self._due_at: float | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # What asyncio calls
@@ -368,19 +370,31 @@ class Connection(asyncio.Protocol):
         self.advance()
 
     def _used(self, conversation: Conversation, data: bytes) -> None:
-        """Every use of the conversation ends here: its bytes are sent, and the timer is set to the next moment at which it has
-        something to send without a request. Any use may change that moment, so it is asked for anew each time."""
+        """Every use of the conversation ends here: its bytes are sent, and the next moment is noted at which it has something to
+        send without a request. Any use may change that moment, so it is asked for anew each time."""
         if data:
             self._transport.write(data)
         if "handshake" in self._timers and conversation.is_admitted:
             self._cancel_timer("handshake")
         wait_s = conversation.wait_s
-        if wait_s is not None:
+        if wait_s is None:
+            self._due_at = None
+            return
+        self._due_at = due_at = self._loop.time() + wait_s
+        timer = self._timers.get("wait")
+        # One that rings too early is left: most waits end before their time, and to set a timer for each would cost more than to
+        # hear one in vain now and then.
+        if timer is None or timer.when() > due_at:
             self._set_timer("wait", wait_s, self._due)
-        elif "wait" in self._timers:
-            self._cancel_timer("wait")
 
     def _due(self) -> None:
+        due_at = self._due_at
+        if due_at is None:
+            return
+        left_s = due_at - self._loop.time()
+        if left_s > 0:
+            self._set_timer("wait", left_s, self._due)
+            return
         self._is_woken = True
         self.advance()
 

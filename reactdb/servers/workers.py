@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
 
 from reactdb.budget import Crowd
+from reactdb.logs import logger
 
 __all__ = ["Wakeable", "Workers"]
 
@@ -36,7 +38,7 @@ class Workers:
         crowd: The slow queries; they take turns.
         jobs: What runs in a thread, or waits for one.
 
-    Thread safety: `wake` from any thread, all else on the loop.
+    Thread safety: `wake` and `put_off` from any thread, all else on the loop.
     """
 
     def __init__(self, threads: int) -> None:
@@ -46,6 +48,8 @@ class Workers:
         # The loop's thread while it carries out a request, and the connections that this request has woken.
         self._busy_thread: int | None = None
         self._woken: list[Wakeable] = []
+        # What is put off until that request is answered.
+        self._put_off: deque[Callable[[], None]] = deque()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         job = self._pool.submit(function, *arguments)
@@ -58,12 +62,25 @@ class Workers:
         self._busy_thread = threading.get_ident()
 
     def end_on_loop(self) -> None:
-        """It was. Whom it has woken is told now, before the loop's next turn: the commit is known to be done, and nobody waits
-        for a thread."""
+        """It was, and its answer is sent. What was put off is done, and whom the request has woken is told now, before the loop's
+        next turn: the commit is known to be done, and nobody waits for a thread."""
+        while self._put_off:
+            try:
+                self._put_off.popleft()()
+            except Exception:
+                logger.exception("what a request has left to be done after it has failed")
         self._busy_thread = None
         woken, self._woken = self._woken, []
         for connection in woken:
             connection.tell()
+
+    def put_off(self, work: Callable[[], None]) -> bool:
+        """Have this done when the request that this thread carries out on the loop has been answered. False: it carries out none
+        there. Any thread may call it, also inside a commit."""
+        if self._busy_thread != threading.get_ident():
+            return False
+        self._put_off.append(work)
+        return True
 
     def wake(self, loop: asyncio.AbstractEventLoop, connection: Wakeable) -> None:
         """Let the connection go on, soon. Any thread may call it, also inside a commit: it only leaves a note."""

@@ -9,6 +9,7 @@ import pytest
 
 import reactdb
 from reactdb import FeedReader, InvalidOption, row
+from reactdb.feeds.subscription import Subscription
 from tests.support.feeds import changed, hub, is_clean
 
 SIX = changed(None, {"id": 6})
@@ -27,6 +28,45 @@ def test_a_reader_calls_once_until_everything_was_polled(games):
         assert [] == reader.poll()
         games.insert({"id": 4})
         assert [1, 1] == calls
+
+
+@pytest.mark.parametrize(("options", "expected"), [({"on_overflow": "drop"}, 0), ({}, 2)])
+def test_events_are_taken_together_or_it_looks_once_for_another_after_the_last(
+    games, monkeypatch, options, expected
+):
+    looks = []
+    poll = Subscription.poll
+    monkeypatch.setattr(
+        Subscription, "poll", lambda self, **options: looks.append(poll(self, **options)) or looks[-1]
+    )
+    with games.changes(**options).reader() as reader:
+        reader.poll()
+        games.insert({"id": 1})
+        looks.clear()
+        assert 1 == len(reader.poll())
+        assert expected == len(looks)
+
+
+def test_what_comes_besides_events_that_are_taken_together_is_called_for(db, games, monkeypatch):
+    """A document that cannot be shown ends the feed after those before it."""
+    rings = []
+    render = Subscription.take_shared
+
+    def broken_after_one(self, most):
+        event, self._render = self._render, lambda delta: event(delta) if delta.seq == first else 1 // 0
+        return render(self, most)
+
+    with games.changes(on_overflow="drop").reader(on_ready=lambda: rings.append(1)) as reader:
+        reader.poll()
+        with db.transaction():
+            games.insert({"id": 6})
+            games.insert({"id": 7})
+        first = reader._consumer.members[0].queue.first.seq
+        rings.clear()
+        monkeypatch.setattr(Subscription, "take_shared", broken_after_one)
+        assert ([SIX], [1]) == (reader.poll(), rings)
+        with pytest.raises(ZeroDivisionError):
+            reader.poll()
 
 
 def test_what_is_called_may_be_set_later_and_is_called_at_once_where_there_is_something(games):

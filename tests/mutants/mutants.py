@@ -872,6 +872,20 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a moment that was put off comes when it was to come first",
+        "servers/connection.py",
+        "        if left_s > 0:\n",
+        "        if False:\n",
+        ("tests/servers/test_waiting.py::TestMoments::test_a_moment_that_was_put_off_comes_at_its_time",),
+    ),
+    Mutant(
+        "who is woken by what was put off is told by another turn of the loop",
+        "servers/workers.py",
+        "        while self._put_off:\n",
+        "        self._busy_thread = None\n        while self._put_off:\n",
+        ("tests/servers/test_waiting.py::TestWhatIsPutOff",),
+    ),
+    Mutant(
         "a query may fill any amount of memory",
         "budget.py",
         "        if self._held_bytes > most_bytes:",
@@ -1556,6 +1570,13 @@ MUTANTS = [
         "            self._begin_together()\n",
         "",
         ("tests/feeds/test_feeds_readers.py::test_members_of_a_union_begin_together",),
+    ),
+    Mutant(
+        "what comes besides the events that a reader takes together is not called for",
+        "feeds/consumers.py",
+        "            is_all = bool(events)\n",
+        "            if events:\n                return events\n            is_all = False\n",
+        ("tests/feeds/test_feeds_readers.py",),
     ),
     Mutant(
         "a reader is not told of what comes after it was polled empty",
@@ -2440,6 +2461,15 @@ MUTANTS = [
         "            elif self._on_ready is not None:\n                self._listen()\n",
         "",
         ("tests/dialects/mongodb/test_mongodb_streams.py",),
+    ),
+    Mutant(
+        "the answer to a write waits for those who are told of it",
+        "dialects/mongodb/waking.py",
+        "if self.put_off is None or not self.put_off(self._look):",
+        "if True:",
+        (
+            "tests/servers/mongodb/test_watching.py::TestWaiting::test_an_answer_does_not_wait_for_those_who_are_told",
+        ),
     ),
     Mutant(
         "an insert wakes the streams of all collections",

@@ -188,8 +188,7 @@ class StreamReading:
                     last["updateDescription"] = self._shown(said)
             if operation != "update":
                 more = {"fullDocument": new}
-        event = self._event(change, origin, operation, change.table_id, last)
-        return event._replace(first={**event.first, **more}, change=change)
+        return self._event(change, origin, operation, change.table_id, last, document=more)
 
     def _shown(self, said: Document) -> Document:
         return (
@@ -339,7 +338,14 @@ class StreamReading:
         table_id: int | None,
         last: Document,
         part: int = 0,
+        document: Document | None = None,
     ) -> StreamEvent:
+        """
+        Args:
+            last: The fields that come last.
+            part: Its place among the events of the entry.
+            document: Where the entry is of a document, the fields that show all of it; None elsewhere.
+        """
         seconds, increment = cluster_time(change)
         uuid = None if table_id is None else uuid_of(self._database_id, table_id)
         step = change.seq - change.commit
@@ -358,7 +364,10 @@ class StreamReading:
         if self.is_expanded and uuid is not None:
             first["collectionUUID"] = uuid
         first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)
-        return StreamEvent(token, first, last, None, token.may_end and self.scope.ends(token.uuid))
+        if document is not None:
+            first.update(document)
+        told = None if document is None else change
+        return StreamEvent(token, first, last, told, token.may_end and self.scope.ends(token.uuid))
 
 
 def _ns(namespace: MongoNamespace | None) -> Document:

@@ -36,18 +36,27 @@ class LogPage:
         beside: Entries of the catalogue and of what lies beside tables, up to the head.
         end: Everything up to this seq is in it.
         origin: That of its first entry; None where there are several.
+        is_small: It can be kept.
         events: Of entries of documents that somebody has asked for, by seq.
     """
 
-    __slots__ = ("_by_value", "beside", "changes", "end", "events", "origin")
+    __slots__ = ("_by_value", "beside", "changes", "end", "events", "is_small", "origin")
 
     def __init__(
-        self, changes: Sequence[Change], beside: Sequence[Change], end: int, origin: TokenOrigin | None
+        self,
+        changes: Sequence[Change],
+        beside: Sequence[Change],
+        end: int,
+        origin: TokenOrigin | None,
+        *,
+        is_recent: bool = False,
     ) -> None:
+        """`is_recent`: the changes are held in memory, so they are few and small."""
         self.changes = changes
         self.beside = beside
         self.end = end
         self.origin = origin
+        self.is_small = is_recent or sum(map(size_of, changes)) <= KEPT_BYTES
         self.events: dict[int, list[StreamEvent]] = {}
         self._by_value: dict[EventAxis, tuple[ByValue, list[Change]]] = {}
 
@@ -70,10 +79,6 @@ class LogPage:
                     found[0].setdefault(value, []).append(change)
             self._by_value[axis] = found
         return found
-
-    @property
-    def is_small(self) -> bool:
-        return sum(map(size_of, self.changes)) <= KEPT_BYTES
 
 
 class LogPages:

@@ -35,17 +35,19 @@ class RecentChanges:
     Thread safety: one thread at a time adds and clears; any reads.
     """
 
-    __slots__ = ("_bytes", "_held", "_since")
+    __slots__ = ("_bytes", "_held", "_last", "_since")
 
     def __init__(self) -> None:
         self._held: deque[Change] = deque()
         self._bytes = 0
         # The position after which nothing is missing; None where that is not known.
         self._since: int | None = None
+        # What was added last, which is what most ask for: the position before it, and the changes.
+        self._last: tuple[int, Sequence[Change]] | None = None
 
     def clear(self) -> None:
         """Some changes were passed over."""
-        self._since = None
+        self._since = self._last = None
         self._held.clear()
         self._bytes = 0
 
@@ -57,6 +59,7 @@ class RecentChanges:
         if self._since is None:
             self._since = changes[0].seq - 1
         held = self._held
+        before = held[-1].seq if held else self._since
         for change in changes:
             held.append(change)
             self._bytes += size_of(change)
@@ -64,9 +67,13 @@ class RecentChanges:
             # Before it goes, so that who reads meanwhile misses nothing.
             self._since = held[0].seq
             self._bytes -= size_of(held.popleft())
+        self._last = (before, changes) if before >= self._since else None
 
-    def between(self, position: int, head: int) -> list[Change] | None:
+    def between(self, position: int, head: int) -> Sequence[Change] | None:
         """The changes after a position up to a head that is not before it; None where some may be missing."""
+        last = self._last
+        if last is not None and last[0] == position and last[1][-1].seq == head:
+            return last[1]
         held = list(self._held)
         # Asked after they were copied: what has gone meanwhile counts as missing.
         since = self._since
@@ -87,15 +94,21 @@ def size_of(change: Change) -> int:
 
 
 class LateSnapshot(Snapshot):
-    """A context manager. What is looked up in it may be newer than its `seq`, never older."""
+    """A context manager. What is looked up in it may be newer than its `seq`, never older.
 
-    def __init__(self, engine: Engine, seq: int, catalogue: Catalogue) -> None:
+    Attributes:
+        recent: The changes up to its seq, from the position of the stream that it is made for.
+    """
+
+    def __init__(self, engine: Engine, seq: int, catalogue: Catalogue, recent: Sequence[Change]) -> None:
         self.catalogue = catalogue
+        self.recent = recent
         self._known = {}
         self._engine = engine
         self._seq = seq
         self._begun: Snapshot | None = None
-        self._reads = ExitStack()
+        # Most often nothing is looked up.
+        self._reads: ExitStack | None = None
 
     @property
     def seq(self) -> int:
@@ -104,6 +117,7 @@ class LateSnapshot(Snapshot):
     @property
     def connection(self) -> Connection:
         if self._begun is None:
+            self._reads = ExitStack()
             self._begun = self._reads.enter_context(self._engine.snapshot())
         return self._begun.connection
 
@@ -113,4 +127,5 @@ class LateSnapshot(Snapshot):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._reads.__exit__(kind, error, trace)
+        if self._reads is not None:
+            self._reads.__exit__(kind, error, trace)

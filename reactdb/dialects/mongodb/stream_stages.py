@@ -67,6 +67,7 @@ class StreamPipeline:
     Attributes:
         is_empty: There is no stage but, perhaps, that which splits.
         splits: Large events are split.
+        has_early: Some stages need no images, and say by themselves that an event does not go on.
         matches: The filters of the `$match` stages that it begins with.
     """
 
@@ -97,6 +98,7 @@ class StreamPipeline:
         while early and any("$match" not in stage for stage in steps[:early]):
             early -= 1
         self._early = [_step(stage, setting) for stage in steps[:early]]
+        self.has_early = bool(self._early)
         self._late = [_step(stage, setting) for stage in steps[early:]]
 
     def takes(self, event: Document) -> bool:

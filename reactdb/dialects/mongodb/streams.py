@@ -45,7 +45,6 @@ from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.feeds.views.base import Route
-from reactdb.store.catalogue import Catalogue
 from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
 
@@ -115,6 +114,8 @@ class ChangeStreams:
 
     def strike(self) -> None:
         """Raise the next of the errors that `fail` was given."""
+        if not self._faults:
+            return
         try:
             error = self._faults.popleft()
         except IndexError:
@@ -193,11 +194,15 @@ class LogStream:
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
+        # Of these tables it was known up to this change of tables that they are its own.
+        self._listens_as_of = -1
         # Its tables, and since which change of tables and for which purpose they are these.
         self._own: tuple[tuple[int, bool], list[int]] = (-1, False), []
         # It has read of tables that came or went, which it may not listen to yet.
         self._is_unsure = False
         owner.spaces.session.check_open()
+        # The point before which nothing is told; None once something after it was.
+        self._point: Token | None
         with self._engine.fresh_snapshot() as snapshot:
             self._position, self._point = self._start(snapshot)
             if self._position == snapshot.seq:
@@ -289,15 +294,11 @@ class LogStream:
         """What a batch reads. Where it is up to date but for what has woken it, nothing is read of the file."""
         engine = self._engine
         catalogue = engine.catalogue
-        if self._recent(head, catalogue) is None or engine.current_transaction() is not None:
-            return engine.fresh_snapshot()
-        return LateSnapshot(engine, head, catalogue)
-
-    def _recent(self, head: int, catalogue: Catalogue) -> Sequence[Change] | None:
-        """The changes from here to the head, where they are known and no table has changed."""
-        if self._version != catalogue.version or self.options.is_expanded:
-            return None
-        return self._owner.wakers.recent.between(self._position, head)
+        if self._version == catalogue.version and not self.options.is_expanded:
+            recent = self._owner.wakers.recent.between(self._position, head)
+            if recent is not None and engine.current_transaction() is None:
+                return LateSnapshot(engine, head, catalogue, recent)
+        return engine.fresh_snapshot()
 
     def _fill(
         self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None
@@ -374,7 +375,8 @@ class LogStream:
             page = self._page(snapshot, head, own)
             pages.keep(place, page)
         self._reading.look_ahead(page.beside, snapshot)
-        self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
+        if page.beside:
+            self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
         self._changes.extend(self._interesting(page, snapshot))
         self._position = page.end
@@ -406,11 +408,11 @@ class LogStream:
         return [found[seq] for seq in sorted(found)]
 
     def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
-        recent = self._recent(head, snapshot.catalogue)
-        if recent is not None:
-            known = [change for change in recent if change.table_id in own]
-            return LogPage(known, (), head, self._origin(snapshot, head))
-        catalogue, connection, since = snapshot.catalogue, snapshot.connection, self._position
+        since = self._position
+        if isinstance(snapshot, LateSnapshot):
+            known = [one for one in snapshot.recent if one.table_id in own and one.seq > since]
+            return LogPage(known, (), head, self._origin(snapshot, head), is_recent=True)
+        catalogue, connection = snapshot.catalogue, snapshot.connection
         is_same = self._version == catalogue.version
         # A database is dropped with its tables, so that DATABASES has changed with the catalogue.
         numbers = [] if is_same else [CATALOGUE]
@@ -470,8 +472,11 @@ class LogStream:
                 raise points.not_found("another event comes where it was")
             else:
                 return
-        elif event.token.place < self._point.place:
-            return
+        elif self._point is not None:
+            if event.token.place < self._point.place:
+                return
+            # Tokens sort as the events come, so all that follow are after it as well.
+            self._point = None
         self._token = event.token
         document = self._shown(event, snapshot)
         change = event.change
@@ -489,7 +494,7 @@ class LogStream:
 
     def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
         pipeline = self._pipeline
-        if not pipeline.takes(event.document()):
+        if pipeline.has_early and not pipeline.takes(event.document()):
             return None
         return pipeline.apply(with_images(event, self.options, snapshot))
 
@@ -510,11 +515,15 @@ class LogStream:
                 self._listen()
 
     def _listen(self) -> None:
+        if not self._changes:
+            self._is_unsure = False
+        as_of = self._reading.times_changed
+        if self._listening is not None and self._listens_as_of == as_of:
+            return
         interest = self.interest
         is_everything = self.scope.namespace is None and interest == EVERYTHING
         own = None if is_everything else self._tables()
-        if not self._changes:
-            self._is_unsure = False
+        self._listens_as_of = as_of
         if self._listening is not None and own == self._listens_to:
             return
         before, self._listens_to = self._listening, own

@@ -95,8 +95,8 @@ class Token(NamedTuple):
             has_uuid = self.uuid is not None
             data += _PLACE.pack(self.step, self.part, self.is_invalidate, self.fragment, has_uuid)
             data += self.uuid or b""
-        data += bytes.fromhex(self.origin.database_id + self.origin.epoch)
-        return {"_data": f"{data.hex().upper()}{_END:02X}"}
+        # The origin is hexadecimal digits already.
+        return {"_data": f"{data.hex()}{self.origin.database_id}{self.origin.epoch}{_END:02X}".upper()}
 
 
 def mark(seconds: int, increment: int, origin: TokenOrigin) -> Token:

@@ -88,10 +88,13 @@ class StreamWakers:
 
     Attributes:
         recent: The newest changes of all tables that users see, and of the catalogue, as long as somebody waits.
+        put_off: Asked to do something a little later, so that the answer to a write need not wait for who is told of it; it says
+            whether it does so. None: nobody is asked.
     """
 
     def __init__(self, session: Session) -> None:
         self.recent = RecentChanges()
+        self.put_off: Callable[[Callable[[], None]], bool] | None = None
         self._session = session
         self._lock = threading.Lock()
         # By the number of a table; None for all of them, and CATALOGUE for those of tables themselves.
@@ -208,6 +211,10 @@ class StreamWakers:
     def _ring(self, reader: FeedReader, *, is_of_rows: bool) -> None:
         """A reader has something. Whoever has the turn looks at it, so that who comes meanwhile need not wait."""
         self._ringing.append((reader, is_of_rows))
+        if self.put_off is None or not self.put_off(self._look):
+            self._look()
+
+    def _look(self) -> None:
         while self._ringing and self._turn.acquire(blocking=False):
             try:
                 while self._ringing:
@@ -230,11 +237,11 @@ class StreamWakers:
         except Exception as error:
             logger.debug("the reader of change streams has ended", exc_info=error)
             is_broken = True
-        with self._lock:
-            if reader.is_finished and reader in self._readers:
-                self._readers.remove(reader)
-                self._main = None if reader is self._main else self._main
-            if is_broken or reader.is_finished:
+        if is_broken or reader.is_finished:
+            with self._lock:
+                if reader.is_finished and reader in self._readers:
+                    self._readers.remove(reader)
+                    self._main = None if reader is self._main else self._main
                 self._miss(found)
         for listening in found:
             try:

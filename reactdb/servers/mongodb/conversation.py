@@ -69,14 +69,17 @@ class MongoDBConversation(Conversation):
         self._buffer += data
 
     def next_request(self) -> Any:
+        buffer = self._buffer
+        if not buffer:
+            return None
         try:
-            length = length_of(self._buffer, self._most_bytes)
+            length = length_of(buffer, self._most_bytes)
         except BrokenMessage as error:
             raise LastAnswer(b"", str(error)) from error
-        if length is None or len(self._buffer) < length:
+        if length is None or len(buffer) < length:
             return None
-        data = bytes(memoryview(self._buffer)[:length])
-        del self._buffer[:length]
+        data = bytes(memoryview(buffer)[:length])
+        del buffer[:length]
         return data if length > MOST_QUICK_BYTES else read_or_end(data)
 
     def is_quick(self, request: Any) -> bool:

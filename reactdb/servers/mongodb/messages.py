@@ -23,6 +23,10 @@ FLAGS: Final = struct.Struct("<I")
 QUERY_NUMBERS: Final = struct.Struct("<ii")
 REPLY_HEAD: Final = struct.Struct("<iqii")
 LENGTH: Final = struct.Struct("<i")
+SECTION: Final = struct.Struct("<Bi")
+"""Of a section, its kind and its length without the kind."""
+ANSWER_HEAD: Final = struct.Struct("<iiiiIB")
+"""Header and flags of an OP_MSG, and the kind of its only section."""
 
 OP_REPLY: Final = 1
 OP_QUERY: Final = 2004
@@ -65,8 +69,8 @@ class Message:
             head = REPLY_HEAD.pack(AWAIT_CAPABLE, 0, 0, 1)
             length = HEADER.size + len(head) + len(data)
             return b"".join((HEADER.pack(length, own_id, self.request_id, OP_REPLY), head, data))
-        length = HEADER.size + FLAGS.size + 1 + len(data)
-        return b"".join((HEADER.pack(length, own_id, self.request_id, OP_MSG), b"\0\0\0\0\0", data))
+        length = ANSWER_HEAD.size + len(data)
+        return ANSWER_HEAD.pack(length, own_id, self.request_id, OP_MSG, 0, 0) + data
 
 
 def length_of(buffer: bytes | bytearray, most: int = MOST_BYTES) -> int | None:
@@ -117,22 +121,24 @@ def read_sections(data: bytes, request_id: int) -> Message:
     sequences: dict[str, list[dict[str, Any]]] = {}
     at = HEADER.size + FLAGS.size
     while at < end:
-        kind = data[at]
-        at += 1
-        (length,) = LENGTH.unpack_from(data, at)
-        section = data[at : at + length]
-        if length < 5 or at + length > end:
+        kind, length = SECTION.unpack_from(data, at)
+        start = at + 1
+        at = start + length
+        if length < 5 or at > end:
             raise BrokenMessage("a section ends behind its message")
-        at += length
         if kind == 0:
             if body is not None:
                 raise BrokenMessage("two bodies")
-            body = decode(section)
+            body = decode(data[start:at])
         elif kind == 1:
-            name, _, documents = section[LENGTH.size :].partition(b"\0")
-            if name.decode() in sequences:
+            start += LENGTH.size
+            end_of_name = data.find(b"\0", start, at)
+            # A name without an end is all that there is.
+            end_of_name = at if end_of_name < 0 else end_of_name
+            name = data[start:end_of_name].decode()
+            if name in sequences:
                 raise BrokenMessage("two sequences of one name")
-            sequences[name.decode()] = decoded_all(documents)
+            sequences[name] = decoded_all(data, end_of_name + 1, at)
         else:
             raise BrokenMessage(f"a section of kind {kind}")
     if body is None:
@@ -144,12 +150,12 @@ def read_sections(data: bytes, request_id: int) -> Message:
     return Message(request_id, body, is_silent=bool(flags & MORE_TO_COME))
 
 
-def decoded_all(data: bytes) -> list[dict[str, Any]]:
+def decoded_all(data: bytes, at: int, end: int) -> list[dict[str, Any]]:
+    """The documents that lie one behind the other between two places."""
     documents = []
-    at = 0
-    while at < len(data):
+    while at < end:
         (length,) = LENGTH.unpack_from(data, at)
-        if length < 5 or at + length > len(data):
+        if length < 5 or at + length > end:
             raise BrokenMessage("a document ends behind its sequence")
         documents.append(decode(data[at : at + length]))
         at += length

@@ -53,6 +53,7 @@ class MongoDBServer(Server):
             for_testing=for_testing,
             message_bytes=min(MOST_BYTES, self.limits.message_bytes),
         )
+        self.deployment.streams.wakers.put_off = self.workers.put_off
 
     @property
     def uri(self) -> str:

@@ -34,6 +34,19 @@ class TestReach:
         assert [5] == seqs_of(kept.between(4, 5))
         assert kept.between(3, 8) is None
 
+    def test_what_was_added_last_is_given_as_it_is(self):
+        kept = RecentChanges()
+        kept.add(changes(5))
+        newest = changes(6, 7)
+        kept.add(newest)
+
+        assert kept.between(5, 7) is newest
+        assert [[5, 6, 7], [6], [7]] == [
+            seqs_of(kept.between(*between)) for between in ((4, 7), (5, 6), (6, 7))
+        ]
+        kept.clear()
+        assert kept.between(5, 7) is None
+
     def test_what_has_not_come_yet_is_missing(self):
         kept = RecentChanges()
         kept.add(changes(5))
@@ -130,6 +143,15 @@ def test_a_stream_that_is_woken_tells_what_the_log_says(db, owner, options, step
     assert expected == told[0]
     some = ("insert", "delete", "invalidate")
     assert [one for one in expected if one["operationType"] in some] == told[1]
+
+
+def test_a_batch_asks_memory_once(db, owner, monkeypatch):
+    asked = []
+    between = RecentChanges.between
+    stream = listening(owner)
+    monkeypatch.setattr(RecentChanges, "between", lambda *given: asked.append(given) or between(*given))
+    reactdb.mongodb(db)["shop"]["orders"].insert_one({"_id": 1})
+    assert (1, 1) == (len(stream.batch().events), len(asked))
 
 
 def test_changes_that_were_passed_over_are_read_from_the_log(db, owner, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import reactdb
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.waking import StreamWakers
 from reactdb.servers.mongodb import MongoDBServer, serve_in_thread
 from tests.servers.mongodb.wire import Wire, message
 from tests.support.processes import another_process
@@ -293,6 +295,42 @@ class TestWaiting:
         finally:
             for wire in wires:
                 wire.socket.close()
+
+    def test_an_answer_does_not_wait_for_those_who_are_told(
+        self, server: MongoDBServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The event follows it, without another request."""
+        answered = threading.Event()
+        took: list[bool] = []
+        take_in = StreamWakers._take_in
+
+        def take_in_late(*arguments: Any) -> None:
+            took.append(answered.wait(PATIENCE_S))
+            take_in(*arguments)
+
+        with Wire(server.port) as writer, Wire(server.port) as reader:
+            writer.ask({"insert": "orders", "documents": [{"_id": 0}], "$db": "shop"})
+            opened = reader.ask(
+                {"aggregate": "orders", "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "shop"}
+            )
+            more = {"getMore": Int64(opened["cursor"]["id"]), "collection": "orders", "maxTimeMS": 60_000}
+            reader.send(message({**more, "$db": "shop"}))
+            # Its waiting is begun by the command's own socket, and seen here.
+            (cursor,) = server.deployment.cursors._open.values()
+            wait_until(lambda: cursor._waiter is not None)  # type: ignore[attr-defined]
+            monkeypatch.setattr(StreamWakers, "_take_in", take_in_late)
+            assert 1 == writer.ask({"insert": "orders", "documents": [{"_id": 1}], "$db": "shop"})["n"]
+            answered.set()
+            (event,) = reader.receive()[1]["cursor"]["nextBatch"]
+        assert ([True], {"_id": 1}) == (took, event["documentKey"])
+
+    def test_what_is_sent_goes_at_once(self, server: MongoDBServer) -> None:
+        """The system does not wait for more, or for the client to confirm what was sent before."""
+        with Wire(server.port) as wire:
+            wire.ask({"ping": 1})
+            (connection,) = server._connections
+            own = connection._transport.get_extra_info("socket")
+            assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def test_a_getmore_that_waits_is_ended_by_killing_its_cursor(
         self, server: MongoDBServer, client: Client

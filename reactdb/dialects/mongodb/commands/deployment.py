@@ -103,7 +103,11 @@ class Deployment:
     def operation_time(self) -> Timestamp:
         """The moment of the newest commit, which every answer tells."""
         engine = self.spaces.session.engine
-        own = None if engine.writer is None else engine.writer.own_commit
+        writer = engine.writer
+        if writer is not None and engine.is_memory and writer.last_seq == self._moment[0]:
+            # Nobody else writes it.
+            return self._moment[1]
+        own = None if writer is None else writer.own_commit
         if own is not None and own.seq > self._moment[0]:
             # It was the newest when it was made, whoever writes the file besides. What another process writes is seen by the next
             # answer.

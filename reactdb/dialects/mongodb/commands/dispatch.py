@@ -78,7 +78,7 @@ def carry_out(
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
-    return told(request, begin, request, found)
+    return told(request, begin if request.deployment.fail_points.are_set else called, request, found)
 
 
 def told(

@@ -55,7 +55,7 @@ class Command:
 
 
 COMMANDS: Final[dict[str, Command]] = {}
-"""Name in small letters -> command."""
+"""Name, as MongoDB spells it and in small letters -> command."""
 
 COMMON_FIELDS: Final = frozenset(
     (
@@ -101,7 +101,9 @@ def command(
         known = None if fields is None else COMMON_FIELDS.union(names, fields.split())
         for name in names:
             assert name.lower() not in COMMANDS, name
-            COMMANDS[name.lower()] = Command(names[0], work, known, is_write, is_open, quick)
+            made = Command(names[0], work, known, is_write, is_open, quick)
+            # Drivers spell it so.
+            COMMANDS[name] = COMMANDS[name.lower()] = made
         return work
 
     return put
@@ -109,4 +111,5 @@ def command(
 
 def find_command(body: dict[str, Any]) -> Command | None:
     """The command that a request asks for: its first field says so."""
-    return COMMANDS.get(next(iter(body), "").lower())
+    name = next(iter(body), "")
+    return COMMANDS.get(name) or COMMANDS.get(name.lower())
