@@ -158,7 +158,7 @@ class BaseConsumer:
         together = [one for one in self.members if one.request.options.batches]
         if len(together) > 1:
             latest = max(one.since for one in together)
-            with together[0].request.engine.publisher.lock:
+            with together[0].hub.held():
                 for one in together:
                     if not one.request.options.include_initial:
                         one.begin_after(latest)
@@ -213,7 +213,7 @@ class BaseConsumer:
         engine = found.request.engine
         if (found.look() or 0) > engine.publisher.published:
             # A commit is offered to one after the other. When the lock is free, all have it.
-            with engine.publisher.lock:
+            with found.hub.held():
                 pass
         # Commits are offered in the order of the log: all before this one are there by now, but perhaps not when they were
         # looked for.
@@ -338,7 +338,7 @@ def take_together(line: Sequence[Subscription]) -> None:
             continue
         interval_s = member.request.options.squash_s
         # With the lock, because a commit is offered to one after the other.
-        with member.request.engine.publisher.lock:
+        with member.hub.held():
             member.take_batch()
             for other in line:
                 if other.request.options.squash_s == interval_s and not other.is_behind:

@@ -42,6 +42,10 @@ BOOTSTRAPS = 8
 
 def hub_of(engine: Engine) -> FeedHub:
     """The hub of an engine, made when it is first asked for."""
+    hub = engine.publisher.listener
+    if isinstance(hub, FeedHub):
+        # Without the lock: whoever holds it has to look at what was forgotten meanwhile.
+        return hub
     with engine.publisher.lock:
         hub = engine.publisher.listener
         if hub is None:
@@ -133,7 +137,7 @@ class FeedHub:
 
     def lowest_needed(self, oldest: int) -> int | None:
         """The smallest position >= `oldest` from which some feed has still to read the log, or None."""
-        with self._lock:
+        with self.held():
             # What is published later may not fit into a queue. What another process has written is read before it is delivered.
             needed = [self.engine.publisher.published] if self.live.nodes else []
             for subscription in self.live.behind:
@@ -291,6 +295,16 @@ class FeedHub:
                 self._sweep()
         self._sweep_if_free()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """With the publish lock, to look at something. What was forgotten meanwhile is let go of afterwards: who forgets does not
+        wait for the lock."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            self.tidy()
+
     def forget(self, subscription: Subscription) -> None:
         """Unsubscribe. Any thread, at any time, also from a finalizer: it never waits."""
         self._forgotten.append(subscription)
@@ -301,8 +315,10 @@ class FeedHub:
         self._mind_the_tail()
 
     def tidy(self) -> None:
-        """Let those go that were forgotten while the lock was held."""
-        self._sweep_if_free()
+        """Let those go that were forgotten while the lock was held. Not under the publish lock."""
+        if self._forgotten:
+            self._sweep_if_free()
+            self._mind_the_tail()
 
     def _sweep_if_free(self) -> None:
         lock = self._lock
@@ -407,7 +423,7 @@ class FeedHub:
 
     def subscriptions(self) -> list[Subscription]:
         """Those that are open."""
-        with self._lock:
+        with self.held():
             return [one for node in self.live.nodes.values() for one in node.subscriptions] + list(
                 self.live.behind
             )

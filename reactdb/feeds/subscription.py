@@ -22,6 +22,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Final, Literal, Protocol, cast
@@ -110,6 +111,9 @@ class Hub(Protocol):
 
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
         """Back into a node."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """With the publish lock, to look at something."""
 
     def forget(self, subscription: Subscription) -> None:
         """Unsubscribe."""
@@ -627,7 +631,7 @@ class Subscription:
             return self._render(found)
         if self._base is None and found[-1].seq > self._published():
             # The commit is in the queue as a whole, and its position is known when it has been published to everybody.
-            with self.request.engine.publisher.lock:
+            with self.hub.held():
                 pass
         render = self._render
         events: list[Event] = []

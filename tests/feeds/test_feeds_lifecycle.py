@@ -87,6 +87,38 @@ def test_closing_a_cursor_wakes_the_loop_that_waits_for_it(games):
     assert is_clean(games)
 
 
+def test_a_feed_that_was_closed_while_the_lock_was_held_is_let_go_of_with_it(games):
+    cursor = games.changes().cursor()
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold():
+        with hub(games).held():
+            is_held.set()
+            may_end.wait(PATIENCE_S)
+
+    holder, _ = started(hold)
+    is_held.wait(PATIENCE_S)
+    cursor.close()
+    assert not hub(games).is_clean
+
+    may_end.set()
+    holder.join(PATIENCE_S)
+
+    assert hub(games).is_clean
+
+
+def test_who_looks_for_the_hub_does_not_take_the_lock_that_others_wait_for(games):
+    cursor = games.changes().cursor()
+    found: list[Any] = []
+
+    with hub(games).held():
+        finder, _ = started(lambda: found.append(hub(games)))
+        finder.join(PATIENCE_S)
+
+        assert [hub(games)] == found
+    cursor.close()
+
+
 def test_closing_a_cursor_wakes_all_the_threads_that_share_it(games):
     cursor = games.changes().cursor()
     readers = [started(lambda: list(cursor)) for _ in range(5)]
