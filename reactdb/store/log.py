@@ -524,6 +524,11 @@ ADD_HEADS = (
 )
 
 
+# Where there is none, the row has 0, which no entry is before: for None, sqlite3 looks for an adapter, which takes as long as all
+# the other columns.
+_PLACES = {"prev": "nullif(?, 0)"}
+
+
 class Appending(NamedTuple):
     """The statements that append one entry, and `APPENDED` entries, with the columns of one kind of entry."""
 
@@ -534,7 +539,7 @@ class Appending(NamedTuple):
 
 def appending(*names: str) -> Appending:
     """For rows of these columns."""
-    row = f"({', '.join('?' * len(names))})"
+    row = f"({', '.join([_PLACES.get(name, '?') for name in names])})"
     start = f"INSERT INTO log ({', '.join(names)}) VALUES "
     return Appending(start + row, start + ", ".join([row] * APPENDED), len(names))
 

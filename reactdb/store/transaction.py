@@ -490,7 +490,7 @@ class WriteTransaction:
             checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
             # Bytearrays are bound as they are. For bytes, sqlite3 looks for an adapter, which takes longer than all else of it.
             content = None if body is None else bytearray(body)
-            rows.append((seq, table_id, kind, step, prev, time, bytearray(key), content, checksum))
+            rows.append((seq, table_id, kind, step, prev or 0, time, bytearray(key), content, checksum))
             if table_id:
                 name = table_id, key
                 was_there = before is not None

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone, tzinfo
 from functools import partial
 from operator import eq
@@ -53,6 +53,7 @@ __all__ = [
     "decode_value",
     "encode",
     "encode_again",
+    "encode_foreign",
     "encode_many",
     "encode_value",
     "freeze",
@@ -81,7 +82,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 # which calls back. Whatever is left is walked once more by `_normalise`, which either finds a plain form or
 # knows the path to complain about.
 
-_PLAIN = frozenset({str, int, float, bool, type(None), bytes, bytearray})
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
 _IMMUTABLE = _PLAIN - {bytearray}
 _TEXT = frozenset({str})
@@ -104,6 +105,9 @@ class _ThreadsPacker(threading.local):
 
 
 _own = _ThreadsPacker()
+
+ExtensionWriter = Callable[[Any], Any]
+"""What a value is to the packer: an extension type, or a plain int."""
 
 
 def is_flat(value: Any) -> bool:
@@ -129,8 +133,8 @@ def encode(document: dict[str, Any]) -> bytes:
     """
     if type(document) is dict:
         try:
-            if _all_plain(map(type, document.values())) or _left_of(10_000, document.values(), 8) >= 0:
-                "".join(document)  # the quickest way to ask whether all keys are str
+            "".join(document)  # the quickest way to ask whether all keys are str
+            if _left_of(MOST_PLAIN, document.values(), None, 8) >= 0:
                 data = _own.pack(document)
                 return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
         except _PACK_ERRORS:
@@ -140,11 +144,54 @@ def encode(document: dict[str, Any]) -> bytes:
     return encode_value(document)
 
 
-def _left_of(left: int, values: Collection[Any], levels: int) -> int:
+def encode_foreign(
+    document: dict[str, Any], writers: Mapping[type, ExtensionWriter], no: str
+) -> bytes | None:
+    """The bytes of a document of base types, and of types that another library has for what an extension type is here. None
+    where it has another value, is large, nested deep or cannot be encoded, or has the character `no` in a key.
+
+    Args:
+        writers: For each of those types what makes an extension type of its values. They raise TypeError or ValueError for one
+            that has to be looked at otherwise.
+    """
+    foreign = _Foreign(writers)
+    try:
+        foreign.names.append("".join(document))
+        if _left_of(MOST_PLAIN, document.values(), foreign, 8) < 0 or no in "".join(foreign.names):
+            return None
+        found = foreign.values
+        data = _packed_with_extensions(document, found, writers) if found else _own.pack(document)
+    except _PACK_ERRORS:
+        return None
+    return data if len(data) < _KEPT_BUFFER_BYTES else None
+
+
+class _Foreign:
+    """What is asked of a walk by `_left_of` besides.
+
+    Attributes:
+        writers: The types that are no reason to end the walk.
+        values: Those of such types, in order.
+        names: The keys of each dict, as one text.
+    """
+
+    __slots__ = ("names", "values", "writers")
+
+    def __init__(self, writers: Mapping[type, ExtensionWriter]) -> None:
+        self.writers = writers
+        self.values: list[Any] = []
+        self.names: list[str] = []
+
+
+# Documents with more values are looked through in another way, which cannot be made to take long.
+MOST_PLAIN: Final = 10_000
+
+
+def _left_of(left: int, values: Collection[Any], foreign: _Foreign | None, levels: int) -> int:
     """Count plain values in nested containers: `left` minus their number. The result is below zero where there are too many,
     they are nested too deep, or one is not plain. `TypeError` where a key is not str.
 
-    Most nested documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
+    Most documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
     """
     left -= len(values)
     for value in values:
@@ -152,16 +199,21 @@ def _left_of(left: int, values: Collection[Any], levels: int) -> int:
         if kind in _PLAIN:
             continue
         if kind is dict:
-            "".join(value)
+            keys = "".join(value)
+            if foreign is not None:
+                foreign.names.append(keys)
             value = value.values()
         elif kind is not list:
-            return -1
+            if foreign is None or kind not in foreign.writers:
+                return -1
+            foreign.values.append(value)
+            continue
         if left < len(value):
             return -1
         if _all_plain(map(type, value)):
             left -= len(value)
         elif levels:
-            left = _left_of(left, value, levels - 1)
+            left = _left_of(left, value, foreign, levels - 1)
         else:
             return -1
     return left
@@ -233,15 +285,18 @@ def encode_value(value: Any) -> bytes:
 _PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
-def _packed_with_extensions(value: Any, found: list[Any]) -> bytes:
+def _packed_with_extensions(
+    value: Any, found: list[Any], writers: Mapping[type, ExtensionWriter] = EXTENSION_WRITERS
+) -> bytes:
     """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
 
     They are converted beforehand and handed over by `next`, which is C, so that no other Python code runs while the packer works:
     it writes how long a list is before it writes the list, and another thread might change it in between.
     """
-    converted = iter([EXTENSION_WRITERS[type(one)](one) for one in found])
-    # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so.
-    data: bytes = msgpack.packb(value, default=partial(next, converted))
+    converted = iter([writers[type(one)](one) for one in found])
+    # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so. Its usual buffer is
+    # so large that the system clears the memory for each.
+    data: bytes = msgpack.Packer(default=partial(next, converted), buf_size=4_096).pack(value)
     if next(converted, None) is not None:
         raise ValueError("it was changed meanwhile")
     return data

@@ -8,14 +8,16 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymongo.errors import OperationFailure
 
 import reactdb
 from reactdb.dialects.mongodb import MongoError, natives
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.ids import IdValue
+from reactdb.dialects.mongodb.implying import implies
 from reactdb.dialects.mongodb.native_filters import native_conditions
-from reactdb.dialects.mongodb.planning import conditions_of
+from reactdb.dialects.mongodb.planning import conditions_of, demands_field
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, selected
 from reactdb.dialects.mongodb.values import native_value, normalised
 from reactdb.expression import row
@@ -132,6 +134,76 @@ KEYS = st.sampled_from(
 DOCUMENTS = st.lists(
     st.tuples(KEYS | SCALARS, st.fixed_dictionaries({}, optional=FIELDS)), min_size=1, max_size=8
 )
+
+
+# What a partial index may be conditioned on, of few values, so that queries often imply it.
+FEW = st.sampled_from([0, 1, 5, Int64(5), 5.0, 5.5, Decimal128("5.5"), "a", "b", "", True, False, OBJECT_ID])
+SOME = FEW | NEAR
+PART = st.one_of(
+    SOME,
+    st.builds(
+        lambda operator, one: {operator: one}, st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), SOME
+    ),
+    st.lists(SOME, min_size=1, max_size=4).map(lambda several: {"$in": several}),
+    st.builds(lambda low, high: {"$gte": low, "$lt": high}, SOME, SOME),
+    st.just({"$exists": True}),
+    st.sampled_from(["string", "number", "date"]).map(lambda name: {"$type": name}),
+)
+PARTIALS = st.recursive(
+    st.dictionaries(st.sampled_from(["a", "b", "a.b"]), PART, max_size=2),
+    lambda inner: st.builds(
+        lambda name, parts: {name: parts},
+        st.sampled_from(["$and", "$or"]),
+        st.lists(inner, min_size=1, max_size=2),
+    ),
+    max_leaves=2,
+)
+QUERIES = st.one_of(
+    PARTIALS,
+    st.dictionaries(st.sampled_from(["a", "b", "a.b"]), PART | CONDITIONS, min_size=1, max_size=3),
+    SPECS,
+)
+
+
+@given(DOCUMENTS, QUERIES, PARTIALS)
+@settings(max_examples=examples(1_500), deadline=None)
+def test_what_matches_a_query_that_implies_a_condition_passes_the_condition(stored, spec, partial):
+    query, condition = filter_of(spec), filter_of(partial)
+    if query is None or condition is None:
+        return
+    conditions = conditions_of(normalised(spec))
+    if not implies(conditions, normalised(partial), False, lambda path: demands_field(path, conditions)):
+        return
+    for key, document in stored:
+        try:
+            native = codec.decode(codec.encode({**document, "_id": key}))
+        except reactdb.ReactDBError:
+            continue
+        shown = document_of(Table("_id"), codec.encode(native))
+        assert condition.matches(shown) or not query.matches(shown)
+
+
+@given(DOCUMENTS, st.lists(QUERIES, min_size=1, max_size=4), PARTIALS, st.sampled_from(["a", "b", "a.b"]))
+@settings(max_examples=examples(200), deadline=None)
+def test_a_partial_index_changes_no_answer(stored, specs, partial, path):
+    if filter_of(partial) is None:
+        return
+    with reactdb.connect(":memory:") as db:
+        db.blobs.put(BLOB)
+        table = db.table_create("shop.orders", primary_key="_id")
+        table.insert([{**document, "_id": number} for number, (_, document) in enumerate(stored)])
+        orders = reactdb.mongodb(db)["shop"]["orders"]
+        asked = [normalised(spec) for spec in [*specs, partial] if filter_of(spec) is not None]
+        before = [[one["_id"] for one in orders.find(spec)] for spec in asked]
+        sorted_before = [[one["_id"] for one in orders.find(spec).sort(path, 1)] for spec in asked]
+        try:
+            orders.create_index(path, partialFilterExpression=normalised(partial))
+        except OperationFailure:
+            return
+        for spec, ids, in_order in zip(asked, before, sorted_before, strict=True):
+            assert sorted(ids) == sorted(one["_id"] for one in orders.find(spec))
+            assert in_order == [one["_id"] for one in orders.find(spec).sort(path, 1)]
+            assert len(ids[:2]) == len(list(orders.find(spec).limit(2)))
 
 
 INDEXES = {"a": row["a"], "b": row["b"], "_id": row["_id"], "both": [row["a"], row["b"]], "each": row["a"]}

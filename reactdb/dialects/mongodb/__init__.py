@@ -15,24 +15,26 @@ In reading order:
                              queries; what one of their operators says of one value; `$jsonSchema`
     sorting, shapes, projection
                              orders; which fields are kept or computed; what find shows of a document
-    accumulators, totals, stages/
-                             what makes one value of many; pipelines
+    accumulators, totals, windows, window_totals, window_functions, stages/
+                             what makes one value of many; what makes one of those around each document; pipelines
     updates, array_filters, editing, operators
                              update arguments; which elements `$[name]` means; how an update follows its paths; what one of
                              its operators makes of one value
     diff                     the difference of two versions, as change events tell it
-    names, options, namespaces
-                             what may be a name; options of collections; databases and collections as tables
+    names, option_checks, options, namespaces
+                             what may be a name; options of collections, one by one and together; databases and collections as
+                             tables
     entries                  how a document is stored, and what an update says of itself in the log
-    index_keys, partial, indexes, hinting, native_filters, planning, scanning
-                             what an index holds, what a hint asks of it, what a query says natively, and which index serves it;
-                             what bytes say before they are decoded
+    index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
+                             what an index holds, what a hint asks of it, what a query says natively, whether a partial index has
+                             all that it matches, and which index serves it; what bytes say before they are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
     converting, aggregating, viewing
                              the work of the commands, without the wire
-    tokens, points, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams, waking
+    tokens, points, clock, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams,
+    waking
                              change streams; by which values a change finds them
     opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
     commands/                the commands that drivers send

@@ -19,7 +19,7 @@ from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key, type_n
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.totals import TOTALS, RunningTotal, quantiles
 
-__all__ = ["ACCUMULATORS", "GroupAccumulator", "compile_accumulator"]
+__all__ = ["ACCUMULATORS", "OF_ONE_VALUE", "Begin", "GroupAccumulator", "compile_accumulator"]
 
 
 class GroupAccumulator(NamedTuple):
@@ -37,6 +37,10 @@ class GroupAccumulator(NamedTuple):
 Compiler = Callable[[Any, Scope], GroupAccumulator]
 ACCUMULATORS: Final[dict[str, Compiler]] = {}
 """What compiles an accumulator's argument, by its name."""
+
+Begin = Callable[[TextKey | None], RunningTotal]
+OF_ONE_VALUE: Final[dict[str, Begin]] = {}
+"""Those accumulators that take one expression: what makes an empty total, of the collation."""
 
 
 def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> GroupAccumulator:
@@ -64,7 +68,9 @@ def _one_argument(name: str, spec: Any, scope: Scope) -> Evaluate:
     return compiled(spec, scope)
 
 
-def _simple(name: str, begin: Callable[[TextKey | None], RunningTotal]) -> None:
+def _simple(name: str, begin: Begin) -> None:
+    OF_ONE_VALUE[name] = begin
+
     def compiler(spec: Any, scope: Scope) -> GroupAccumulator:
         text = scope.text
         return GroupAccumulator(_one_argument(name, spec, scope), lambda _key: begin(text))

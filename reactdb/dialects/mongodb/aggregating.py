@@ -30,7 +30,7 @@ from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.variables import values_of
 
-__all__ = ["aggregate"]
+__all__ = ["aggregate", "check_pipeline"]
 
 Document = dict[str, Any]
 
@@ -50,6 +50,7 @@ def aggregate(
     collation: Any = None,
     transaction: Transaction | None = None,
     bypasses: bool = False,
+    hint: Any = None,
 ) -> Iterator[Document]:
     """The results of a pipeline, read as they are asked for. With `$out` or `$merge`, everything is written at once.
 
@@ -58,6 +59,7 @@ def aggregate(
         variables: `let`: constants and expressions by name.
         collation: A collation's document; without one, that of the collection or view counts.
         bypasses: What `$out` and `$merge` write is not validated.
+        hint: The index of the collection in whose order documents come.
 
     Raises:
         MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, a view stands on
@@ -74,7 +76,7 @@ def aggregate(
             )
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values = values_of(variables) or {"NOW": now()}
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
     beside = _Beside(spaces, namespace, transaction, bypasses)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
@@ -83,15 +85,32 @@ def aggregate(
         stage = next(iter(pipeline[-1]))
         raise MongoError(263, f"Cannot run '{stage}' in a multi-document transaction.")
     if first in _WITHOUT_COLLECTION:
+        if namespace.coll is not None:
+            raise MongoError(73, f"{first} must be run against the whole database with {{aggregate: 1}}")
         return compiled.run(iter(()))
     if namespace.coll is None:
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
     if first != "$match":
-        return compiled.run(work.matching(FilterSelection({})))
+        return compiled.run(work.along(FilterSelection({}), hint))
     given = pipeline[0]["$match"]
-    documents = work.matching(FilterSelection(given, variables=values, collation=text))
+    documents = work.along(FilterSelection(given, variables=values, collation=text), hint)
     return Pipeline(pipeline[1:], setting).run(documents)
+
+
+def check_pipeline(
+    spaces: Namespaces,
+    pipeline: Sequence[Mapping[str, Any]],
+    *,
+    variables: Mapping[str, Any] | None = None,
+    collation: Any = None,
+) -> None:
+    """
+    Raises:
+        MongoError: As `aggregate` would, before it reads anything.
+    """
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
+    Pipeline(pipeline, Setting(variables=values, text=text_key(collation)))
 
 
 class _Beside:
@@ -205,7 +224,9 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
                 "$merge could not find a matching document in the target collection for at least one document",
             )
         if merging.when_not_matched == "insert":
-            _check(work.insert([document]))
+            # What it was looked for by is written: null where it has none.
+            absent = {path: None for path in merging.on if path not in document and "." not in path}
+            _check(work.insert([{**document, **absent}]))
         return
     if matched == "keepExisting":
         return
@@ -224,8 +245,13 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
         # A pipeline, so that streams are told which fields have changed.
         statement["u"] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
         own = {name: value for name, value in document.items() if name != "_id"}
-        _check(work.update([statement], variables={"new": own}))
+        _check(work.update([statement], variables=_literal({"new": own})))
     else:
         statement["u"] = matched
         given = {name: evaluate(document, {}) for name, evaluate in merging.variables.items()}
-        _check(work.update([statement], variables={**given, "new": document}))
+        _check(work.update([statement], variables=_literal({**given, "new": document})))
+
+
+def _literal(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables that are values by now: a text of theirs that begins with `$` is no field."""
+    return {name: {"$literal": value} for name, value in values.items() if value is not MISSING}

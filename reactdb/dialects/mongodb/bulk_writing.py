@@ -56,9 +56,13 @@ class _Operation:
             raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
         self.namespace = spaces[number]
         if self.kind == "insert":
-            if not isinstance(given.get("document"), Mapping):
+            if given.get("document") is None:
                 raise MongoError(40414, "BSON field 'bulkWrite.ops.document' is missing but a required field")
             self.statement: Any = given["document"]
+            if not isinstance(self.statement, Mapping):
+                raise MongoError(
+                    14, "BSON field 'bulkWrite.ops.document' is the wrong type, expected type 'object'"
+                )
             return
         self.statement = {}
         for name, value in given.items():
@@ -81,6 +85,7 @@ def bulk_write(
     variables: Mapping[str, Any] | None = None,
     transaction: Transaction | None = None,
     bypasses: bool = False,
+    keeps_empty: bool = False,
     retry: RetryableWrite | None = None,
 ) -> tuple[list[Document], Document]:
     """Carry out the operations; with `ordered`, until one fails.
@@ -91,6 +96,7 @@ def bulk_write(
         collections: `nsInfo`: `{"ns": "shop.orders"}`.
         errors_only: Only the results of those that failed are wanted.
         bypasses: What is written is not validated.
+        keeps_empty: Empty timestamps are written as they are.
         retry: What a driver may send again, so that its answer is kept.
 
     Returns:
@@ -108,7 +114,9 @@ def bulk_write(
     with nullcontext() if transaction is not None else spaces.session.transaction() as commit:
         before = 0 if commit is None else commit.count
         for first, run in _runs(checked):
-            work = CollectionWork(spaces, run[0].namespace, transaction, bypasses=bypasses)
+            work = CollectionWork(
+                spaces, run[0].namespace, transaction, bypasses=bypasses, keeps_empty=keeps_empty
+            )
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
                     counts["nErrors"] += 1

@@ -12,11 +12,13 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from bson.code import Code
+
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import whole
+from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.ordering import TextKey, type_name
 
-__all__ = ["SIMPLE", "checked_collation", "simple", "text_key"]
+__all__ = ["SIMPLE", "checked_collation", "simple", "text_key", "whole_collation"]
 
 _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "locale": (str, ()),
@@ -64,10 +66,12 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in spec.items():
         if name not in _SPECS:
             raise MongoError(40415, f"a collation has no field '{name}'")
+        if value is None and name != "locale":
+            continue
         kind, choices = _SPECS[name]
-        if kind is int:
-            value = whole(value)
-        if not isinstance(value, kind):
+        if kind is int and is_number(value):
+            value = truncated(value)
+        if not isinstance(value, kind) or type(value) is Code or (kind is int and type(value) is bool):
             raise MongoError(14, f"the collation's field '{name}' has another type")
         if choices and value not in choices:
             raise MongoError(2, f"the collation's field '{name}' has no value '{value}'")
@@ -75,6 +79,26 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     if "locale" not in checked:
         raise MongoError(40414, "a collation needs the field 'locale'")
     return checked
+
+
+def whole_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A collation with all its fields, as MongoDB lists it."""
+    return {**_USUAL, **spec}
+
+
+_USUAL: Final = {
+    "locale": "simple",
+    "caseLevel": False,
+    "caseFirst": "off",
+    "strength": 3,
+    "numericOrdering": False,
+    "alternate": "non-ignorable",
+    "maxVariable": "punct",
+    "normalization": False,
+    "backwards": False,
+    "version": "57.1",
+}
+"""What counts where nothing is said. The version is that of ICU in MongoDB, by which drivers' tools compare collations."""
 
 
 def simple(collation: Any) -> Any:

@@ -15,21 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.entries import body_of, document_of
+from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.walking import MOST_WALKED, walk_of
 from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
@@ -75,11 +77,13 @@ class CollectionWork:
         transaction: Transaction | None = None,
         *,
         bypasses: bool = False,
+        keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
+            keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
             retry: What a driver may send again, so that its answer is kept.
 
         Raises:
@@ -89,6 +93,7 @@ class CollectionWork:
         self.namespace = namespace
         self.transaction = transaction
         self._bypasses = bypasses
+        self._keeps_empty = keeps_empty
         self._retry = retry
         self._name = spaces.names.table(namespace)
 
@@ -146,32 +151,43 @@ class CollectionWork:
     # -----------------------------------------------------------------------------------------------------------
     # insert
 
-    def insert(self, documents: Sequence[Document], *, ordered: bool = True) -> Document:
+    def insert(
+        self,
+        documents: Sequence[Any],
+        *,
+        ordered: bool = True,
+        shape: Callable[[Any], Document] | None = None,
+    ) -> Document:
         """Insert documents; one without `_id` gets an ObjectId.
+
+        Args:
+            shape: Makes a BSON document of what a caller gave. None: they are BSON documents.
 
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        given = list(map(with_id, documents))
         table = self.spaces.session.find(self._name) or _UNMADE
-        stored = [_stored(table, document) for document in given]
-        plain = [one for one in stored if type(one) is tuple]
-        if len(plain) == len(given) and self.transaction is None and not _has_conditions(table):
-            try:
-                return self._write(lambda target: self._insert_free(target, table, given, plain))
-            except KeyTaken:
-                # Everything was taken back: one by one, then.
-                pass
+        prepared = [self._prepared(table, document, shape) for document in documents]
+        if self.transaction is None and not _has_conditions(table):
+            for _, stored in prepared:
+                if type(stored) is not tuple:
+                    break
+            else:
+                try:
+                    return self._write(lambda target: self._insert_free(target, table, prepared))
+                except KeyTaken:
+                    # Everything was taken back: one by one, then.
+                    pass
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
             errors: list[Document] = []
             writer = self._writer(target, self._made(target))
             inserted = 0
-            for place, (one, document) in enumerate(zip(stored, given, strict=True)):
+            for place, (document, stored) in enumerate(prepared):
                 try:
-                    if isinstance(one, MongoError):
-                        raise one
-                    writer.insert(one, document)
+                    if isinstance(stored, MongoError):
+                        raise stored
+                    writer.insert(stored, document)
                     inserted += 1
                 except MongoError as error:
                     self._check_fatal(error)
@@ -182,12 +198,22 @@ class CollectionWork:
 
         return self._write(one_by_one)
 
+    def _prepared(
+        self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None
+    ) -> _Prepared:
+        try:
+            stored = plain_body_of(table, document)
+            if stored is None:
+                document = with_id(document if shape is None else shape(document))
+                if not self._keeps_empty:
+                    document = self.spaces.clock.stamped(document)
+                stored = body_of(table, document)
+        except MongoError as error:
+            return document, error
+        return document, stored
+
     def _insert_free(
-        self,
-        target: WriteTransaction | KeptWrites,
-        table: TableInfo,
-        given: list[Document],
-        stored: list[tuple[bytes, bytes]],
+        self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
         """Insert documents in the quickest way there is.
 
@@ -202,20 +228,20 @@ class CollectionWork:
             # It was made, or has changed, meanwhile.
             before, table = table.primary_key, self._made(target)
             if table.primary_key != before:
-                stored = [body_of(table, document) for document in given]
+                prepared = [self._prepared(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
-        if len(stored) == 1:
-            key, body = stored[0]
+        if len(prepared) == 1:
+            document, (key, body) = prepared[0]
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = self._writer(target, table).taken(given[0]["_id"])
+                taken = self._writer(target, table).taken(document["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
-        elif stored:
-            keys, bodies = zip(*stored, strict=True)
+        elif prepared:
+            keys, bodies = zip(*[stored for _, stored in prepared], strict=True)
             target.insert_many(table, keys, bodies)
-        return {"n": len(stored)}
+        return {"n": len(prepared)}
 
     # -----------------------------------------------------------------------------------------------------------
     # update, delete, findAndModify
@@ -232,7 +258,7 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -303,7 +329,7 @@ class CollectionWork:
             raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
-            given["u"],
+            self._stamped(given["u"]),
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
@@ -311,6 +337,11 @@ class CollectionWork:
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
         )
+
+    def _stamped(self, update: Any) -> Any:
+        """An update, of which a replacement has the time in the place of its empty timestamps."""
+        is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
+        return self.spaces.clock.stamped(update) if is_replacement and not self._keeps_empty else update
 
     @staticmethod
     def _check_fatal(error: MongoError) -> None:
@@ -330,7 +361,7 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        values = values_of(variables)
+        values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -377,7 +408,7 @@ class CollectionWork:
         """
         modify = Modify(
             command.get("query"),
-            update=command.get("update"),
+            update=self._stamped(command.get("update")),
             remove=bool(command.get("remove")),
             new=bool(command.get("new")),
             upsert=bool(command.get("upsert")),
@@ -385,7 +416,7 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
-            variables=values_of(command.get("let")),
+            variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
         )
 
         self._hinted(command.get("hint"))
@@ -418,7 +449,9 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        variables, collation = values_of(command.get("let")), self.collation(command.get("collation"))
+        asked = command.get("filter"), command.get("projection")
+        variables = values_of(command.get("let"), self.spaces.clock, asked)
+        collation = self.collation(command.get("collation"))
         skip, limit = count_of("skip", command.get("skip")) or 0, count_of("limit", command.get("limit")) or 0
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
@@ -463,7 +496,7 @@ class CollectionWork:
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""
         hint = command.get("hint")
-        if not hint and "min" not in command and "max" not in command:
+        if not hint and hint != "" and "min" not in command and "max" not in command:
             return None
         check_bounds(command)
         index = self._hinted(hint)
@@ -479,24 +512,30 @@ class CollectionWork:
         """
         index = self._hinted(hint)
         if index is None or index.stored is None:
-            return self._matching(selection, field)
+            return self._matching(selection, field, hint)
         # Whether it has a document may be a matter of other fields.
-        return filter(index.holds, self._matching(selection, None))
+        return filter(index.holds, self._matching(selection, None, hint))
 
-    def _matching(self, selection: FilterSelection, field: str | None) -> Iterator[Document]:
+    def along(self, selection: FilterSelection, hint: Any) -> Iterator[Document]:
+        """The same in the order of the index that a hint names, where there is one."""
+        documents = self.matching(selection, hint)
+        walk = self._walk({"hint": hint})
+        return documents if walk is None else walk.documents(documents)
+
+    def _matching(self, selection: FilterSelection, field: str | None, hint: Any) -> Iterator[Document]:
         if self.transaction is not None:
             with self.transaction.statement() as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
-                if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+                if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
                     return viewed
                 rows = selected(target.snapshot(), own, indexes_of(own), selection)
                 return iter([document for _, document in rows])
         table = self.spaces.table(self.namespace)
         if table is None:
             return iter(())
-        if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection)) is not None:
+        if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
             return viewed
         if selection.key is not None:
             return self._by_key(table, selection.key)
@@ -504,8 +543,12 @@ class CollectionWork:
             selection, indexes_of(table) if table.indexes else (), field=field
         )
 
-    def of_view(self, selection: FilterSelection) -> Iterator[Document] | None:
-        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does."""
+    def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[Document] | None:
+        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does.
+
+        Args:
+            hint: What is said of the collection below.
+        """
         return None
 
     def _by_key(self, table: TableInfo, key: bytes) -> Iterator[Document]:
@@ -518,7 +561,7 @@ class CollectionWork:
 
     def _hinted(self, hint: Any) -> HintedIndex | None:
         """The same; None without a hint, of a view, and where there is no collection."""
-        if not hint:
+        if not hint and hint != "":
             return None
         table = self.spaces.table(self.namespace)
         return None if table is None or table.primary_key == VIEW_KEY else self.hinted(hint)
@@ -538,18 +581,26 @@ class CollectionWork:
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
-            selection = FilterSelection(given, collation=self.collation(command.get("collation")))
+            variables = values_of(None, self.spaces.clock, given)
+            selection = FilterSelection(
+                given, variables=variables, collation=self.collation(command.get("collation"))
+            )
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = command.get("query") or {}, command.get("key")
-        if not isinstance(key, str):
-            raise MongoError(14, "BSON field 'distinct.key' is the wrong type, expected type 'string'")
-        if not key:
-            raise MongoError(31032, "Distinct key cannot be an empty string")
+        given, key = timeless(command.get("query") or {}), command.get("key")
+        if key is None:
+            raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
+        if not is_text(key):
+            raise MongoError(
+                14,
+                f"BSON field 'distinct.key' is the wrong type '{type_name(key)}', expected type 'string'",
+            )
+        if "\0" in key:
+            raise MongoError(31032, "Distinct key cannot have a null character")
         collation = self.collation(command.get("collation"))
         selection = FilterSelection(given, collation=collation)
         parts, text = split(key), text_key(collation)
@@ -559,7 +610,10 @@ class CollectionWork:
                 for value in end if type(end) is list else (end,):
                     values.setdefault(sort_key(value, text), value)
         values.pop(sort_key(MISSING), None)
-        return [values[one] for one in sorted(values)]
+        found = [values[one] for one in sorted(values)]
+        if len(encode({"values": found})) > MAX_BSON_BYTES:
+            raise MongoError(17217, "distinct too big, 16mb cap")
+        return found
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -619,6 +673,7 @@ class CollectionWork:
 
     def _check_outside(self, command: str) -> None:
         if self.transaction is not None:
+            self.transaction.abort()
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:
@@ -631,6 +686,19 @@ class CollectionWork:
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
         return listed(self.spaces.record(table).indexes)
+
+
+def _asked_by_update(given: Any) -> tuple[Any, ...]:
+    """Those parts of a statement that may be expressions. What an operator writes is none, and may be long."""
+    if not isinstance(given, Mapping):
+        return ()
+    change = given.get("u", given.get("update"))
+    return (
+        given.get("q"),
+        given.get("query"),
+        given.get("fields"),
+        change if isinstance(change, list) else None,
+    )
 
 
 def remembering(
@@ -670,12 +738,8 @@ class _Unmade:
 _UNMADE: Any = _Unmade()
 
 
-def _stored(table: TableInfo, document: Document) -> tuple[bytes, bytes] | MongoError:
-    """The key and the bytes of a document, or why it has none."""
-    try:
-        return body_of(table, document)
-    except MongoError as error:
-        return error
+_Prepared = tuple[Document, Any]
+"""A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
 
 
 def _has_conditions(table: TableInfo) -> bool:
@@ -715,8 +779,8 @@ def _limit_of_count(found: Any) -> int:
     if not is_number(found):
         raise MongoError(2, "limit value is not a valid number")
     number = whole(found)
-    if number is None:
+    if number is None or not INT64_MIN <= number <= INT64_MAX:
         raise MongoError(9, f"Expected an integer: limit: {found}")
-    if not INT64_MIN < number <= INT64_MAX:
+    if number == INT64_MIN:
         raise MongoError(2, f"limit is out of range: {found}")
     return abs(number)

@@ -50,7 +50,9 @@ def convert(spaces: Namespaces, namespace: MongoNamespace, size: float) -> None:
                 total -= newest.popleft()[1]
         spaces.create(own, options)
         if newest:
-            answer = CollectionWork(spaces, own, bypasses=True).insert([document for document, _ in newest])
+            # They are there already: nothing in them is new.
+            work = CollectionWork(spaces, own, bypasses=True, keeps_empty=True)
+            answer = work.insert([document for document, _ in newest])
             for error in answer.get("writeErrors", ()):
                 raise MongoError(error["code"], error["errmsg"])
         spaces.rename(own, namespace, drop_target=True)

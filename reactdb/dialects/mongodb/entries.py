@@ -1,6 +1,7 @@
 """Entries: how a document of a collection is stored, and what an update says of itself in the log.
 
     key, body = body_of(table, document)                        BSON document -> what a table holds
+    found = plain_body_of(table, document)                      the same, where there is nothing to convert
     document = document_of(table, body)                         and back
     meta = meta_of(description)                                 what an update has touched -> an entry's metadata
     description = description_of(meta, document)                and back
@@ -17,7 +18,7 @@ Rule of this file: documents and bytes. They are written in `writing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bson.objectid import ObjectId
@@ -25,7 +26,15 @@ from bson.regex import Regex
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ids import IdValue
-from reactdb.dialects.mongodb.values import native_value, to_bson, to_native, value_to_bson
+from reactdb.dialects.mongodb.values import (
+    MAX_BSON_BYTES,
+    PLAIN_WRITERS,
+    encode,
+    native_value,
+    to_bson,
+    to_native,
+    value_to_bson,
+)
 from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
@@ -106,9 +115,52 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
     elif id is not given:
         native = {**native, "_id": id}
     try:
-        return key_bytes(id), codec.encode(native)
+        body = codec.encode(native)
     except InvalidDocument as error:
+        _check_size(document)
         raise MongoError(2, str(error)) from None
+    if len(body) > _LARGE_BYTES:
+        _check_size(document)
+    return key_bytes(id), body
+
+
+_LARGE_BYTES: Final = 1 << 20
+"""BSON may take a multiple of what is stored, such as for arrays of small numbers. What is smaller fits in any case."""
+
+
+def _check_size(document: Mapping[str, Any]) -> None:
+    """Raises: MongoError: 10334, no driver could be sent the document."""
+    size = len(encode(document))
+    if size > MAX_BSON_BYTES:
+        raise MongoError(
+            10334, f"BSONObj size: {size} is invalid. Size must be between 0 and {MAX_BSON_BYTES} bytes"
+        )
+
+
+def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None:
+    """The same of a document that BSON may not have seen, where a look tells that BSON would change nothing but its dates, and
+    those to the millisecond. None where that is not so; most documents of programs are so.
+
+    Raises:
+        MongoError: 17280, the key is too long.
+    """
+    if type(document) is not dict or table.primary_key != "_id":
+        return None
+    id = document.get("_id")
+    make = _PLAIN_IDS.get(type(id))
+    if make is None:
+        return None
+    if next(iter(document)) != "_id":
+        document = {"_id": id, **document}
+    # BSON's keys end with a NUL.
+    body = codec.encode_foreign(document, PLAIN_WRITERS, no="\0")
+    # Numbers from 2**32 on begin with this byte, and BSON has none of those from 2**63 on.
+    if body is None or b"\xcf" in body:
+        return None
+    return key_bytes(make(id)), body
+
+
+_PLAIN_IDS: Final[dict[type, Callable[[Any], Any]]] = {int: int, str: str, ObjectId: native_value}
 
 
 def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:

@@ -79,6 +79,7 @@ CODE_NAMES: Final = {
     168: "InvalidPipelineOperator",
     171: "CannotIndexParallelArrays",
     175: "QueryPlanKilled",
+    181: "AmbiguousIndexKeyPattern",
     182: "InvalidViewDefinition",
     189: "PrimarySteppedDown",
     197: "InvalidIndexSpecificationOption",

@@ -45,31 +45,36 @@ _NEGATED: Final = frozenset(("$ne", "$nin", "$not", "$exists"))
 # They hold, or do not, of a field that is missing.
 
 
-def details(spec: Mapping[str, Any], document: Document) -> Document:
-    """Why a BSON document does not match a query that it does not match."""
+Variables = Mapping[str, Any]
+
+
+def details(spec: Mapping[str, Any], document: Document, variables: Variables | None = None) -> Document:
+    """Why a BSON document does not match a query that it does not match. `variables`: those of its expressions."""
     clauses = [{name: value} for name, value in spec.items() if name != "$comment"]
     if len(clauses) == 1:
-        return _clause(clauses[0], document)
-    return {"operatorName": "$and", "clausesNotSatisfied": _failed(clauses, document)}
+        return _clause(clauses[0], document, variables)
+    return {"operatorName": "$and", "clausesNotSatisfied": _failed(clauses, document, variables)}
 
 
-def _failed(clauses: list[Document], document: Document) -> list[Document]:
+def _failed(
+    clauses: list[Document], document: Document, variables: Variables | None = None
+) -> list[Document]:
     return [
-        {"index": place, "details": details(clause, document)}
+        {"index": place, "details": details(clause, document, variables)}
         for place, clause in enumerate(clauses)
-        if not Filter(clause).matches(document)
+        if not Filter(clause, variables=variables).matches(document)
     ]
 
 
-def _clause(clause: Document, document: Document) -> Document:
+def _clause(clause: Document, document: Document, variables: Variables | None) -> Document:
     ((name, value),) = clause.items()
     if name in ("$and", "$or"):
-        return {"operatorName": name, "clausesNotSatisfied": _failed(value, document)}
+        return {"operatorName": name, "clausesNotSatisfied": _failed(value, document, variables)}
     if name == "$nor":
         held = [
             {"index": place, "details": {"operatorName": "$nor", "specifiedAs": one}}
             for place, one in enumerate(value)
-            if Filter(one).matches(document)
+            if Filter(one, variables=variables).matches(document)
         ]
         return {"operatorName": name, "clausesSatisfied": held}
     if name == "$jsonSchema":

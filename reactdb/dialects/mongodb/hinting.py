@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.index_keys import found_keys
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.numeric import as_float, is_number, whole
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, equal, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.sorting import Downwards
 from reactdb.dialects.mongodb.values import to_native
@@ -85,19 +85,17 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
         hint: A name, or the keys of an index, or `{$natural: 1}`.
 
     Raises:
-        MongoError: 2, there is no such index; 9, it names none.
+        MongoError: 2, there is no such index, or it is hidden; 9, the hint names none.
     """
-    if not isinstance(hint, Mapping | str):
+    if not isinstance(hint, Mapping) and not is_text(hint):
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
     if isinstance(hint, Mapping) and NATURAL in hint:
         if len(hint) > 1 or not is_number(hint[NATURAL]) or whole(hint[NATURAL]) not in (1, -1):
             raise MongoError(2, f"{NATURAL} hint may only accept 1 or -1, alone: {dict(hint)}")
         return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
     for spec in known:
-        is_meant = (
-            spec["name"] == hint if isinstance(hint, str) else list(spec["key"].items()) == list(hint.items())
-        )
-        if not is_meant:
+        is_meant = spec["name"] == hint if isinstance(hint, str) else equal(dict(spec["key"]), hint)
+        if not is_meant or spec.get("hidden"):
             continue
         own = [one for one in ([] if table is None else indexes_of(table)) if one.name == spec["name"]]
         if own and not own[0].spec["paths"]:

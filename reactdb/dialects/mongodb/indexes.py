@@ -11,15 +11,17 @@ Rule of this file: it changes no document.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from bson.regex import Regex
 
-from reactdb.dialects.mongodb.collation import checked_collation, text_key
+from reactdb.dialects.mongodb.collation import checked_collation, text_key, whole_collation
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import Scope
 from reactdb.dialects.mongodb.index_keys import (
     MARKS,
     OPERATION,
@@ -33,8 +35,9 @@ from reactdb.dialects.mongodb.index_keys import (
 )
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
-from reactdb.dialects.mongodb.numeric import is_number
-from reactdb.dialects.mongodb.ordering import TextKey, is_text, sort_key
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
+from reactdb.dialects.mongodb.ordering import TextKey, equal, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.shapes import projection
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, value_to_bson
 from reactdb.expression import Expression, to_data
@@ -95,6 +98,12 @@ class CollectionIndex:
     def is_partial(self) -> bool:
         """Documents may be missing from it for what a filter on its fields does not say."""
         return self.spec["partial"] is not None
+
+    @property
+    def partial(self) -> dict[str, Any] | None:
+        """The filter that its documents pass; None where it has all."""
+        found: dict[str, Any] | None = value_to_bson(self.spec["partial"])
+        return found
 
     @property
     def serves(self) -> bool:
@@ -274,7 +283,11 @@ _SHOWN_OPTIONS: Final = (
     "background",
     "collation",
     "prepareUnique",
+    "wildcardProjection",
 )
+_MOST_FIELDS: Final = 32
+_MOST_INDEXES: Final = 64
+"""Of one collection, with that of `_id`."""
 _KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))
 
 
@@ -305,26 +318,9 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
         raise MongoError(9, "The 'key' property of an index specification must be an object")
     if not key:
         raise MongoError(67, "Index keys cannot be an empty object")
-    for field, value in key.items():
-        if not field:
-            raise MongoError(67, "Index keys cannot be an empty field.")
-        if is_text(value):
-            if value in _KINDS:
-                raise MongoError(67, f"indexes of type '{value}' are not supported")
-            if value != "hashed":
-                raise MongoError(67, f"Unknown index plugin '{value}'")
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
-            raise MongoError(67, f"Values in v:2 index key pattern cannot be of type {value!r} or 0")
+    check_keys(key)
     _check_flags(given, key)
-    name: Any = given.get("name")
-    if name is None:
-        name = name_of(key)
-    if not isinstance(name, str) or not name:
-        raise MongoError(
-            67, "The index name cannot be empty" if name == "" else "The field 'name' must be a string"
-        )
-    if name == "*":
-        raise MongoError(2, "The index name '*' is not valid.")
+    name = _name(given, key)
     if "partialFilterExpression" in given and given.get("sparse"):
         raise MongoError(67, 'cannot mix "partialFilterExpression" and "sparse" options')
     partial = given.get("partialFilterExpression")
@@ -335,25 +331,85 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
 
         Filter(partial)
         _check_partial(partial)
-    expires = given.get("expireAfterSeconds")
-    if expires is not None:
-        if isinstance(expires, bool) or not isinstance(expires, (int, float)):
-            raise MongoError(14, "TTL index 'expireAfterSeconds' option must be numeric")
-        if expires < 0:
-            raise MongoError(67, "TTL index 'expireAfterSeconds' option cannot be less than 0")
-        if len(key) != 1:
-            raise MongoError(67, "TTL indexes are single-field indexes, compound indexes do not support TTL")
     made: dict[str, Any] = {"v": 2, "key": dict(key), "name": name}
     for option in _SHOWN_OPTIONS:
         value = given.get(option)
         if option in given and value is not None and (value is not False or option == "background"):
             made[option] = value
+    if "expireAfterSeconds" in given:
+        made["expireAfterSeconds"] = _seconds(given["expireAfterSeconds"])
+        if len(key) != 1:
+            raise MongoError(67, "TTL indexes are single-field indexes, compound indexes do not support TTL")
+    if given.get("collation") == {}:
+        raise MongoError(2, "a collation of an index cannot be empty")
     texts: Any = made.pop("collation", None) or own
     if texts and checked_collation(texts)["locale"] != "simple":
         made["collation"] = texts
         if given.get("unique") or given.get("prepareUnique"):
             text_key(texts)
     return made
+
+
+def check_keys(key: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        MongoError: 67, 13103, 16764 or 31303, an index cannot have these keys; 2, nor this order of `_id`.
+    """
+    if len(key) > _MOST_FIELDS:
+        raise MongoError(13103, f"an index has at most {_MOST_FIELDS} fields")
+    for field, value in key.items():
+        names = field.split(".")
+        if not all(names):
+            raise MongoError(67, f"Index keys cannot contain an empty field: '{field}'")
+        if any(name.startswith("$") and name not in ("$**", "$id", "$ref", "$db") for name in names):
+            raise MongoError(67, f"Index key contains an illegal field name: '{field}' begins with '$'")
+        if is_text(value):
+            if value in _KINDS:
+                raise MongoError(67, f"indexes of type '{value}' are not supported")
+            if value == "wildcard":
+                raise MongoError(7246202, "an index of all fields has the key '$**', and no type 'wildcard'")
+            if value != "hashed":
+                raise MongoError(67, f"Unknown index plugin '{value}'")
+        elif not is_number(value) or not as_float(value) or math.isnan(as_float(value)):
+            raise MongoError(67, f"Values in v:2 index key pattern cannot be of type {type_name(value)} or 0")
+    if sum(is_text(value) for value in key.values()) > 1:
+        raise MongoError(31303, "A maximum of one index field is allowed to be hashed")
+    if len(key) == 1 and ID in key and is_number(key[ID]) and as_float(key[ID]) < 0:
+        raise MongoError(2, "The field 'key' for an _id index must be {_id: 1}")
+
+
+def _name(given: Mapping[str, Any], key: Mapping[str, Any]) -> str:
+    """The name of an index.
+
+    Raises:
+        MongoError: 14, it is no text; 67 or 2, no index can be called so.
+    """
+    name: Any = given.get("name")
+    if name is None:
+        name = name_of(key)
+    if not is_text(name):
+        raise MongoError(14, f"The field 'name' of an index must be a string, not {type_name(name)}")
+    if not name:
+        raise MongoError(67, "The index name cannot be empty")
+    if name == "*" or (name == ID_INDEX["name"] and not equal(dict(key), ID_INDEX["key"])):
+        raise MongoError(2, f"The index name '{name}' is not valid.")
+    return name
+
+
+def _seconds(given: Any) -> int:
+    """`expireAfterSeconds`, without its fraction.
+
+    Raises:
+        MongoError: 67, it is no number, or none that fits.
+    """
+    if not is_number(given):
+        raise MongoError(67, f"TTL index 'expireAfterSeconds' option must be numeric, not {type_name(given)}")
+    if math.isnan(as_float(given)):
+        raise MongoError(67, "TTL index 'expireAfterSeconds' option must not be NaN")
+    seconds = truncated(given)
+    if not 0 <= seconds <= INT32_MAX or as_float(given) < 0:
+        raise MongoError(67, f"TTL index 'expireAfterSeconds' option must be within 0 and {INT32_MAX}")
+    return seconds
 
 
 def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
@@ -374,10 +430,30 @@ def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
                     197,
                     f"The field '{option}' is not valid for an _id index specification. Specification: {dict(given)}",
                 )
+    if given.get("unique") and "hashed" in key.values():
+        raise MongoError(16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
+    if "wildcardProjection" in given and not any("$**" in field for field in key):
+        raise MongoError(2, "The field 'wildcardProjection' is only allowed in an index on '$**'")
     if any("$**" in field for field in key):
+        _check_fields(given, key)
         for option in ("unique", "sparse", "expireAfterSeconds"):
             if given.get(option, False) is not False:
                 raise MongoError(67, f"Index type 'wildcard' does not support the {option} option")
+
+
+def _check_fields(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        MongoError: 14, 9 and others, what is said of an index of all fields, which of them it has, is no projection.
+    """
+    if "wildcardProjection" not in given:
+        return
+    fields = given["wildcardProjection"]
+    if not isinstance(fields, Mapping):
+        raise MongoError(14, "The field 'wildcardProjection' must be an object")
+    if not fields or "$**" not in key:
+        raise MongoError(9, "The field 'wildcardProjection' is a projection of an index on '$**'")
+    projection(fields, Scope())
 
 
 _IN_PARTIAL: Final = frozenset(
@@ -457,6 +533,8 @@ def create(
             continue
         if is_there(spec, kept):
             continue
+        if len(kept) + 1 >= _MOST_INDEXES:
+            raise MongoError(67, f"Cannot create index: a collection has at most {_MOST_INDEXES}")
         kept.append(spec)
         table = transaction.catalogue.by_id[table.id]
         _add(transaction, table, namespace, spec)
@@ -547,7 +625,7 @@ def drop(
         How many there were before, with that of `_id`, and the names of those that were dropped.
 
     Raises:
-        MongoError: 27, there is no such index; 72, it is that of `_id`.
+        MongoError: 27, there is no such index; 72, it is that of `_id`; 181, several have the key.
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
@@ -559,14 +637,20 @@ def drop(
         gone = [spec["name"] for spec in kept if _has_key(spec, wanted)]
         if not gone:
             raise MongoError(27, f"can't find index with key: {dict(wanted)}")
+        if len(gone) > 1:
+            raise MongoError(181, f"{len(gone)} indexes have the key {dict(wanted)}: name one of {gone}")
     else:
         gone = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
+        for name in gone:
+            if not is_text(name):
+                raise MongoError(14, f"an index is named by a text, not by {type_name(name)}")
         known = {spec["name"] for spec in kept}
         for name in gone:
             if name == ID_INDEX["name"]:
                 raise MongoError(72, "cannot drop _id index")
             if name not in known:
                 raise MongoError(27, f"index not found with name [{name}]")
+            known.remove(name)
     if not gone:
         return before, []
     for index in indexes_of(table):
@@ -604,9 +688,10 @@ def modify(
     for name in wanted:
         if name not in ("name", "keyPattern", *MODIFIABLE):
             raise MongoError(40415, f"BSON field 'collMod.index.{name}' is an unknown field.")
+    wanted = {name: _modification(name, value) for name, value in wanted.items() if value is not None}
     if ("name" in wanted) == ("keyPattern" in wanted):
         raise MongoError(72, "collMod.index has to name one index, by 'name' or by 'keyPattern'")
-    given = {name: wanted[name] for name in MODIFIABLE if name in wanted}
+    given: dict[str, Any] = {name: wanted[name] for name in MODIFIABLE if name in wanted}
     if not given:
         raise MongoError(72, f"collMod.index has none of {', '.join(MODIFIABLE)}")
     kept = read_record(transaction, table).indexes
@@ -639,6 +724,26 @@ def modify(
     }
 
 
+def _modification(name: str, value: Any) -> Any:
+    """One field of what is to change: flags may be numbers.
+
+    Raises:
+        MongoError: 14, it has another type.
+    """
+    if name in ("hidden", "prepareUnique", "unique"):
+        is_right, value = (
+            is_number(value) or isinstance(value, bool),
+            bool(as_float(value)) if is_number(value) else value,
+        )
+    elif name == "expireAfterSeconds":
+        is_right = is_number(value)
+    else:
+        is_right = is_text(value) if name == "name" else isinstance(value, Mapping)
+    if not is_right:
+        raise MongoError(14, f"BSON field 'collMod.index.{name}' is the wrong type '{type_name(value)}'")
+    return value
+
+
 def _check_convertible(
     transaction: WriteTransaction, table: TableInfo, index: CollectionIndex, spec: Mapping[str, Any]
 ) -> None:
@@ -669,4 +774,10 @@ def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:
 
 def listed(kept: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What `listIndexes` shows: that of `_id`, and the others in the order in which they were made."""
-    return [dict(ID_INDEX), *map(dict, kept)]
+    return [
+        dict(ID_INDEX),
+        *(
+            {**one, "collation": whole_collation(one["collation"])} if "collation" in one else dict(one)
+            for one in kept
+        ),
+    ]

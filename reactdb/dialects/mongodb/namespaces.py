@@ -27,6 +27,7 @@ from bson.binary import UUID_SUBTYPE, Binary
 from bson.codec_options import CodecOptions
 
 from reactdb.change import HiddenTable
+from reactdb.dialects.mongodb.clock import ClusterClock
 from reactdb.dialects.mongodb.collation import simple
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
@@ -123,6 +124,7 @@ class Namespaces:
     def __init__(self, session: Session, names: Names | None = None) -> None:
         self.session = session
         self.names = names or Names()
+        self.clock = ClusterClock(session)
         # By the numbers of tables: of which one, because a table that was taken back leaves its number to the next, and what.
         self._collations: dict[int, tuple[TableInfo, dict[str, Any] | None]] = {}
 

@@ -8,10 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.collation import text_key, whole_collation
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
+from reactdb.dialects.mongodb.option_checks import (
+    capped_size,
+    check_clustered,
+    check_document,
+    check_id_index,
+    check_images,
+    check_number,
+    choice,
+    flag,
+    most_documents,
+)
+from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
 __all__ = [
@@ -49,64 +61,43 @@ def checked_options(given: Mapping[str, Any], command: str) -> dict[str, Any]:
     """
     images = given.get(IMAGES)
     if images is not None:
-        _check_images(images, f"{command}.{IMAGES}")
+        check_images(f"{command}.{IMAGES}", images)
     options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
-    _check_validator(options, command)
+    for name in ("storageEngine", "indexOptionDefaults", "validator"):
+        if name in options:
+            check_document(f"{command}.{name}", options[name])
+    if "expireAfterSeconds" in options and not is_text(options["expireAfterSeconds"]):
+        check_number(f"{command}.expireAfterSeconds", options["expireAfterSeconds"])
+    if options.get("validator"):
+        Filter(options["validator"])
+    for name, known in _CHOICES.items():
+        if name in options:
+            options[name] = choice(f"{command}.{name}", options[name], known)
     return options
 
 
-def _check_images(images: Any, field: str) -> None:
-    if not isinstance(images, Mapping):
-        raise MongoError(14, f"BSON field '{field}' is the wrong type, expected type 'object'")
-    for name, value in images.items():
-        if name != "enabled":
-            raise MongoError(40415, f"BSON field '{field}.{name}' is an unknown field.")
-        if not isinstance(value, bool):
-            raise MongoError(14, f"BSON field '{field}.enabled' is the wrong type, expected type 'bool'")
-    if not images:
-        raise MongoError(40414, f"BSON field '{field}.enabled' is missing but a required field")
-
-
-def _check_validator(options: Mapping[str, Any], command: str) -> None:
-    validator = options.get("validator")
-    if validator is not None and not isinstance(validator, Mapping):
-        raise MongoError(14, f"BSON field '{command}.validator' is the wrong type, expected type 'object'")
-    if validator:
-        Filter(validator)
-    for name, known in _CHOICES.items():
-        if name in options and options[name] not in known:
-            raise MongoError(
-                2,
-                f"Enumeration value '{options[name]}' for field '{command}.{name}' is not a valid value: {known}",
-            )
-
-
-_CHOICES: Final = {"validationLevel": ("off", "strict", "moderate"), "validationAction": ("error", "warn")}
+_CHOICES: Final = {
+    "validationLevel": ("off", "strict", "moderate"),
+    "validationAction": ("error", "warn", "errorAndLog"),
+}
 
 
 def _check_cap(options: dict[str, Any]) -> None:
     """Check what caps a new collection, and round its size up."""
-    if not options.get("capped"):
-        if "size" in options or "max" in options:
+    size, most = options.pop("size", None), options.pop("max", None)
+    sizes = None if size is None else capped_size("create.size", size)
+    documents = most_documents("create.max", most)
+    if not flag("create.capped", options.pop("capped", None)):
+        if size is not None or most is not None:
             raise MongoError(
                 72, "the 'capped' field needs to be true when either the 'size' or 'max' fields are present"
             )
-        options.pop("capped", None)
         return
-    for name in ("size", "max"):
-        value = options.get(name) or 0
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_BYTES:
-            raise MongoError(14, f"BSON field 'create.{name}' is a number from 0 to 2 ** 50")
-    if not options.get("size"):
+    if sizes is None:
         raise MongoError(72, "the 'size' field is required when 'capped' is true")
-    options["size"] = -(-int(options["size"]) // STEP_BYTES) * STEP_BYTES
-    if not options.get("max"):
-        options.pop("max", None)
-
-
-STEP_BYTES: Final = 256
-"""The size of a capped collection is rounded up to a multiple of it."""
-_MOST_BYTES: Final = 1 << 50
+    options.update({"capped": True, "size": sizes})
+    if documents is not None:
+        options["max"] = documents
 
 
 def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,17 +112,24 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
     if "timeseries" in given:
         raise MongoError(72, "timeseries: the collection is no time series, and there are none here")
     changed = checked_options({name: given[name] for name in MODIFIED if name in given}, "collMod")
-    is_view, says_view = "viewOn" in options, bool({"viewOn", "pipeline"} & given.keys())
-    if is_view != says_view:
+    is_view = "viewOn" in options
+    viewed = {name: given[name] for name in ("viewOn", "pipeline") if given.get(name) is not None}
+    if "viewOn" in viewed and not is_text(viewed["viewOn"]):
+        raise MongoError(14, "BSON field 'collMod.viewOn' is the wrong type, expected type 'string'")
+    if viewed.get("viewOn") == "":
+        raise MongoError(2, "collMod's viewOn cannot be empty")
+    if (viewed and not is_view) or (is_view and (changed or given.get("index") is not None)):
         raise MongoError(
             72, "collMod changes viewOn and pipeline of a view, and other options of a collection"
         )
     if is_view:
-        return creation_options(
-            {**options, **{name: given[name] for name in ("viewOn", "pipeline") if name in given}}
-        )
+        return creation_options({**options, **viewed}) if viewed else {}
+    if "expireAfterSeconds" in changed and "clusteredIndex" not in options:
+        raise MongoError(72, "expireAfterSeconds is of clustered collections and time series")
     cap = {
-        name: given[said] for said, name in (("cappedSize", "size"), ("cappedMax", "max")) if said in given
+        name: given[said]
+        for said, name in (("cappedSize", "size"), ("cappedMax", "max"))
+        if given.get(said) is not None
     }
     if cap and not options.get("capped"):
         raise MongoError(72, "Collection must be capped")
@@ -153,30 +151,74 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise MongoError(115, "timeseries: there are no time series here")
     options = checked_options(given, "create")
     texts = options.pop("collation", None)
+    if texts == {}:
+        raise MongoError(40414, "BSON field 'collation.locale' is missing but a required field")
     own = {} if text_key(texts) is None else {"collation": texts}
-    view_on, pipeline = given.get("viewOn"), given.get("pipeline")
+    view_on = given.get("viewOn")
+    if given.get("idIndex") is not None:
+        check_id_index(given["idIndex"])
+        if view_on or "clusteredIndex" in options:
+            raise MongoError(72, "'idIndex' is not allowed with 'viewOn' or 'clusteredIndex'")
+    if "clusteredIndex" in given:
+        check_clustered(given["clusteredIndex"])
     if view_on:
-        if not isinstance(view_on, str):
-            raise MongoError(14, "BSON field 'create.viewOn' is the wrong type, expected type 'string'")
-        if not isinstance(pipeline, list | None):
-            raise MongoError(14, "BSON field 'create.pipeline' is the wrong type, expected type 'array'")
-        if options.keys() & {"validator", "capped", IMAGES}:
-            raise MongoError(72, "a view has no validator and no images, and is not capped")
-        for stage in pipeline or []:
-            if isinstance(stage, Mapping) and not {"$out", "$merge"}.isdisjoint(stage):
-                raise MongoError(167, f"a view's pipeline cannot have {next(iter(stage))}")
-        # Only what can be read is kept.
-        Pipeline(pipeline or [], Setting(variables={"NOW": None}))
-        return {"viewOn": view_on, "pipeline": pipeline or [], **own}
-    if "pipeline" in given:
+        return _view(view_on, given.get("pipeline"), options) | own
+    if given.get("pipeline") is not None:
         raise MongoError(72, "'pipeline' requires 'viewOn' to also be specified")
+    if "expireAfterSeconds" in options and "clusteredIndex" not in options:
+        raise MongoError(72, "expireAfterSeconds is of clustered collections and time series")
+    if "clusteredIndex" in options and options.get("max") is not None:
+        raise MongoError(6049204, "'max' is not allowed with 'clusteredIndex'")
     _check_cap(options)
+    if "clusteredIndex" in options and "capped" in options:
+        raise MongoError(6049200, "'capped' is not allowed with 'clusteredIndex'")
     return options | own
+
+
+def _view(view_on: Any, pipeline: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a view.
+
+    Args:
+        options: The other ones that are said of it.
+
+    Raises:
+        MongoError: 14, 72, 167, 73, there can be no such view; and what its pipeline raises.
+    """
+    if not is_text(view_on):
+        raise MongoError(14, "BSON field 'create.viewOn' is the wrong type, expected type 'string'")
+    if not isinstance(pipeline, list | None):
+        raise MongoError(14, "BSON field 'create.pipeline' is the wrong type, expected type 'array'")
+    if "clusteredIndex" in options:
+        raise MongoError(6026500, "'clusteredIndex' is not allowed with 'viewOn'")
+    has_images = options.get(IMAGES, {}).get("enabled")
+    if options.keys() & {"validator", "capped"} or has_images:
+        raise MongoError(72, "a view has no validator and no images, and is not capped")
+    if view_on.startswith("$") or "\0" in view_on:
+        raise MongoError(73, f"Invalid namespace of a view: '{view_on}'")
+    for stage in pipeline or []:
+        if not isinstance(stage, Mapping):
+            continue
+        if not _NOT_IN_VIEWS.isdisjoint(stage):
+            raise MongoError(167, f"a view's pipeline cannot have {next(iter(stage))}")
+        if not _WITHOUT_COLLECTION.isdisjoint(stage):
+            raise MongoError(
+                73, f"a view's pipeline cannot have {next(iter(stage))}, which is of no collection"
+            )
+    # Only what can be read is kept.
+    Pipeline(pipeline or [], Setting(variables={"NOW": None}))
+    return {"viewOn": view_on, "pipeline": pipeline or []}
+
+
+_NOT_IN_VIEWS: Final = frozenset({"$out", "$merge", "$changeStream"})
+_WITHOUT_COLLECTION: Final = frozenset({"$documents", "$currentOp", "$listSessions", "$listLocalSessions"})
 
 
 def description(found: CollectionInfo) -> dict[str, Any]:
     """A collection, or a view, as `listCollections` shows it."""
-    shown = {"name": found.namespace.coll, "type": "collection", "options": dict(found.options)}
+    options = dict(found.options)
+    if "collation" in options:
+        options["collation"] = whole_collation(options["collation"])
+    shown = {"name": found.namespace.coll, "type": "collection", "options": options}
     if "viewOn" in found.options:
         return {**shown, "type": "view", "info": {"readOnly": True}}
     return {**shown, "info": {"readOnly": False, "uuid": found.uuid}, "idIndex": dict(ID_INDEX)}

@@ -34,6 +34,7 @@ from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.errors import type_in_words
 
 __all__ = [
+    "INTEGERS",
     "MISSING",
     "TYPE_CODES",
     "Missing",
@@ -144,6 +145,10 @@ def _type(value: Any) -> tuple[int, str, int]:
 def type_code(value: Any) -> int:
     """The number of the value's type in BSON, such as 16 of an int32; 0 of MISSING."""
     return _type(value)[0]
+
+
+INTEGERS: Final = frozenset({"int", "long"})
+"""The types that are taken where MongoDB takes a long alone: commands that a program writes down have a plain `int`."""
 
 
 def type_name(value: Any) -> str:

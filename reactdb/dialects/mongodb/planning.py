@@ -25,6 +25,7 @@ from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import exchanged_name, key_of
 from reactdb.dialects.mongodb.filters import is_demanded, is_operators
+from reactdb.dialects.mongodb.implying import implies
 from reactdb.dialects.mongodb.index_keys import (
     ANY_VALUE,
     NO_NULL,
@@ -50,6 +51,7 @@ __all__ = [
     "ReadPlan",
     "bounds_of",
     "conditions_of",
+    "demands_field",
     "exact_key",
     "holds_matches",
     "native_indexes",
@@ -316,7 +318,15 @@ def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: boo
 
 def holds_matches(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> bool:
     """Whether an index has an entry of each document that meets the conditions."""
-    if not index.serves or index.is_partial:
+    if not index.serves:
+        return False
+    partial = index.partial
+    if partial is not None and not implies(
+        conditions,
+        partial,
+        has_collation,
+        lambda path: demands_field(path, conditions, has_collation),
+    ):
         return False
     return not index.spec["sparse"] or any(
         _demands_field(path, conditions.get(path, ()), has_collation) for path in index.key
@@ -352,6 +362,11 @@ def ranges_in(
             ranges = [range_of(prefix, bound) for prefix in prefixes for bound in bounds]
         break
     return rank, None if ranges is None else apart(ranges)
+
+
+def demands_field(path: str, conditions: Conditions, has_collation: bool = False) -> bool:
+    """Whether conditions cannot hold of a document without a field."""
+    return _demands_field(path, conditions.get(path, ()), has_collation)
 
 
 def _demands_field(path: str, conditions: Sequence[tuple[str, Any]], has_collation: bool) -> bool:

@@ -15,12 +15,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from bson.timestamp import Timestamp
+
 from reactdb.dialects.mongodb.capped import Cap, derive_place
+from reactdb.dialects.mongodb.clock import mentions_cluster_time
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.explaining import details
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, record_of, row_key
+from reactdb.dialects.mongodb.tokens import INCREMENTS
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
@@ -57,6 +61,7 @@ class Rules:
     def __init__(self, options: Mapping[str, Any]) -> None:
         validator = options.get("validator")
         self._filter = Filter(validator) if validator else None
+        self._is_timed = mentions_cluster_time(validator)
         self._level = options.get("validationLevel", "strict")
         self._warns = options.get("validationAction", "error") == "warn"
         self.cap: Cap | None = None
@@ -64,11 +69,12 @@ class Rules:
             most = options.get("max")
             self.cap = Cap(int(options["size"]), int(most) if most else None)
 
-    def check(self, table: TableInfo, body: bytes, before: bytes | None) -> None:
+    def check(self, table: TableInfo, body: bytes, before: bytes | None, time_ms: int) -> None:
         """Ask the validator of a version.
 
         Args:
             body, before: The document, and the one that it takes the place of, as they are stored.
+            time_ms: That of the commit.
 
         Raises:
             MongoError: 121, it is refused.
@@ -76,12 +82,17 @@ class Rules:
         own = self._filter
         if own is None or self._level == "off":
             return
+        variables = None
+        if self._is_timed:
+            # The increment of a commit that is being made is not known. What was written before is below the end of its second.
+            variables = {"CLUSTER_TIME": Timestamp(time_ms // 1_000, INCREMENTS - 1)}
+            own = Filter(own.spec, variables=variables)
         document = document_of(table, body)
         if own.matches(document):
             return
         if self._level == "moderate" and before is not None and not own.matches(document_of(table, before)):
             return
-        why = {"failingDocumentId": document["_id"], "details": details(own.spec, document)}
+        why = {"failingDocumentId": document["_id"], "details": details(own.spec, document, variables)}
         if self._warns:
             logger.warning("a document of %s does not pass the validator: %s", table.name, why)
             return
@@ -110,7 +121,7 @@ def keep_rules(draft: Draft) -> Derived:
         return Derived(asked.meta)
     rules = _rules_in(body)
     if draft.new_bytes is not None and not asked.bypasses:
-        rules.check(draft.table, draft.new_bytes, draft.old_bytes)
+        rules.check(draft.table, draft.new_bytes, draft.old_bytes, draft.time)
     if rules.cap is None:
         return Derived(asked.meta)
     return derive_place(draft, rules.cap, asked.meta)

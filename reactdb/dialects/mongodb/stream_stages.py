@@ -39,7 +39,6 @@ ALLOWED: Final = frozenset(
 )
 ELSEWHERE: Final = frozenset(
     {
-        "$setWindowFields",
         "$queryStats",
         "$querySettings",
         "$shardedDataDistribution",

@@ -148,7 +148,8 @@ class ChangeStreams:
         place = scope.namespace
         if place is not None and place.coll is not None and self.spaces.view(place) is not None:
             raise MongoError(166, f"Namespace {place} is a view, not a collection")
-        stages = StreamPipeline(pipeline[1:], collation, values_of(let))
+        values = values_of(let, self.spaces.clock, pipeline[1:])
+        stages = StreamPipeline(pipeline[1:], collation, values)
         return LogStream(self, scope, options, stages, has_collation=bool(collation))
 
 

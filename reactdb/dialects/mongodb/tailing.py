@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.capped import PAGE_PLACES, has_place, order_of, places, totals_in
+from reactdb.dialects.mongodb.clock import ClusterClock
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -86,7 +87,8 @@ class Tail:
         self.is_over = False
         self._session = session
         self._table = table
-        variables = values_of(command.get("let"))
+        asked = command.get("filter"), command.get("projection")
+        variables = values_of(command.get("let"), ClusterClock(session), asked)
         self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text_key(collation))
         fields = command.get("projection")
         self._shape = Projection(fields, variables=variables) if fields else None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import time
 from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import with_session
@@ -359,7 +360,7 @@ class KeptWrites:
                 f"Collection {table.name} is capped: writes in transactions are not allowed on capped collections.",
             )
         if rules is not None and body is not None and not bypasses:
-            rules.check(table, body, None if old is None else old[1])
+            rules.check(table, body, None if old is None else old[1], int(time() * 1_000))
         assert transaction._seq is not None
         if self._undo.one(table.id, key, transaction._seq)[0]:
             raise conflict()

@@ -40,12 +40,14 @@ from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.errors import type_in_words
 from reactdb.values.codec import FrozenDict, FrozenList, UnknownValue
+from reactdb.values.extension_types import EXTENSION_WRITERS
 from reactdb.values.scalars import EPOCH, seconds_of
 from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
     "CODEC",
     "MAX_BSON_BYTES",
+    "PLAIN_WRITERS",
     "date_of_ms",
     "decode",
     "decode_given",
@@ -243,6 +245,25 @@ _TO_NATIVE: Final[dict[type, Callable[[Any], Any]]] = {
     Code: _native_code,
     DBRef: lambda value: to_native(value.as_doc()),
 }
+
+
+def _write_object_id(value: ObjectId) -> Any:
+    return EXTENSION_WRITERS[natives.ObjectId](natives.ObjectId(value.binary))
+
+
+def _write_date(value: datetime) -> Any:
+    """Raises: TypeError, it is of a time zone, which may be a program's own."""
+    if value.tzinfo is not None:
+        raise TypeError
+    whole_ms = value.microsecond // 1_000 * 1_000
+    return EXTENSION_WRITERS[datetime](value.replace(microsecond=whole_ms, tzinfo=UTC, fold=0))
+
+
+PLAIN_WRITERS: Final[Mapping[type, Callable[[Any], Any]]] = {
+    ObjectId: _write_object_id,
+    datetime: _write_date,
+}
+"""What a document may have beside base types, to be written without BSON, and what makes extension types of it."""
 
 
 # -----------------------------------------------------------------------------------------------------------

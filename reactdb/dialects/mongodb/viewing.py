@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.collation import SIMPLE
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.reading import FilterSelection
+from reactdb.dialects.mongodb.variables import SYSTEM_VARIABLES
 
 __all__ = ["ViewingWork"]
 
@@ -21,7 +22,7 @@ __all__ = ["ViewingWork"]
 class ViewingWork(CollectionWork):
     """The work on a collection, or on a view, which is read alone. Any thread, unless it is given a transaction."""
 
-    def of_view(self, selection: FilterSelection) -> Iterator[dict[str, Any]] | None:
+    def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[dict[str, Any]] | None:
         """The documents of a view that match, in the order in which the view has them; None where it is none."""
         if self.spaces.view(self.namespace) is None:
             return None
@@ -29,8 +30,13 @@ class ViewingWork(CollectionWork):
             self.spaces,
             self.namespace,
             [{"$match": selection.spec}],
-            # They are values by now.
-            variables={name: {"$literal": value} for name, value in (selection.variables or {}).items()},
+            # They are values by now, and the system's own is made anew.
+            variables={
+                name: {"$literal": value}
+                for name, value in (selection.variables or {}).items()
+                if name not in SYSTEM_VARIABLES
+            },
             collation=selection.collation or SIMPLE,
             transaction=self.transaction,
+            hint=hint,
         )

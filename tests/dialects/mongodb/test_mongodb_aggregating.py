@@ -12,6 +12,7 @@ from reactdb import Database
 
 pytest.importorskip("pymongo")
 
+from bson import Code
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 
@@ -166,3 +167,84 @@ def test_views_that_stand_on_each_other_in_a_circle_are_refused(db: Database) ->
     with pytest.raises(OperationFailure) as caught:
         list(shop["a"].aggregate([]))
     assert 165 == caught.value.code
+
+
+def test_a_hint_says_which_documents_come_and_in_which_order(shop: Any) -> None:
+    orders = shop["orders"]
+    orders.insert_one({"_id": 10})
+    orders.create_index([("n", -1)], sparse=True)
+
+    along = orders.aggregate([{"$match": {"item": {"$ne": "a"}}}], hint={"n": -1})
+    whole = orders.aggregate([{"$project": {"_id": 1}}], hint="n_-1")
+
+    assert [one["_id"] for one in along] == [8, 7, 5, 4, 2, 1]
+    assert [one["_id"] for one in whole] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_a_hint_of_a_view_is_about_what_it_is_of(shop: Any) -> None:
+    shop["orders"].create_index("n")
+    shop.create_collection("some", viewOn="orders", pipeline=[{"$match": {"n": {"$gt": 5}}}])
+
+    assert shop["some"].count_documents({}, hint="n_1") == 3
+    assert shop["some"].distinct("n", hint="n_1") == [6, 7, 8]
+    with pytest.raises(OperationFailure) as refused:
+        shop["some"].count_documents({}, hint="other_1")
+    assert refused.value.code == 2
+
+
+def test_a_merged_text_is_no_field_of_the_target(shop: Any) -> None:
+    made = [{"$match": {"n": 1}}, {"$set": {"said": {"$literal": "$n"}}}]
+    shop["orders"].aggregate([*made, {"$merge": {"into": "copy"}}])
+    shop["orders"].aggregate([*made, {"$merge": {"into": "copy", "whenMatched": "merge"}}])
+
+    assert list(shop["copy"].find()) == [{"_id": 1, "item": "b", "n": 1, "said": "$n"}]
+
+
+def test_the_variables_of_a_command_are_seen_by_what_merges(shop: Any) -> None:
+    merging = {"into": "items", "whenMatched": [{"$set": {"by": "$$who", "was": "$$new.price"}}]}
+
+    shop["items"].aggregate([{"$match": {"_id": "a"}}, {"$merge": merging}], let={"who": "ann"})
+
+    assert shop["items"].find_one("a") == {"_id": "a", "price": 2, "by": "ann", "was": 2}
+
+
+def test_documents_that_a_join_brings_along_are_joined_by_the_fields(shop: Any) -> None:
+    brought = [{"$documents": [{"k": "a", "v": 1}, {"k": "b", "v": 2}, {"k": "a", "v": 3}]}, {"$limit": 1}]
+    join = {"localField": "_id", "foreignField": "k", "pipeline": brought, "as": "of"}
+
+    found = shop["items"].aggregate([{"$lookup": join}])
+
+    assert [one["of"] for one in found] == [[{"k": "a", "v": 1}], [{"k": "b", "v": 2}]]
+
+
+def test_what_merges_writes_null_where_it_was_looked_for(shop: Any) -> None:
+    shop["copy"].create_index("k", unique=True)
+
+    shop["items"].aggregate([{"$match": {"_id": "a"}}, {"$merge": {"into": "copy", "on": "k"}}])
+
+    assert shop["copy"].find_one("a") == {"_id": "a", "price": 2, "k": None}
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$out": {"db": "shop", "coll": "x", "timeseries": {"timeField": "t"}}}, 115),
+        ({"$out": Code("x")}, 16990),
+        ({"$merge": Code("x")}, 14),
+        ({"$merge": {"into": Code("x")}}, 51178),
+        ({"$lookup": {"from": Code("x"), "localField": "a", "foreignField": "b", "as": "c"}}, 9),
+        ({"$lookup": {"From": "x", "localField": "a", "foreignField": "b", "as": "c"}}, 9),
+    ],
+)
+def test_a_stage_about_another_collection_says_what_is_wrong(
+    shop: Any, stage: dict[str, Any], code: int
+) -> None:
+    with pytest.raises(OperationFailure) as refused:
+        shop["orders"].aggregate([stage])
+    assert refused.value.code == code
+    assert sorted(shop.list_collection_names()) == ["items", "orders"]
+
+
+def test_buckets_without_any_output_are_their_ids(shop: Any) -> None:
+    bucket = {"groupBy": "$n", "boundaries": [0, 5, 10], "output": {}}
+    assert list(shop["orders"].aggregate([{"$bucket": bucket}])) == [{"_id": 0}, {"_id": 5}]

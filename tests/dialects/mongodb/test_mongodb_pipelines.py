@@ -17,6 +17,7 @@ from reactdb.dialects.mongodb.expressions import OPERATORS
 from reactdb.dialects.mongodb.ordering import identical
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.stages.stage import STAGES
+from reactdb.dialects.mongodb.window_functions import WINDOW_FUNCTIONS
 
 ROOT = Path(__file__).parents[3]
 
@@ -436,7 +437,9 @@ def test_a_document_is_never_changed():
 
 
 @pytest.mark.parametrize(
-    "names", [OPERATORS, STAGES, ACCUMULATORS], ids=["operators", "stages", "accumulators"]
+    "names",
+    [OPERATORS, STAGES, ACCUMULATORS, WINDOW_FUNCTIONS],
+    ids=["operators", "stages", "accumulators", "windows"],
 )
 def test_every_name_is_on_the_page_of_aggregation(names):
     page = (ROOT / "docs/reference/mongodb-aggregation.md").read_text(encoding="utf-8")

@@ -392,7 +392,12 @@ class TestCapped:
             (72, {"size": 100}),
             (72, {"max": 100}),
             (14, {"capped": True, "size": "x"}),
-            (14, {"capped": True, "size": 100, "max": -1}),
+            (14, {"capped": "yes", "size": 100}),
+            (14, {"capped": True, "size": True}),
+            (2, {"capped": True, "size": 0}),
+            (2, {"capped": True, "size": 0.9}),
+            (2, {"capped": True, "size": -1}),
+            (2, {"capped": True, "size": 100, "max": 2**31}),
         ):
             with pytest.raises(OperationFailure) as caught:
                 shop.create_collection("a", **options)

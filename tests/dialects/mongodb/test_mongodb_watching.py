@@ -189,7 +189,8 @@ def test_a_wrong_argument_is_refused_as_pymongo_does_it(orders, kind, options):
 
 
 def test_a_transaction_has_no_stream(client, orders):
-    with client.start_session() as session, session.start_transaction():
+    with client.start_session() as session:
+        session.start_transaction()
         with pytest.raises(OperationFailure) as caught:
             orders.watch(session=session)
         assert 263 == caught.value.code

@@ -46,8 +46,9 @@ class TestConverting:
             (26, "missing", {"size": 500}),
             (166, "view", {"size": 500}),
             (72, "orders", {"size": 0}),
-            (40414, "orders", {}),
-            (40415, "orders", {"size": 500, "wrong": 1}),
+            (72, "orders", {}),
+            (72, "orders", {"size": 0.9}),
+            (2, "orders", {"size": float("inf")}),
         ],
     )
     def test_what_cannot_be_is_refused(self, client: Client, code: int, name: str, said: Any) -> None:

@@ -4,11 +4,12 @@
     requests                 one command; an answer that comes later
     deployment               what all clients of a server share; one client
     cursors, fail_points     results read in batches; failures that a test orders
-    dispatch, concerns, error_replies
-                             what is the same for all commands; read and write concerns; errors in MongoDB's terms
+    dispatch, concerns, stable_api, error_replies
+                             what is the same for all commands; read and write concerns; what a version of the stable API has;
+                             errors in MongoDB's terms
     session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
-    statistics
+    cluster_parameters, statistics
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -17,6 +18,7 @@ There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 from __future__ import annotations
 
 from reactdb.dialects.mongodb.commands import administering as _administering
+from reactdb.dialects.mongodb.commands import cluster_parameters as _cluster_parameters
 from reactdb.dialects.mongodb.commands import get_more as _get_more
 from reactdb.dialects.mongodb.commands import hello as _hello
 from reactdb.dialects.mongodb.commands import reading as _reading
@@ -28,6 +30,15 @@ from reactdb.dialects.mongodb.commands.dispatch import carry_out, is_quick, poll
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, HangUp
 
 # Importing them puts their commands into the table.
-_COMMANDS = (_administering, _get_more, _hello, _statistics, _reading, _sessions, _writing)
+_COMMANDS = (
+    _administering,
+    _cluster_parameters,
+    _get_more,
+    _hello,
+    _statistics,
+    _reading,
+    _sessions,
+    _writing,
+)
 
 __all__ = ["AwaitedReply", "Client", "Deployment", "HangUp", "carry_out", "is_quick", "poll"]

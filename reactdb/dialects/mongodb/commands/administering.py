@@ -9,6 +9,7 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
@@ -19,6 +20,8 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import check_database_name, namespace_of
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
+from reactdb.dialects.mongodb.numeric import is_number, truncated
+from reactdb.dialects.mongodb.option_checks import capped_size
 from reactdb.dialects.mongodb.options import (
     CREATE_FIELDS,
     MODIFY_FIELDS,
@@ -88,7 +91,7 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
     found = existing(request)
     options = modified_options(request.body, found.options)
     wanted = request.get("index", dict)
-    is_dry = bool(request.body.get("dryRun"))
+    is_dry = request.flag("dryRun")
     if is_dry and (options or wanted is None or not wanted.get("unique")):
         raise MongoError(72, "collMod has a dry run of 'index' with 'unique: true' alone")
     changed = {} if wanted is None else request.collection_work().modify_index(wanted, is_dry=is_dry)
@@ -97,13 +100,12 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
     return changed
 
 
-@command("convertToCapped", fields="size", is_write=True)
+@command("convertToCapped", is_write=True)
 def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
-    size = request.body.get("size")
-    if size is None:
-        raise MongoError(40414, "BSON field 'convertToCapped.size' is missing but a required field")
-    if isinstance(size, bool) or not isinstance(size, int | float) or size <= 0:
+    given = request.body.get("size")
+    if not is_number(given) or truncated(given) <= 0:
         raise MongoError(72, "Capped collection size must be greater than zero")
+    size = capped_size("convertToCapped.size", given)
     convert(request.deployment.spaces, request.mongo_namespace(), size)
     return {}
 
@@ -111,8 +113,9 @@ def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
 def list_collections(request: CommandRequest) -> dict[str, Any]:
     name = check_database_name(request.database)
-    wanted = Filter(request.get("filter", dict, {}))
-    names_only = bool(request.body.get("nameOnly"))
+    wanted = Filter(timeless(request.get("filter", dict, {})))
+    names_only = request.flag("nameOnly")
+    request.flag("authorizedCollections")
     found = [
         told
         for one in request.deployment.spaces.collections(name)
@@ -128,13 +131,14 @@ def list_collections(request: CommandRequest) -> dict[str, Any]:
 def list_databases(request: CommandRequest) -> dict[str, Any]:
     if request.database != "admin":
         raise MongoError(13, "listDatabases may only be run against the admin database.")
-    wanted = Filter(request.get("filter", dict, {}))
+    wanted, names_only = Filter(timeless(request.get("filter", dict, {}))), request.flag("nameOnly")
+    request.flag("authorizedDatabases")
     found = [
         told
         for name in request.deployment.spaces.databases()
         if wanted.matches(told := {"name": name, "sizeOnDisk": Int64(1), "empty": False})
     ]
-    if request.body.get("nameOnly"):
+    if names_only:
         return {"databases": [{"name": one["name"]} for one in found]}
     return {"databases": found, "totalSize": Int64(len(found)), "totalSizeMb": Int64(0)}
 

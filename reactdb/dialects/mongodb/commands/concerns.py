@@ -15,12 +15,14 @@ from typing import Any, Final
 from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
-__all__ = ["check_read_concern", "check_write_concern"]
+__all__ = ["check_read_concern", "check_supported_level", "check_write_concern"]
 
 _LEVELS: Final = frozenset({"available", "linearizable", "local", "majority", "snapshot"})
+_NOTHING: Final = Timestamp(0, 0)
+_LOCAL: Final = frozenset({"local"})
 _READ_FIELDS: Final = frozenset(
     {
         "level",
@@ -37,6 +39,11 @@ _SOURCES: Final = frozenset(
     {"clientSupplied", "customDefault", "implicitDefault", "getLastErrorDefaults", "internalWriteDefault"}
 )
 _MOST_MEMBERS: Final = 50
+_LEVELS_OF: Final = {
+    **dict.fromkeys(("find", "aggregate", "distinct", "getMore", "explain"), _LEVELS),
+    "count": _LEVELS - {"snapshot"},
+}
+"""The levels that a command may name, where it may name another one than `local`."""
 
 
 def check_read_concern(concern: Any) -> None:
@@ -57,6 +64,27 @@ def check_read_concern(concern: Any) -> None:
             raise MongoError(
                 14, f"BSON field 'readConcern.{name}' is the wrong type, expected type 'timestamp'"
             )
+    if "atClusterTime" in concern and level != "snapshot":
+        raise MongoError(
+            72, f"readConcern.atClusterTime is only there at the level 'snapshot', not '{level}'"
+        )
+    if concern.get("afterClusterTime") == _NOTHING:
+        raise MongoError(72, "readConcern.afterClusterTime cannot be a null timestamp")
+    if concern.get("atClusterTime") == _NOTHING:
+        raise MongoError(72, "readConcern.atClusterTime cannot be a null timestamp")
+
+
+def check_supported_level(command: str, concern: Mapping[str, Any]) -> None:
+    """
+    Args:
+        concern: One that `check_read_concern` takes.
+
+    Raises:
+        MongoError: 72, the command is not read with it.
+    """
+    level = concern.get("level") or "local"
+    if level not in _LEVELS_OF.get(command, _LOCAL):
+        raise MongoError(72, f"read concern level '{level}' is not supported by {command}")
 
 
 def check_write_concern(concern: Any) -> None:
@@ -68,7 +96,7 @@ def check_write_concern(concern: Any) -> None:
     members = concern.get("w", 1)
     if is_number(members):
         number = as_float(members)
-        if math.isnan(number) or not 0 <= number <= _MOST_MEMBERS:
+        if math.isnan(number) or not 0 <= truncated(members) <= _MOST_MEMBERS:
             raise MongoError(9, f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}")
     elif isinstance(members, Mapping):
         if not members or not all(map(is_number, members.values())):

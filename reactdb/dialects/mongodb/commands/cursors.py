@@ -293,7 +293,7 @@ class Cursors:
         if is_over:
             cursor.let_go()
 
-    def kill(self, numbers: list[Any], namespace: str | None = None) -> dict[str, list[Any]]:
+    def kill(self, numbers: list[Any]) -> dict[str, list[Any]]:
         """End cursors. Gives what became of each number, as `killCursors` tells it."""
         told: dict[str, list[Any]] = {
             "cursorsKilled": [],
@@ -304,7 +304,7 @@ class Cursors:
         for number in numbers:
             with self._lock:
                 cursor = self._open.get(int(number))
-                if cursor is None or (namespace is not None and cursor.namespace != namespace):
+                if cursor is None:
                     told["cursorsNotFound"].append(number)
                     continue
                 del self._open[int(number)]

@@ -17,13 +17,19 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.commands.concerns import check_read_concern, check_write_concern
+from reactdb.dialects.mongodb.commands.concerns import (
+    check_read_concern,
+    check_supported_level,
+    check_write_concern,
+)
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
 from reactdb.dialects.mongodb.commands.sessions import in_session
+from reactdb.dialects.mongodb.commands.stable_api import API_FIELDS, check_api
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
 __all__ = ["carry_out", "is_quick", "poll"]
@@ -36,7 +42,8 @@ TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251, 267))
 """The codes that in a transaction mean to try the whole of it again."""
 UNSIGNED: Final = {"hash": bytes(20), "keyId": Int64(0)}
 """The signature of a moment where nobody has to prove anything."""
-API_FIELDS: Final = frozenset(("apiVersion", "apiStrict", "apiDeprecationErrors"))
+WRITE_CONCERNED: Final = frozenset(("aggregate", "abortTransaction", "commitTransaction"))
+"""Commands that may have a write concern beside those that are writes in any case."""
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
@@ -157,17 +164,21 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     if not isinstance(body.get("$db"), str):
         raise MongoError(40414, "OP_MSG requests require a $db argument")
     if not API_FIELDS.isdisjoint(body):
-        check_api(body)
+        check_api(found.name, body)
     if found.fields is not None and not found.fields.issuperset(body):
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
     if body.get("readConcern") is not None:
         check_read_concern(body["readConcern"])
+        if body.get("autocommit") is not False:
+            check_supported_level(found.name, body["readConcern"])
     if body.get("writeConcern") is not None:
         check_write_concern(body["writeConcern"])
+        if not found.is_write and found.name not in WRITE_CONCERNED:
+            raise MongoError(72, f"Command {found.name} does not support writeConcern")
     if "maxTimeMS" in body:
         limit_time(request)
-    reply = in_session(request, found.is_write, found.work)
+    reply = in_session(request, found.work)
     if "writeConcern" in body and request.write_concern_error is None:
         tell_unmet_concern(request)
     return reply
@@ -176,22 +187,13 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
 def tell_unmet_concern(request: CommandRequest) -> None:
     """Say that a write was carried out and does not have what was asked for: there is one member only."""
     asked = request.get("writeConcern", dict, {}).get("w", 1)
-    if isinstance(asked, int | float) and asked > 1:
+    if is_number(asked) and truncated(asked) > 1:
         code, message = 100, "Not enough data-bearing nodes"
     elif isinstance(asked, str) and asked != "majority":
         code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"
     else:
         return
     request.write_concern_error = {"code": code, "codeName": code_name(code), "errmsg": message}
-
-
-def check_api(body: dict[str, Any]) -> None:
-    version = body.get("apiVersion")
-    if version is None:
-        if body.get("apiStrict") is not None or body.get("apiDeprecationErrors") is not None:
-            raise MongoError(322, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
-    elif version != "1":
-        raise MongoError(322, f'API version must be "1", not {version!r}')
 
 
 def limit_time(request: CommandRequest) -> None:

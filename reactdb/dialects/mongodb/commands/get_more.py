@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequ
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import INTEGERS, type_name
 
 __all__ = ["batch_size", "first_batch"]
 
@@ -42,6 +43,9 @@ def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> in
     cursor = request.body.get("cursor", {})
     if not isinstance(cursor, dict):
         raise MongoError(14, "cursor field must be missing or an object")
+    unknown = next((name for name in cursor if name != "batchSize"), None)
+    if unknown is not None:
+        raise MongoError(40415, f"BSON field 'cursor.{unknown}' is an unknown field.")
     return count_of("cursor.batchSize", cursor.get("batchSize"), default)
 
 
@@ -73,8 +77,14 @@ def is_quick(body: dict[str, Any], deployment: Deployment) -> bool:
 @command("getMore", fields="collection batchSize term lastKnownCommittedOpTime", quick=is_quick)
 def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     number = request.value
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise MongoError(14, "BSON field 'getMore.getMore' is the wrong type, expected type 'long'")
+    if number is None:
+        raise MongoError(40414, "BSON field 'getMore.getMore' is missing but a required field")
+    for name, value in (("getMore", number), ("term", request.body.get("term", Int64(0)))):
+        if type_name(value) not in INTEGERS:
+            raise MongoError(
+                14,
+                f"BSON field 'getMore.{name}' is the wrong type '{type_name(value)}', expected type 'long'",
+            )
     collection = request.get("collection", str)
     if collection is None:
         raise MongoError(40414, "BSON field 'getMore.collection' is missing but a required field")
@@ -87,6 +97,8 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
             13,
             f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {found.namespace}",
         )
+    if found is not None and "maxTimeMS" in request.body and not getattr(found, "is_awaiting", False):
+        raise MongoError(2, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
     cursor = cursors.take(number, session_key(request))
     try:
         fail_after_checkout(request, cursor)
@@ -188,7 +200,12 @@ def kill_cursors(request: CommandRequest) -> dict[str, Any]:
     numbers = request.get("cursors", list)
     if numbers is None:
         raise MongoError(40414, "BSON field 'killCursors.cursors' is missing but a required field")
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise MongoError(14, "BSON field 'killCursors.cursors' has an element of the wrong type")
-    return request.deployment.cursors.kill(numbers, request.namespace)
+    wanted = [number for number in numbers if number is not None]
+    for number in wanted:
+        if type_name(number) not in INTEGERS:
+            raise MongoError(
+                14,
+                f"BSON field 'killCursors.cursors' has an element of type '{type_name(number)}', expected type 'long'",
+            )
+    assert request.collection
+    return request.deployment.cursors.kill(wanted)

@@ -15,6 +15,7 @@ from bson import Int64
 from reactdb.dialects.mongodb.commands.authenticating import speculative
 from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, VERSION_TEXT, WIRE_VERSION
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.stable_api import STABLE_COMMANDS
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES
@@ -201,7 +202,12 @@ def host_info(request: CommandRequest) -> dict[str, Any]:
 @command("listCommands", quick=always)
 def list_commands(request: CommandRequest) -> dict[str, Any]:
     names = sorted({entry.name for entry in COMMANDS.values()})
-    return {"commands": {name: {"help": ""} for name in names}}
+    versions = {name: ["1"] if name in STABLE_COMMANDS else [] for name in names}
+    return {
+        "commands": {
+            name: {"help": "", "apiVersions": versions[name], "deprecatedApiVersions": []} for name in names
+        }
+    }
 
 
 @command("getLog", quick=always)

@@ -5,9 +5,11 @@ Rule of this file: what a command may say, and its batches. What is read is work
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from reactdb.dialects.mongodb.aggregating import aggregate as aggregated
+from reactdb.dialects.mongodb.aggregating import check_pipeline
+from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -20,6 +22,7 @@ from reactdb.dialects.mongodb.commands.tailing import opened_tail
 from reactdb.dialects.mongodb.commands.writing import is_about_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.numeric import as_float, is_number
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.tailing import check_tailable
 
@@ -37,6 +40,8 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 def find(request: CommandRequest) -> dict[str, Any]:
     for name in ("filter", "sort", "projection", "collation", "let"):
         request.get(name, dict)
+    if request.body.get("filter", {}) is None:
+        raise MongoError(14, "BSON field 'find.filter' is the wrong type 'null', expected type 'object'")
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0
@@ -52,6 +57,10 @@ def find(request: CommandRequest) -> dict[str, Any]:
 def count(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
+    check_hint(request)
+    if request.body.get("limit", 0) is None:
+        raise MongoError(2, "limit value is not a valid number")
+    timeless(request.body.get("query"))
     return {"n": request.collection_work().count(request.body)}
 
 
@@ -59,12 +68,18 @@ def count(request: CommandRequest) -> dict[str, Any]:
 def distinct(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "collation"):
         request.get(name, dict)
+    check_hint(request)
     return request.at_moment({"values": request.collection_work().distinct(request.body)})
 
 
 @command("listIndexes", fields="cursor includeIndexBuildInfo includeBuildUUIDs")
 def list_indexes(request: CommandRequest) -> dict[str, Any]:
+    has_details, has_uuids = request.flag("includeIndexBuildInfo"), request.flag("includeBuildUUIDs")
+    if has_details and has_uuids:
+        raise MongoError(72, "includeIndexBuildInfo and includeBuildUUIDs cannot both be true")
     found = request.collection_work().list_indexes()
+    if has_details:
+        found = [{"spec": one} for one in found]
     cursor = Results(request.namespace, iter(found), session_key(request))
     return first_batch(request, cursor, batch_size(request, None))
 
@@ -75,27 +90,25 @@ def list_indexes(request: CommandRequest) -> dict[str, Any]:
     "needsMerge fromMongos exchange isMapReduceCommand runtimeConstants collectionUUID querySettings",
 )
 def aggregate(request: CommandRequest) -> dict[str, Any]:
-    pipeline = request.get("pipeline", list)
-    if pipeline is None:
-        raise MongoError(40414, "BSON field 'aggregate.pipeline' is missing but a required field")
-    for stage in pipeline:
-        if not isinstance(stage, dict):
-            raise MongoError(14, "Each element of the 'pipeline' array must be an object")
-        if len(stage) != 1:
-            raise MongoError(40323, "A pipeline stage specification object must contain exactly one field.")
-    hint = request.body.get("hint")
-    if "hint" in request.body and not isinstance(hint, dict) and not is_text(hint):
-        raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
-    if request.body.get("cursor") is None and not request.body.get("explain"):
+    pipeline = checked_pipeline(request)
+    check_hint(request)
+    request.boolean("allowDiskUse")
+    is_explained = request.boolean("explain")
+    variables, collation = request.get("let", dict), request.get("collation", dict)
+    bypasses = request.flag("bypassDocumentValidation")
+    if "cursor" not in request.body and not is_explained:
         raise MongoError(9, "The 'cursor' option is required, except for aggregate with the explain argument")
-    if request.get("explain", bool, False):
+    most = batch_size(request)
+    if is_explained and "writeConcern" in request.body:
+        raise MongoError(9, "Aggregation explain does not support the 'writeConcern' option")
+    if is_explained and not is_change_stream(pipeline):
+        check_pipeline(request.deployment.spaces, pipeline, variables=variables, collation=collation)
+    if is_explained:
         return explained(request, "aggregate", request.body)
     if is_change_stream(pipeline):
         return opened_stream(request, pipeline)
-    last = next(iter(pipeline[-1])) if pipeline else ""
-    if last in ("$out", "$merge") and request.get("readConcern", dict, {}).get("level") == "linearizable":
-        raise MongoError(72, f"{last} cannot be used with a 'linearizable' read concern level")
-    is_of_database = request.value == 1 and not isinstance(request.value, bool)
+    check_stages(request, pipeline)
+    is_of_database = is_whole_database(request.value)
     namespace = MongoNamespace(
         check_database_name(request.database), None if is_of_database else request.collection
     )
@@ -103,12 +116,78 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         request.spaces(),
         namespace,
         pipeline,
-        variables=request.get("let", dict),
-        collation=request.get("collation", dict),
+        variables=variables,
+        collation=collation,
         transaction=request.transaction,
-        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
+        bypasses=bypasses,
+        hint=request.body.get("hint"),
     )
     name = f"{namespace.db}.$cmd.aggregate" if is_of_database else str(namespace)
-    return request.at_moment(
-        first_batch(request, Results(name, documents, session_key(request)), batch_size(request))
-    )
+    return request.at_moment(first_batch(request, Results(name, documents, session_key(request)), most))
+
+
+def checked_pipeline(request: CommandRequest) -> list[dict[str, Any]]:
+    """The stages of an aggregate, each an object with one field."""
+    if "pipeline" not in request.body:
+        raise MongoError(40414, "BSON field 'aggregate.pipeline' is missing but a required field")
+    pipeline = request.body["pipeline"]
+    if not isinstance(pipeline, list):
+        raise MongoError(
+            14,
+            f"BSON field 'aggregate.pipeline' is the wrong type '{type_name(pipeline)}', expected type 'array'",
+        )
+    for stage in pipeline:
+        if not isinstance(stage, dict):
+            raise MongoError(14, "Each element of the 'pipeline' array must be an object")
+        if len(stage) != 1:
+            raise MongoError(40323, "A pipeline stage specification object must contain exactly one field.")
+    return pipeline
+
+
+def check_hint(request: CommandRequest) -> None:
+    """
+    Raises:
+        MongoError: 9, the hint is neither a text nor an object, and not even null.
+    """
+    hint = request.body.get("hint", {})
+    if not isinstance(hint, dict) and not is_text(hint):
+        raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
+
+
+def is_whole_database(value: Any) -> bool:
+    """Whether an aggregate is about a database: 1, of any type.
+
+    Raises:
+        MongoError: 2, it is another number.
+    """
+    if not is_number(value):
+        return False
+    if as_float(value) != 1.0:
+        raise MongoError(
+            2, "Invalid command format: the 'aggregate' field must specify a collection name or 1"
+        )
+    return True
+
+
+def check_stages(request: CommandRequest, pipeline: list[dict[str, Any]]) -> None:
+    """Check the first stage and the last one against what the command says of its reading.
+
+    Raises:
+        MongoError: 72, they cannot be read so; 263, not in a transaction.
+    """
+    if not pipeline:
+        return
+    names = [next(iter(stage)) for stage in pipeline]
+    level = request.get("readConcern", dict, {}).get("level") or "local"
+    if level == "linearizable" and names[-1] in ("$out", "$merge"):
+        raise MongoError(72, f"{names[-1]} cannot be used with a 'linearizable' read concern level")
+    if level != "local" and names[0] in _LOCAL_ONLY:
+        raise MongoError(72, f"Aggregation stage {names[0]} cannot run with a readConcern other than 'local'")
+    if request.transaction is not None:
+        refused = next((name for name in names if name in _OUTSIDE), None)
+        if refused is not None:
+            raise MongoError(263, f"Operation not permitted in transaction :: {refused}")
+
+
+_LOCAL_ONLY: Final = frozenset({"$currentOp", "$listLocalSessions", "$planCacheStats"})
+_OUTSIDE: Final = _LOCAL_ONLY | {"$collStats", "$indexStats", "$listSessions", "$unionWith"}

@@ -18,7 +18,7 @@ from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.numeric import INT32_MAX, is_number, whole
+from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, INT64_MIN, as_float, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
@@ -95,10 +95,16 @@ class CommandRequest:
             MongoError.
         """
         body = self.body
-        bypasses = "bypassDocumentValidation" in body and bool(self.get("bypassDocumentValidation", bool))
+        bypasses = "bypassDocumentValidation" in body and self.flag("bypassDocumentValidation")
+        keeps_empty = "bypassEmptyTsReplacement" in body and self.flag("bypassEmptyTsReplacement")
         spaces = self.spaces() if "readConcern" in body else self.deployment.spaces
         return ViewingWork(
-            spaces, self.mongo_namespace(), self.transaction, bypasses=bypasses, retry=self.retry
+            spaces,
+            self.mongo_namespace(),
+            self.transaction,
+            bypasses=bypasses,
+            keeps_empty=keeps_empty,
+            retry=self.retry,
         )
 
     def spaces(self) -> Namespaces:
@@ -163,6 +169,37 @@ class CommandRequest:
             )
         return found
 
+    def flag(self, name: str) -> bool:
+        """A field that is a boolean, or a number in its place; false where it is not there or null.
+
+        Raises:
+            MongoError: 14.
+        """
+        found = self.body.get(name)
+        if found is None or isinstance(found, bool):
+            return bool(found)
+        if is_number(found):
+            return bool(as_float(found))
+        raise MongoError(
+            14,
+            f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected types "
+            "'[bool, long, int, decimal, double]'",
+        )
+
+    def boolean(self, name: str, default: bool = False) -> bool:
+        """A field that has to be a boolean, and is not even null.
+
+        Raises:
+            MongoError: 14.
+        """
+        found = self.body.get(name, default)
+        if not isinstance(found, bool):
+            raise MongoError(
+                14,
+                f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'",
+            )
+        return found
+
     def number(self, name: str, default: int | None = None) -> int | None:
         """A number that is not negative, without its fraction; see `count_of`.
 
@@ -183,7 +220,7 @@ class CommandRequest:
         if not is_number(found):
             raise MongoError(14, f"maxTimeMS is a number, not {type_name(found)}")
         number = whole(found)
-        if number is None:
+        if number is None or not INT64_MIN <= number <= INT64_MAX:
             raise MongoError(9, f"Expected an integer: maxTimeMS: {found}")
         if not 0 <= number <= INT32_MAX:
             raise MongoError(2, f"{number} value for maxTimeMS is out of range [0, {INT32_MAX}]")

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from bson import Binary
+from bson.binary import UUID_SUBTYPE, Binary
 
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
 from reactdb.dialects.mongodb.commands.session_states import SessionState
 from reactdb.dialects.mongodb.commands.table import Work, always, command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import INTEGERS, is_text, type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
@@ -42,42 +42,53 @@ IN_TRANSACTIONS = frozenset(
     )
 )
 ENDS = frozenset(("commitTransaction", "abortTransaction"))
+RETRYABLE = frozenset(("insert", "update", "delete", "findAndModify", "bulkWrite"))
+"""Commands that may have a number without a transaction."""
+SESSION_FIELDS = frozenset(("id", "uid", "txnNumber", "txnUUID"))
+UUID_BYTES = 16
 
 
-def in_session(request: CommandRequest, is_write: bool, work: Work) -> dict[str, Any] | AwaitedReply:
+def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedReply:
     """Carry out a command as its session says.
 
     Raises:
-        MongoError: 263, the command cannot be in a transaction; 20, the fields do not fit; 225 and 251.
+        MongoError: 263, the command cannot be in a transaction; 72 and 50768, the fields do not fit; 225 and 251.
     """
     body = request.body
-    number = body.get("txnNumber")
-    if number is None:
+    if "txnNumber" not in body:
         if "autocommit" in body or "startTransaction" in body:
-            raise MongoError(72, "autocommit and startTransaction need a txnNumber")
+            check_flags(request, has_number=False)
         if request.transaction is None:
             return work(request)
         check_transactional(request)
         return in_transaction(request, request.transaction, work)
+    number = numbered(request)
+    if number is None or body.get("autocommit") is not None or "startTransaction" in body:
+        check_flags(request, has_number=number is not None)
+    if number is None:
+        return work(request)
     key = session_key(request)
     if key is None:
         raise MongoError(72, "Transaction number requires a session ID to also be specified")
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise MongoError(14, "BSON field 'txnNumber' is the wrong type, expected type 'long'")
+    if body.get("autocommit") is None and request.name not in RETRYABLE:
+        raise MongoError(
+            50768,
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false "
+            f"was not provided, and {request.name} is not a retryable write command.",
+        )
     deployment = request.deployment
     state = deployment.sessions.find(key)
-    if body.get("autocommit") is not False:
-        if not is_write:
-            return work(request)
+    if body.get("autocommit") is None:
         if deployment.retries.are_kept:
-            request.retry = RetryableWrite(deployment.retries, key, int(number))
+            request.retry = RetryableWrite(deployment.retries, key, number)
         with state.lock:
             return retryable(request, state, number, work)
-    check_transactional(request)
+    is_first = body.get("startTransaction") is True
+    check_transactional(request, is_first=is_first)
     with state.lock:
-        if body.get("startTransaction") is True:
+        if is_first:
             request.transaction = state.begin(number, deployment.sessions.transactions)
-            request.transaction.retry = RetryableWrite(deployment.retries, key, int(number))
+            request.transaction.retry = RetryableWrite(deployment.retries, key, number)
         else:
             request.transaction = state.continued(number)
             if request.transaction.state != "open" and request.name not in ENDS:
@@ -120,9 +131,63 @@ def failing_write(request: CommandRequest) -> dict[str, Any] | None:
     return None
 
 
-def check_transactional(request: CommandRequest) -> None:
-    if request.name not in IN_TRANSACTIONS:
-        raise MongoError(263, f"Cannot run '{request.name}' in a multi-document transaction.")
+def numbered(request: CommandRequest) -> int | None:
+    """`txnNumber`; None where it is null.
+
+    Raises:
+        MongoError: 14, it is no int64; 72, it is negative.
+    """
+    number = request.body["txnNumber"]
+    if number is None:
+        return None
+    if type_name(number) not in INTEGERS:
+        raise MongoError(
+            14, f"BSON field 'txnNumber' is the wrong type '{type_name(number)}', expected type 'long'"
+        )
+    if number < 0:
+        raise MongoError(72, "Transaction number cannot be negative")
+    return int(number)
+
+
+def check_flags(request: CommandRequest, *, has_number: bool) -> None:
+    """
+    Raises:
+        MongoError: 14, `autocommit` or `startTransaction` is no boolean; 72, it has no number, or a value that says nothing.
+    """
+    for name, wanted in (("autocommit", False), ("startTransaction", True)):
+        found = request.body.get(name)
+        if found is None:
+            continue
+        if not isinstance(found, bool):
+            raise MongoError(
+                14, f"BSON field '{name}' is the wrong type '{type_name(found)}', expected type 'bool'"
+            )
+        if not has_number:
+            raise MongoError(72, f"'{name}' field requires a transaction number to also be specified")
+        if found is not wanted:
+            raise MongoError(72, f"Specifying {name}={found} is not allowed.")
+        if request.body.get("autocommit") is None:
+            raise MongoError(72, "'startTransaction' field requires 'autocommit' field to also be specified")
+
+
+def check_transactional(request: CommandRequest, *, is_first: bool = False) -> None:
+    """
+    Raises:
+        MongoError: 263, there is no such statement of a transaction; 72, it has a write concern of its own.
+    """
+    name = request.name
+    if name not in IN_TRANSACTIONS:
+        raise MongoError(263, f"Cannot run '{name}' in a multi-document transaction.")
+    if is_first and name == "killCursors":
+        raise MongoError(
+            263, "Cannot run killCursors as the first operation in a multi-document transaction."
+        )
+    if name in ENDS:
+        return
+    if request.database in ("config", "local") and name in RETRYABLE:
+        raise MongoError(263, f"Cannot write to database {request.database} in a multi-document transaction.")
+    if request.body.get("writeConcern") is not None:
+        raise MongoError(72, "writeConcern is not allowed within a multi-statement transaction")
 
 
 def in_transaction(
@@ -152,17 +217,34 @@ def key_of(given: Any) -> bytes:
         raise MongoError(
             14, f"BSON field 'lsid' is the wrong type '{type_name(given)}', expected type 'object'"
         )
+    unknown = next((name for name in given if name not in SESSION_FIELDS), None)
+    if unknown is not None:
+        raise MongoError(40415, f"BSON field 'lsid.{unknown}' is an unknown field.")
     number = given.get("id")
-    if not isinstance(number, bytes) or len(number) != 16:
-        raise MongoError(207, "The id of a session is a UUID.")
+    if number is None:
+        raise MongoError(40414, "BSON field 'lsid.id' is missing but a required field")
+    if not isinstance(number, Binary) or number.subtype != UUID_SUBTYPE:
+        raise MongoError(14, "BSON field 'lsid.id' is the wrong type, expected a binary of the subtype UUID")
+    if len(number) != UUID_BYTES:
+        raise MongoError(207, "The id of a session is a UUID of 16 bytes.")
     return bytes(number)
 
 
-def keys_of(request: CommandRequest) -> list[bytes]:
+def array_of(request: CommandRequest) -> list[Any]:
+    """The array beside the name of a command."""
     given = request.value
+    if given is None:
+        raise MongoError(40414, f"BSON field '{request.name}' is missing but a required field")
     if not isinstance(given, list):
-        raise MongoError(14, f"BSON field '{request.name}' is the wrong type, expected type 'array'")
-    return [key_of(one) for one in given]
+        raise MongoError(
+            14,
+            f"BSON field '{request.name}' is the wrong type '{type_name(given)}', expected type 'array'",
+        )
+    return given
+
+
+def keys_of(request: CommandRequest) -> list[bytes]:
+    return [key_of(one) for one in array_of(request) if one is not None]
 
 
 def own_transaction(request: CommandRequest) -> Transaction:
@@ -218,7 +300,42 @@ def kill_sessions(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
-@command("killAllSessions", "killAllSessionsByPattern")
+@command("killAllSessions")
 def kill_all_sessions(request: CommandRequest) -> dict[str, Any]:
+    named = [named_user(one) for one in array_of(request) if one is not None]
+    # A session is not told apart by who has begun it. Where nobody has proven who they are, no user has one.
+    if not named or request.client.user in named:
+        request.deployment.end_all_sessions()
+    return {}
+
+
+def named_user(given: Any) -> str:
+    """The user that an entry of `killAllSessions` names.
+
+    Raises:
+        MongoError: 14, 40414 or 40415, it names none.
+    """
+    where = "killAllSessions.users"
+    if not isinstance(given, dict):
+        raise MongoError(
+            14, f"BSON field '{where}' is the wrong type '{type_name(given)}', expected type 'object'"
+        )
+    for name in given:
+        if name not in ("user", "db"):
+            raise MongoError(40415, f"BSON field '{where}.{name}' is an unknown field.")
+    for name in ("user", "db"):
+        found = given.get(name)
+        if found is None:
+            raise MongoError(40414, f"BSON field '{where}.{name}' is missing but a required field")
+        if not is_text(found):
+            raise MongoError(
+                14,
+                f"BSON field '{where}.{name}' is the wrong type '{type_name(found)}', expected type 'string'",
+            )
+    return str(given["user"])
+
+
+@command("killAllSessionsByPattern")
+def kill_sessions_by_pattern(request: CommandRequest) -> dict[str, Any]:
     request.deployment.end_all_sessions()
     return {}

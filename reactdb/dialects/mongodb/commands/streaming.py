@@ -34,9 +34,6 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
         check_database_name(request.database), request.collection if is_of_collection else None
     )
     deployment = request.deployment
-    said = pipeline[0]["$changeStream"]
-    if request.body.get("apiStrict") and isinstance(said, dict) and "showExpandedEvents" in said:
-        raise MongoError(323, "BSON field '$changeStream.showExpandedEvents' is not in API Version 1")
     stream = deployment.streams.open(
         StreamScope(place),
         pipeline,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bson.int64 import Int64
+
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Tailed
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
@@ -24,7 +26,7 @@ def opened_tail(request: CommandRequest) -> dict[str, Any]:
         request.spaces(), request.mongo_namespace(), request.body, request.get("collation", dict)
     )
     if tail is None:
-        return {"cursor": {"firstBatch": [], "id": 0, "ns": request.namespace}}
+        return {"cursor": {"firstBatch": [], "id": Int64(0), "ns": request.namespace}}
     deployment = request.deployment
     cursor = Tailed(
         request.namespace,

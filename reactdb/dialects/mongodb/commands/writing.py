@@ -123,7 +123,8 @@ def delete(request: CommandRequest) -> dict[str, Any]:
 def find_and_modify(request: CommandRequest) -> dict[str, Any]:
     for name in ("query", "sort", "fields", "collation", "let"):
         request.get(name, dict)
-    return request.collection_work().find_and_modify(request.body)
+    flags = {name: request.flag(name) for name in ("remove", "new", "upsert")}
+    return request.collection_work().find_and_modify({**request.body, **flags})
 
 
 @command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
@@ -131,6 +132,8 @@ def create_indexes(request: CommandRequest) -> dict[str, Any]:
     indexes = request.get("indexes", list)
     if indexes is None:
         raise MongoError(40414, "BSON field 'createIndexes.indexes' is missing but a required field")
+    if any(isinstance(one, dict) and one.get("key") and "name" not in one for one in indexes):
+        raise MongoError(9, "The 'name' field is a required property of an index specification")
     return request.collection_work().create_indexes(indexes)
 
 
@@ -157,7 +160,8 @@ def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
         errors_only=flag(request, "errorsOnly", False),
         variables=request.get("let", dict),
         transaction=request.transaction,
-        bypasses=bool(request.get("bypassDocumentValidation", bool, False)),
+        bypasses=request.flag("bypassDocumentValidation"),
+        keeps_empty=request.flag("bypassEmptyTsReplacement"),
         retry=request.retry,
     )
     cursor = Results(NAMESPACE, iter(results), session_key(request))

@@ -131,7 +131,9 @@ class EmbeddedCollection:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
         id = _identified(document)
-        raise_first(call(self._of(session, bypass_document_validation).insert, [given_document(document)]))
+        raise_first(
+            call(self._of(session, bypass_document_validation).insert, [document], shape=given_document)
+        )
         return InsertOneResult(id, True)
 
     def insert_many(
@@ -155,8 +157,9 @@ class EmbeddedCollection:
         ids = list(map(_identified, given))
         answer = call(
             self._of(session, bypass_document_validation).insert,
-            list(map(given_document, given)),
+            given,
             ordered=ordered,
+            shape=given_document,
         )
         if "writeErrors" in answer:
             raise BulkWriteError(merged_inserts(answer, given))
@@ -478,6 +481,7 @@ class EmbeddedCollection:
             list(map(_plain, pipeline)),
             variables=let,
             collation=_collation(options.get("collation")),
+            hint=_hint(options.get("hint")),
             transaction=transaction_of(session),
             bypasses=bool(options.get("bypassDocumentValidation")),
         )

@@ -200,7 +200,10 @@ def watch(
         raise OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
     if not isinstance(max_await_time_ms, int | None):
         raise TypeError(f"max_await_time_ms must be an integer or None, not {type(max_await_time_ms)}")
-    if transaction_of(session) is not None:
+    transaction = transaction_of(session)
+    if transaction is not None:
+        # A command that fails ends its transaction: what it has written is not committed later.
+        transaction.abort()
         raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
     stream = opened(
         streams,

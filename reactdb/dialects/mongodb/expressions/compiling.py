@@ -73,11 +73,13 @@ class Scope:
     """What an expression can name, and how it compares.
 
     `names` are the user's variables that are defined here. `text` is the collation: the key of texts, or None.
+    `has_document` is false of a command's `let`, which is evaluated before there is one.
     """
 
     names: frozenset[str] = frozenset()
     text: TextKey | None = None
     depth: int = 0
+    has_document: bool = True
 
     def compare(self) -> Callable[[Any, Any], int]:
         """What compares two values here."""
@@ -134,6 +136,8 @@ def _string(text: str, scope: Scope) -> Evaluate:
         return constant(text)
     if text.startswith("$$"):
         return _variable(text[2:], scope)
+    if not scope.has_document:
+        raise MongoError(4890500, f"a variable of a command cannot be made of a field: '{text}'")
     return _field(_path_parts(text[1:]))
 
 
@@ -193,9 +197,11 @@ def _variable(text: str, scope: Scope) -> Evaluate:
     name, dot, rest = text.partition(".")
     if not name:
         raise MongoError(9, "'$$' needs the name of a variable")
-    if name not in _SYSTEM and name not in scope.names:
+    if name not in scope.names and name not in _SYSTEM:
         variable_name(name)
         raise MongoError(17276, f"Use of undefined variable: {name}")
+    if not scope.has_document and name in _SYSTEM and name != "REMOVE" and name not in scope.names:
+        raise MongoError(51144, f"a variable of a command cannot be made of the system's: '$${name}'")
     parts = _path_parts(rest) if dot else ()
     read = _read_variable(name)
     if not parts:

@@ -33,7 +33,7 @@ from reactdb.dialects.mongodb.times import EPOCH, from_milliseconds, has_time, t
 from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.dialects.mongodb.zones import MILLISECOND, Zone, days_of, local_milliseconds, zone_of
 
-__all__ = ["date_text", "parsed_date"]
+__all__ = ["UNIT_MS", "date_text", "is_unit", "moved_date", "parsed_date"]
 
 Variables = dict[str, Any]
 _UTC: Final = zone_of("UTC")
@@ -476,7 +476,7 @@ def _date_from_string(spec: Any, scope: Scope) -> Evaluate:
 
 # --- Sums and differences ---
 
-_UNITS: Final = {
+UNIT_MS: Final = {
     "millisecond": 1,
     "second": 1_000,
     "minute": 60_000,
@@ -484,14 +484,20 @@ _UNITS: Final = {
     "day": 86_400_000,
     "week": 7 * 86_400_000,
 }
+"""The milliseconds of those units of time that always have as many."""
 _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12}
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def is_unit(value: Any) -> bool:
+    """Whether it is the name of a unit of time."""
+    return is_text(value) and (value in UNIT_MS or value in _MONTHS_OF)
 
 
 def _unit(name: str, value: Any) -> str:
     if not is_text(value):
         raise MongoError(5439013, f"{name} takes a text as unit, not {type_name(value)}")
-    if value not in _UNITS and value not in _MONTHS_OF:
+    if not is_unit(value):
         raise MongoError(9, f"{name} knows no unit '{value}'")
     return value
 
@@ -525,12 +531,21 @@ def _adds(name: str, sign: int) -> None:
         return evaluate
 
 
+def moved_date(name: str, start: Any, unit: str, amount: int) -> datetime | DatetimeMS:
+    """The date that is `amount` units after another one (before it, where that is negative), by the calendar of UTC.
+
+    Raises:
+        MongoError: No date is so far away (5166406, 5976500, or 2 beyond the years 1 to 9999); `name` is who asks.
+    """
+    return _moved(name, start, unit, amount, _UTC)
+
+
 def _moved(name: str, start: Any, unit: str, amount: int, zone: Zone) -> datetime | DatetimeMS:
-    if unit in _UNITS and (unit not in {"day", "week"} or zone is _UTC):
-        return _in_range(name, time_of(start) + amount * _UNITS[unit])
+    if unit in UNIT_MS and (unit not in {"day", "week"} or zone is _UTC):
+        return _in_range(name, time_of(start) + amount * UNIT_MS[unit])
     local = zone.local(_utc(start))
-    if unit in _UNITS:
-        moved = (local - EPOCH) // MILLISECOND + amount * _UNITS[unit]
+    if unit in UNIT_MS:
+        moved = (local - EPOCH) // MILLISECOND + amount * UNIT_MS[unit]
         return _in_range(name, zone.utc_milliseconds(moved))
     months = local.year * 12 + local.month - 1 + amount * _MONTHS_OF[unit]
     if not -300_000_000 * 12 <= months <= 300_000_000 * 12:
@@ -577,7 +592,7 @@ def _date_diff(spec: Any, scope: Scope) -> Evaluate:
                 raise MongoError(5166307, f"$dateDiff takes dates, not {type_name(value)}")
         first_day = _week_day("$dateDiff", week) if unit == "week" else 0
         if unit in {"millisecond", "second", "minute", "hour"}:
-            return Int64(time_of(end) // _UNITS[unit] - time_of(start) // _UNITS[unit])
+            return Int64(time_of(end) // UNIT_MS[unit] - time_of(start) // UNIT_MS[unit])
         return Int64(
             _bin(zone.local(_utc(end)), unit, first_day) - _bin(zone.local(_utc(start)), unit, first_day)
         )
@@ -602,7 +617,7 @@ def _bin(local: datetime, unit: str, first_day: int) -> int:
     if unit == "week":
         # 1970 began with a Thursday, the day with number 3.
         return ((local - EPOCH).days + 3 - first_day) // 7
-    return ((local - EPOCH) // MILLISECOND) // _UNITS[unit]
+    return ((local - EPOCH) // MILLISECOND) // UNIT_MS[unit]
 
 
 _TRUNC = NamedArguments(
@@ -642,7 +657,7 @@ def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) 
     if unit in {"millisecond", "second", "minute", "hour"}:
         # These go on evenly whatever the clocks of a zone do; they are counted from the reference there.
         reference = zone.utc_milliseconds((_REFERENCE - EPOCH) // MILLISECOND)
-        step = _UNITS[unit] * size
+        step = UNIT_MS[unit] * size
         return reference + (ms_of_date(utc) - reference) // step * step
     local = zone.local(utc)
     if unit in _MONTHS_OF:

@@ -6,6 +6,7 @@ selecting                $match, $sort, $limit, $skip, $sample, $redact, $unwind
 shaping                  $project, $addFields, $set, $unset, $replaceRoot, $replaceWith
 grouping, rounding       $group, $sortByCount, $count, $bucket, $bucketAuto
 joining                  $lookup, $graphLookup, $unionWith, $facet
+windowing                $setWindowFields
 filling                  $fill, $densify
 writing                  $out, $merge
 sources                  $documents, $collStats, $indexStats

@@ -3,70 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions import compile_expression
-from reactdb.dialects.mongodb.numeric import added, as_float, divided, is_number, multiplied, subtracted
-from reactdb.dialects.mongodb.ordering import MISSING, compare, sort_key, type_name
+from reactdb.dialects.mongodb.expressions import Evaluate
+from reactdb.dialects.mongodb.expressions.dates import is_unit, moved_date
+from reactdb.dialects.mongodb.numeric import added, as_float, is_number, rank, whole
+from reactdb.dialects.mongodb.ordering import MISSING, compare, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import split, value_at
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.stages.selecting import with_value
 from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, each, stage
+from reactdb.dialects.mongodb.stages.windowing import partition_key, partitioned
 from reactdb.dialects.mongodb.times import is_date
-from reactdb.dialects.mongodb.values import ms_of_date
+from reactdb.dialects.mongodb.window_functions import carried, interpolated
+from reactdb.dialects.mongodb.windows import Partition
 
 __all__: list[str] = []
 
 _FILL: Final = ("sortBy", "partitionBy", "partitionByFields", "output")
+Path = tuple[str, ...]
 
 
-def _partition(spec: Mapping[str, Any], setting: Setting) -> Callable[[Document], Any]:
-    """The key of the partition that a document belongs to."""
+def _partition(spec: Mapping[str, Any], setting: Setting) -> Callable[[Document], Any] | None:
+    """The key of the partition that a document belongs to; None where all are in one."""
     if "partitionBy" in spec and "partitionByFields" in spec:
         raise MongoError(6050204, "partitions are made by an expression, or by fields, not by both")
     if "partitionByFields" in spec:
         names = spec["partitionByFields"]
         if not isinstance(names, list | tuple):
             raise MongoError(14, "partitionByFields is an array of names")
-        paths = [field_path(name) for name in names]
-        return lambda document: tuple([sort_key(value_at(document, path)) for path in paths])
-    if "partitionBy" in spec:
-        by = spec["partitionBy"]
-        if isinstance(by, str) and not by.startswith("$"):
-            raise MongoError(6050200, "partitionBy is a path that begins with '$', or an object")
-        evaluate = setting.expression(by)
-        return lambda document: sort_key(evaluate(document, setting.variables), setting.text)
-    return lambda _document: None
+        return _key_of_fields([field_path(name) for name in names], setting)
+    by = spec.get("partitionBy")
+    if by is not None and not isinstance(by, str | Mapping):
+        raise MongoError(14, f"partitionBy is a path or an object, not {type_name(by)}")
+    if isinstance(by, str) and not by.startswith("$"):
+        raise MongoError(6050200, "partitionBy is a path that begins with '$', or an object")
+    return partition_key(by, setting)
+
+
+def _key_of_fields(paths: list[Path], setting: Setting) -> Callable[[Document], Any]:
+    text = setting.text
+    return lambda document: tuple([sort_key(value_at(document, path), text) for path in paths])
 
 
 @stage("$fill")
 def _fill(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
-        raise MongoError(9, f"the $fill specification must be an object, but found {type_name(spec)}")
+        raise MongoError(40201, f"the $fill specification is an object, not {type_name(spec)}")
     for name in spec:
         if name not in _FILL:
             raise MongoError(40415, f"$fill has no option '{name}'")
     output = spec.get("output")
     if not isinstance(output, Mapping):
-        raise MongoError(40414, "$fill needs the option 'output', an object")
+        raise MongoError(40414 if output is None else 14, "$fill needs the option 'output', an object")
     if not output:
         raise MongoError(6050203, "$fill needs at least one field in 'output'")
-    values, methods = {}, {}
-    for path, how in output.items():
-        field_path(path)
-        if not isinstance(how, Mapping) or len(how) != 1 or next(iter(how)) not in {"value", "method"}:
-            raise MongoError(6050200, f"$fill takes a value or a method for '{path}'")
-        if "value" in how:
-            values[split(path)] = setting.expression(how["value"])
-        elif how["method"] in {"locf", "linear"}:
-            methods[split(path)] = how["method"]
-        else:
-            raise MongoError(6050202, "$fill knows the methods 'linear' and 'locf'")
-    if methods and "sortBy" not in spec and "linear" in methods.values():
-        raise MongoError(605001, "$fill needs the option 'sortBy' for the method 'linear'")
-    partition = _partition(spec, setting)
+    values, methods = _fillings(output, setting)
+    order = Order(spec["sortBy"], setting.text) if "sortBy" in spec else None
+    if "linear" in methods.values() and (order is None or len(order.fields) != 1):
+        raise MongoError(605001, "$fill needs a sortBy of one field for the method 'linear'")
+    key_of = _partition(spec, setting)
 
     def of_one(document: Document) -> Document:
         made = document
@@ -76,91 +75,92 @@ def _fill(spec: Any, setting: Setting) -> Stage:
                 made = made if value is MISSING else with_value(made, path, value)
         return made
 
-    if not methods and "sortBy" not in spec:
+    if not methods and order is None:
         return each("$fill", of_one)
-    order = Order(spec["sortBy"], setting.text) if "sortBy" in spec else None
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
-        held = [of_one(document) for document in MemoryBound("$fill", setting).counting(documents)]
-        if order is not None:
-            held = order.sorted(held)
-        members: dict[Any, list[int]] = {}
-        for number, document in enumerate(held):
-            members.setdefault(partition(document), []).append(number)
-        # Partitions follow each other, as their keys are ordered.
-        for key in sorted(members, key=lambda key: (key is not None, key)):
-            part = [held[number] for number in members[key]]
+        held = map(of_one, MemoryBound("$fill", setting).counting(documents))
+        if not methods and order is not None:
+            # Values alone know nothing of partitions.
+            yield from order.sorted(held)
+            return
+        for part in partitioned(held, key_of, order):
             for path, method in methods.items():
-                part = _carried(part, path) if method == "locf" else _interpolated(part, path, order)
+                part = _filled(Partition(part, order, {}), path, method)
             yield from part
 
     return Stage("$fill", run)
 
 
-def _carried(documents: list[Document], path: tuple[str, ...]) -> list[Document]:
-    """The last value that was there is carried on."""
-    last: Any = None
-    made = []
-    for document in documents:
-        value = value_at(document, path)
-        if value in (None, MISSING):
-            made.append(with_value(document, path, last))
-        else:
-            last = value
-            made.append(document)
-    return made
-
-
-def _interpolated(documents: list[Document], path: tuple[str, ...], order: Order | None) -> list[Document]:
-    """What lies between two values is on the line from one to the other, as the field of the order says how far."""
-    assert order is not None
-    along = split(order.fields[0][0])
-    made = list(documents)
-    before: int | None = None
-    for number, document in enumerate(documents):
-        value = value_at(document, path)
-        if value in (None, MISSING):
-            made[number] = with_value(document, path, None)
+def _fillings(output: Mapping[str, Any], setting: Setting) -> tuple[dict[Path, Evaluate], dict[Path, str]]:
+    """What fills each field: an expression, or a method."""
+    values, methods = {}, {}
+    for path, how in output.items():
+        field_path(path)
+        if not isinstance(how, Mapping) or len(how) != 1 or next(iter(how)) not in {"value", "method"}:
+            raise MongoError(6050200, f"$fill takes a value or a method for '{path}'")
+        if "value" in how:
+            values[split(path)] = setting.expression(how["value"])
             continue
-        if before is not None and number - before > 1:
-            start, end = _place(documents[before], along), _place(document, along)
-            first = value_at(documents[before], path)
-            for between in range(before + 1, number):
-                share = divided(subtracted(_place(documents[between], along), start), subtracted(end, start))
-                filled = added(first, multiplied(subtracted(value, first), share))
-                made[between] = with_value(documents[between], path, filled)
-        before = number
-    return made
+        if not is_text(how["method"]):
+            raise MongoError(14, f"$fill takes a text as the method for '{path}'")
+        if how["method"] not in {"locf", "linear"}:
+            raise MongoError(6050202, "$fill knows the methods 'linear' and 'locf'")
+        methods[split(path)] = how["method"]
+    return values, methods
 
 
-def _place(document: Document, path: tuple[str, ...]) -> Any:
-    value = value_at(document, path)
-    if is_date(value):
-        return float(ms_of_date(value))
-    if not is_number(value):
-        raise MongoError(605001, f"$fill interpolates along numbers and dates, not {type_name(value)}")
-    return value
+def _filled(partition: Partition, path: Path, method: str) -> list[Document]:
+    old = [value_at(document, path) for document in partition.documents]
+    new = carried(old) if method == "locf" else interpolated(old, partition.places())
+    return [
+        with_value(document, path, value) if before in (None, MISSING) else document
+        for document, before, value in zip(partition.documents, old, new, strict=True)
+    ]
 
 
 # --- $densify ---
+
+Next = Callable[[Any], Any]
+_MOST: Final = 500_000
+
+
+@dataclass(slots=True, frozen=True)
+class _Range:
+    """Where `$densify` makes documents: from `low`, step by step, up to `high`, which is left out.
+
+    `bounds` is `full`, `partition`, or `between`, for which both ends are given.
+    """
+
+    bounds: str
+    low: Any
+    high: Any
+    further: Next
 
 
 @stage("$densify")
 def _densify(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
-        raise MongoError(5733401, "the $densify specification must be an object")
+        raise MongoError(9, f"the $densify specification is an object, not {type_name(spec)}")
     for name in spec:
         if name not in {"field", "partitionByFields", "range"}:
             raise MongoError(40415, f"$densify has no option '{name}'")
-    if not isinstance(spec.get("field"), str):
-        raise MongoError(40414 if "field" not in spec else 14, "$densify needs the option 'field', a path")
+    for name, kinds in (("field", str), ("range", Mapping)):
+        if name not in spec:
+            raise MongoError(40414, f"$densify needs the option '{name}'")
+        if not isinstance(spec[name], kinds):
+            raise MongoError(14, f"$densify cannot take {type_name(spec[name])} as '{name}'")
     path = field_path(spec["field"])
-    steps = _steps(spec.get("range"))
     names = spec.get("partitionByFields", [])
     if not isinstance(names, list | tuple):
         raise MongoError(14, "$densify takes an array of names as partitionByFields")
     fields = [field_path(name) for name in names]
-    bounds = spec["range"]["bounds"]
+    if path in fields:
+        raise MongoError(8993000, "$densify cannot fill a field that its partitions are made by")
+    reach = _range(spec["range"])
+    if reach.bounds == "partition" and not fields:
+        raise MongoError(5733408, "the bounds 'partition' need partitionByFields; 'full' does not")
+    key_of = _key_of_fields(fields, setting)
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         parts: dict[Any, list[Document]] = {}
@@ -169,69 +169,98 @@ def _densify(spec: Any, setting: Setting) -> Stage:
             if value_at(document, path) in (None, MISSING):
                 others.append(document)
             else:
-                key = tuple([sort_key(value_at(document, field)) for field in fields])
-                parts.setdefault(key, []).append(document)
+                parts.setdefault(key_of(document), []).append(document)
         yield from others
         every = [value_at(document, path) for part in parts.values() for document in part]
         full = (min(every, key=sort_key), max(every, key=sort_key)) if every else None
         for part in parts.values():
-            yield from _dense(part, path, fields, bounds, full, steps)
+            yield from _dense(part, path, fields, reach, full)
 
     return Stage("$densify", run)
 
 
-Next = Callable[[Any], Any]
+def _range(spec: Mapping[str, Any]) -> _Range:
+    """The option `range`, checked."""
+    for name in spec:
+        if name not in {"step", "unit", "bounds"}:
+            raise MongoError(40415, f"$densify has no option 'range.{name}'")
+    if "bounds" not in spec:
+        raise MongoError(40414, "$densify needs 'range.bounds'")
+    bounds, unit = spec["bounds"], spec.get("unit")
+    if is_text(bounds):
+        if bounds not in ("full", "partition"):
+            raise MongoError(5946802, "the bounds of $densify are 'full', 'partition', or an array of two")
+    elif not isinstance(bounds, list | tuple):
+        raise MongoError(5733402, "the bounds of $densify are 'full', 'partition', or an array of two")
+    elif len(bounds) != 2:
+        raise MongoError(5733403, "an array of bounds has two elements")
+    if "step" not in spec:
+        raise MongoError(40414, "$densify needs 'range.step'")
+    step = spec["step"]
+    if not is_number(step):
+        raise MongoError(14, f"the step of $densify is a number, not {type_name(step)}")
+    if not as_float(step) > 0:
+        raise MongoError(5733401, "the step of $densify is above 0")
+    if "unit" in spec and not is_text(unit):
+        raise MongoError(14, f"the unit of $densify is a text, not {type_name(unit)}")
+    if "unit" in spec and not is_unit(unit):
+        raise MongoError(9, f"$densify knows no unit '{unit}'")
+    amount = whole(step) if unit is not None else None
+    if unit is not None and amount is None:
+        raise MongoError(6586400, "the step of $densify is a whole number where it has a unit")
+    further = _numbers(step) if amount is None else _dates(amount, str(unit))
+    if is_text(bounds):
+        return _Range(bounds, None, None, further)
+    low, high = bounds
+    _check_bounds(low, high, step, unit)
+    return _Range("between", low, high, further)
 
 
-def _steps(spec: Any) -> Next:
-    """What goes one step further."""
-    if not isinstance(spec, Mapping) or "step" not in spec or "bounds" not in spec:
-        raise MongoError(40414, "$densify needs the option 'range', with 'step' and 'bounds'")
-    step, unit, bounds = spec["step"], spec.get("unit"), spec["bounds"]
-    if not is_number(step) or as_float(step) <= 0:
-        raise MongoError(5733401, "$densify takes a step above 0")
-    if bounds not in ("full", "partition") and not (isinstance(bounds, list | tuple) and len(bounds) == 2):
-        raise MongoError(5733402, "$densify takes 'full', 'partition' or an array of two as bounds")
-    if unit is None:
+def _check_bounds(low: Any, high: Any, step: Any, unit: Any) -> None:
+    are_numbers = is_number(low) and is_number(high)
+    if not are_numbers and not (is_date(low) and is_date(high)):
+        is_mixed = (is_number(low) or is_date(low)) and (is_number(high) or is_date(high))
+        raise MongoError(5733406 if is_mixed else 5733402, "bounds are two numbers, or two dates")
+    if compare(low, high) > 0:
+        raise MongoError(5733402, "bounds go up")
+    if are_numbers and unit is not None:
+        raise MongoError(5733409, "bounds of numbers have no unit")
+    if are_numbers and len({rank(low), rank(high), rank(step)}) > 1:
+        raise MongoError(5876900, "both bounds and the step are numbers of one type")
 
-        def further(value: Any) -> Any:
-            if not is_number(value):
-                raise MongoError(6053600, f"$densify without a unit takes numbers, not {type_name(value)}")
-            return added(value, step)
 
-        return further
-    move = compile_expression(
-        {"$dateAdd": {"startDate": "$start", "unit": {"$literal": unit}, "amount": {"$literal": step}}}
-    )
+def _numbers(step: Any) -> Next:
+    def further(value: Any) -> Any:
+        if not is_number(value):
+            code = 6053600 if is_date(value) else 5733201
+            raise MongoError(code, f"$densify without a unit takes numbers, not {type_name(value)}")
+        return added(value, step)
 
-    def later(value: Any) -> Any:
+    return further
+
+
+def _dates(amount: int, unit: str) -> Next:
+    def further(value: Any) -> Any:
         if not is_date(value):
-            raise MongoError(6053600, f"$densify with a unit takes dates, not {type_name(value)}")
-        return move({"start": value}, {})
+            code = 6053600 if is_number(value) else 5733201
+            raise MongoError(code, f"$densify with a unit takes dates, not {type_name(value)}")
+        return moved_date("$densify", value, unit, amount)
 
-    return later
+    return further
 
 
 def _dense(
-    part: list[Document],
-    path: tuple[str, ...],
-    fields: list[tuple[str, ...]],
-    bounds: Any,
-    full: tuple[Any, Any] | None,
-    further: Next,
+    part: list[Document], path: Path, fields: list[Path], reach: _Range, full: tuple[Any, Any] | None
 ) -> Iterator[Document]:
+    """A partition, with documents in between."""
     part.sort(key=lambda document: sort_key(value_at(document, path)))
-    first, last = value_at(part[0], path), value_at(part[-1], path)
-    low, high, includes_high = first, last, True
-    if bounds == "full" and full is not None:
+    for document in part:
+        reach.further(value_at(document, path))
+    low, high, includes_high = value_at(part[0], path), value_at(part[-1], path), True
+    if reach.bounds == "full" and full is not None:
         low, high = full
-    elif bounds != "partition":
-        (low, high), includes_high = bounds, False
-    base: Document = {}
-    for field in fields:
-        value = value_at(part[0], field)
-        if value is not MISSING:
-            base = with_value(base, field, value)
+    elif reach.bounds == "between":
+        low, high, includes_high = reach.low, reach.high, False
     place, following, made = low, 0, 0
     while True:
         while following < len(part) and compare(value_at(part[following], path), place) < 0:
@@ -242,8 +271,18 @@ def _dense(
             break
         if following == len(part) or compare(value_at(part[following], path), place) != 0:
             made += 1
-            if made > 500_000:
-                raise MongoError(5897900, "$densify would make more than 500,000 documents")
-            yield with_value(base, path, place)
-        place = further(place)
+            if made > _MOST:
+                raise MongoError(5897900, f"$densify would make more than {_MOST:,} documents")
+            # The fields of the partition are those of the next document: by a collation, equal texts may differ.
+            yield with_value(_of_partition(part[min(following, len(part) - 1)], fields), path, place)
+        place = reach.further(place)
     yield from part[following:]
+
+
+def _of_partition(document: Document, fields: list[Path]) -> Document:
+    made: Document = {}
+    for field in fields:
+        value = value_at(document, field)
+        if value is not MISSING:
+            made = with_value(made, field, value)
+    return made

@@ -154,10 +154,9 @@ def _count(spec: Any, _setting: Setting) -> Stage:
 def _buckets_output(
     spec: Mapping[str, Any], setting: Setting, code_object: int
 ) -> list[tuple[str, GroupAccumulator]]:
-    output = spec.get("output", {})
+    output = spec.get("output", {"count": {"$sum": 1}})
     if not isinstance(output, Mapping):
         raise MongoError(code_object, "the output of buckets is an object of accumulators")
-    output = output or {"count": {"$sum": 1}}
     for name in output:
         if name == "_id":
             raise MongoError(15948, "the output of buckets has an '_id' of its own")

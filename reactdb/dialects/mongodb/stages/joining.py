@@ -15,7 +15,7 @@ from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.compiling import variable_name
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.numeric import whole
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import candidates, ends, split
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.stages.selecting import with_value
@@ -36,9 +36,9 @@ _NOT_IN_FACETS: Final = _NOT_WITHIN | {
 
 
 def _namespace(name: str, value: Any, setting: Setting, code: int = 9) -> str:
-    if isinstance(value, Mapping) and isinstance(value.get("coll"), str):
+    if isinstance(value, Mapping) and is_text(value.get("coll")):
         return f"{value.get('db', setting.database)}.{value['coll']}"
-    if not isinstance(value, str) or not value:
+    if not is_text(value) or not value:
         raise MongoError(code, f"{name} takes the name of a collection, not {type_name(value)}")
     return f"{setting.database}.{value}"
 
@@ -71,9 +71,9 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
     }
     for name in spec:
         if name not in _LOOKUP:
-            raise MongoError(40415, f"$lookup has no option '{name}'")
+            raise MongoError(9, f"$lookup has no option '{name}'")
     for name in ("as", "localField", "foreignField"):
-        if name in spec and not isinstance(spec[name], str):
+        if name in spec and not is_text(spec[name]):
             raise MongoError(14, f"$lookup takes a text as {name}, not {type_name(spec[name])}")
     if "as" not in spec:
         raise MongoError(9, "must specify 'as' field for a $lookup")
@@ -103,7 +103,11 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
                     {name: value(document, setting.variables) for name, value in let.items()}
                 )
             found: Iterable[Document] = find(document) if has_source else ()
-            yield with_value(document, target, list(through(stages, iter(found)) if stages else found))
+            following = stages
+            if by_fields and not has_source:
+                # The documents with which the pipeline begins are joined by the fields, too.
+                found, following = join.of(document, through(stages[:1], iter(()))), stages[1:]
+            yield with_value(document, target, list(through(following, iter(found)) if following else found))
 
     return Stage("$lookup", run)
 
@@ -138,6 +142,15 @@ class _Join:
 
     def _key(self, value: Any) -> Any:
         return sort_key(None if value is MISSING else value, self._setting.text)
+
+    def of(self, document: Document, others: Iterable[Document]) -> list[Document]:
+        """Those of some documents that belong to a document."""
+        wanted = self._wanted(document)
+        return [
+            other
+            for other in others
+            if not wanted.isdisjoint({self._key(value) for value in candidates(other, self._foreign)})
+        ]
 
     def _wanted(self, document: Document) -> set[Any]:
         wanted = set()

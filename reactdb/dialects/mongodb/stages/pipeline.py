@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.stages import filling as _filling
 from reactdb.dialects.mongodb.stages import grouping as _grouping
 from reactdb.dialects.mongodb.stages import joining as _joining
 from reactdb.dialects.mongodb.stages import shaping as _shaping
+from reactdb.dialects.mongodb.stages import windowing as _windowing
 from reactdb.dialects.mongodb.stages import writing as _writing
 from reactdb.dialects.mongodb.stages.selecting import sort_of
 from reactdb.dialects.mongodb.stages.sources import FIRST_STAGES
@@ -28,7 +29,7 @@ from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Sta
 __all__ = ["KNOWN_STAGES", "MAX_STAGES", "UPDATE_STAGES", "Pipeline", "stage_name"]
 
 # Importing a group registers its stages.
-_GROUPS: Final = (_filling, _grouping, _joining, _shaping, _writing)
+_GROUPS: Final = (_filling, _grouping, _joining, _shaping, _windowing, _writing)
 
 MAX_STAGES: Final = 1_000
 _LAST: Final = frozenset({"$out", "$merge"})

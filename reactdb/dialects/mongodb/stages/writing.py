@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import Evaluate, variable_name
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.expressions.compiling import Evaluate, constant, variable_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.stages.stage import Document, Merging, Setting, Stage, stage
 
@@ -27,7 +27,9 @@ def _out(spec: Any, setting: Setting) -> Stage:
             if spec.get(name) is None:
                 raise MongoError(40414, f"$out needs the option '{name}'")
         database, collection = spec["db"], spec["coll"]
-    if not isinstance(database, str) or not isinstance(collection, str):
+        if spec.get("timeseries") is not None:
+            raise MongoError(115, "$out cannot write to a time series: there are none here")
+    if not is_text(database) or not is_text(collection):
         raise MongoError(
             16990 if not isinstance(spec, Mapping) else 14,
             f"$out only supports a string or object argument, not {type_name(spec)}",
@@ -78,7 +80,7 @@ _REFUSED: Final = {
 def _merge(spec: Any, setting: Setting) -> Stage:
     if spec == "":
         raise MongoError(73, "$merge needs the name of a collection")
-    if isinstance(spec, str):
+    if is_text(spec):
         spec = {"into": spec}
     if not isinstance(spec, Mapping):
         raise MongoError(14, f"$merge only supports a string or object argument, not {type_name(spec)}")
@@ -125,9 +127,9 @@ def _into(value: Any, setting: Setting) -> str:
         if value.get("coll") is None:
             raise MongoError(5786801, "$merge's into needs the name of a collection")
         database, collection = value.get("db") or database, value["coll"]
-    elif not isinstance(value, str):
+    elif not is_text(value):
         raise MongoError(51178, f"$merge takes a text or an object as into, not {type_name(value)}")
-    if not isinstance(database, str) or not isinstance(collection, str):
+    if not is_text(database) or not is_text(collection):
         raise MongoError(14, "$merge's into takes texts as names")
     if not collection:
         raise MongoError(5786800, "$merge's into needs the name of a collection")
@@ -168,16 +170,18 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
+    # Those of the command are seen, too.
+    given = {name: constant(value) for name, value in setting.variables.items() if name != "NOW"}
     let = spec.get("let")
     if let is None:
-        return {}
+        return given
     if not isinstance(let, Mapping):
         raise MongoError(14, f"$merge takes an object as let, not {type_name(let)}")
     if not isinstance(spec.get("whenMatched", "merge"), list | tuple):
         raise MongoError(51199, "$merge takes let only beside a pipeline as whenMatched")
     if "new" in let and let["new"] != "$$ROOT":
         raise MongoError(51273, "$merge's let cannot define 'new' as anything but '$$ROOT'")
-    return {variable_name(name): _with_variables(value, setting) for name, value in let.items()}
+    return given | {variable_name(name): _with_variables(value, setting) for name, value in let.items()}
 
 
 def _with_variables(spec: Any, setting: Setting) -> Evaluate:

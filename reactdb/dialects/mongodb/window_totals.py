@@ -1,0 +1,124 @@
+"""Totals that only windows have: covariances, integrals, deviations of windows that slide.
+
+Rule of this file: as in `totals`, a total holds as little as it needs, and `result` may be asked at any time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from reactdb.dialects.mongodb.numeric import added, as_float, divided, is_number, multiplied, subtracted
+from reactdb.dialects.mongodb.ordering import TextKey
+from reactdb.dialects.mongodb.totals import DeviationOfAll, DeviationOfSample, RunningTotal
+
+__all__ = ["SLIDING", "CovarianceOfAll", "CovarianceOfSample", "Integral"]
+
+
+class CovarianceOfAll:
+    """The covariance of a whole population. What is no pair of numbers does not count; null where there is none.
+
+    A pair with an infinity or a NaN does not count either, but where at least two others do, the result is what such numbers add
+    up to. Of a single pair it is the double 0, also where its numbers are Decimal128. So it is in MongoDB.
+    """
+
+    __slots__ = ("_both", "_count", "_endless", "_left", "_right")
+    _least = 1
+
+    def __init__(self, _text: TextKey | None = None) -> None:
+        self._count = 0
+        self._left: Any = 0
+        self._right: Any = 0
+        self._both: Any = 0.0
+        self._endless: Any = None
+
+    def add(self, pair: Any) -> None:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(map(is_number, pair)):
+            return
+        left, right = pair
+        if not (_is_finite(left) and _is_finite(right)):
+            for number in (left, right):
+                if not _is_finite(number):
+                    self._endless = number if self._endless is None else added(self._endless, number)
+            return
+        # Welford's way, with the one mean before the pair and the other after it. The means are those of sums.
+        mean = divided(self._left, self._count) if self._count else left
+        self._count += 1
+        self._left, self._right = added(self._left, left), added(self._right, right)
+        rest = subtracted(right, divided(self._right, self._count))
+        self._both = added(self._both, multiplied(subtracted(left, mean), rest))
+
+    def result(self) -> Any:
+        if self._count < self._least:
+            return None
+        if self._count == 1:
+            return 0.0
+        if self._endless is not None:
+            return self._endless
+        return divided(self._both, self._count - self._least + 1)
+
+
+class CovarianceOfSample(CovarianceOfAll):
+    """The covariance that a sample suggests; null for fewer than two pairs."""
+
+    __slots__ = ()
+    _least = 2
+
+
+def _is_finite(number: Any) -> bool:
+    return number.to_decimal().is_finite() if hasattr(number, "to_decimal") else math.isfinite(number)
+
+
+class Integral:
+    """The area under a line through points, by trapezoids. Null where there is no point, 0 where there is one.
+
+    `unit_ms` is what the left values, as milliseconds, are divided by.
+    """
+
+    __slots__ = ("_area", "_last", "_unit_ms")
+
+    def __init__(self, unit_ms: int = 1) -> None:
+        self._unit_ms = unit_ms
+        self._last: tuple[Any, Any] | None = None
+        self._area: Any = 0.0
+
+    def add(self, point: Any) -> None:
+        if self._last is not None:
+            before, height = self._last
+            width = subtracted(point[0], before)
+            self._area = added(self._area, divided(multiplied(added(height, point[1]), width), 2))
+        self._last = point
+
+    def result(self) -> Any:
+        return None if self._last is None else divided(self._area, self._unit_ms)
+
+
+class _Sliding:
+    """A deviation of a window that leaves documents behind: null where a number is not finite; of one number the int32 0."""
+
+    __slots__ = ("_count", "_deviation", "_is_endless")
+
+    def __init__(self, deviation: RunningTotal) -> None:
+        self._deviation = deviation
+        self._count = 0
+        self._is_endless = False
+
+    def add(self, value: Any) -> None:
+        if is_number(value):
+            self._count += 1
+            self._is_endless = self._is_endless or not math.isfinite(as_float(value))
+            self._deviation.add(value)
+
+    def result(self) -> Any:
+        if self._is_endless:
+            return None
+        found = self._deviation.result()
+        return 0 if self._count == 1 and found is not None else found
+
+
+SLIDING: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {
+    "$stdDevPop": lambda text: _Sliding(DeviationOfAll(text)),
+    "$stdDevSamp": lambda text: _Sliding(DeviationOfSample(text)),
+}
+"""Totals that are others where a window does not begin with the partition, by the names of their operators."""

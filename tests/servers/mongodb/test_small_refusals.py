@@ -1,0 +1,146 @@
+"""Small refusals with their codes: hidden indexes, keys of several indexes, cluster parameters, streams in transactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pymongo import IndexModel
+from pymongo.errors import OperationFailure
+
+import reactdb
+
+
+@pytest.fixture(params=["socket", "process"])
+def mongo(request: pytest.FixtureRequest, db: Any) -> Any:
+    if request.param == "process":
+        return reactdb.mongodb(db)
+    return request.getfixturevalue("client")
+
+
+def _refusal(work: Any, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+    with pytest.raises(OperationFailure) as refused:
+        work(*arguments, **options)
+    assert refused.value.details is not None
+    # The error of a statement has no name.
+    return refused.value.code, refused.value.details.get("codeName")
+
+
+@pytest.mark.parametrize("hint", ["a_1", {"a": 1}])
+def test_a_hint_to_a_hidden_index_is_refused(mongo: Any, hint: Any) -> None:
+    orders = mongo["shop"]["orders"]
+    orders.insert_one({"_id": 1, "a": 1})
+    orders.create_index([("a", 1)], hidden=True)
+
+    bad = (2, "BadValue")
+    assert bad == _refusal(lambda: list(orders.find({"a": 1}, hint=hint)))
+    assert bad == _refusal(orders.count_documents, {"a": 1}, hint=hint)
+    assert bad == _refusal(lambda: list(orders.aggregate([{"$match": {"a": 1}}], hint=hint)))
+    assert 2 == _refusal(orders.update_one, {"a": 1}, {"$set": {"b": 1}}, hint=hint)[0]
+    assert 2 == _refusal(orders.delete_one, {"a": 1}, hint=hint)[0]
+    assert bad == _refusal(orders.find_one_and_delete, {"a": 1}, hint=hint)
+    mongo["shop"].command("collMod", "orders", index={"name": "a_1", "hidden": False})
+    assert [{"_id": 1, "a": 1}] == list(orders.find({"a": 1}, hint=hint))
+    assert [{"_id": 1, "a": 1}] == list(orders.aggregate([], hint=hint))
+
+
+def test_a_hint_of_an_aggregate_names_an_index_and_gives_what_that_has(mongo: Any) -> None:
+    orders = mongo["shop"]["orders"]
+    orders.insert_many([{"_id": 1, "a": 1}, {"_id": 2}])
+    orders.create_index("a", sparse=True)
+
+    assert (2, "BadValue") == _refusal(lambda: list(orders.aggregate([], hint="b_1")))
+    assert [1] == [one["_id"] for one in orders.aggregate([], hint="a_1")]
+    assert [1] == [one["_id"] for one in orders.aggregate([{"$match": {}}], hint="a_1")]
+
+
+def test_the_key_of_several_indexes_does_not_say_which_to_drop(mongo: Any) -> None:
+    orders = mongo["shop"]["orders"]
+    orders.create_indexes(
+        [IndexModel("a", name="one"), IndexModel("a", name="two", sparse=True), IndexModel("b")]
+    )
+
+    assert (181, "AmbiguousIndexKeyPattern") == _refusal(
+        mongo["shop"].command, "dropIndexes", "orders", index={"a": 1}
+    )
+    assert {"_id_", "one", "two", "b_1"} == set(orders.index_information())
+    mongo["shop"].command("dropIndexes", "orders", index="two")
+    mongo["shop"].command("dropIndexes", "orders", index={"a": 1})
+    assert {"_id_", "b_1"} == set(orders.index_information())
+
+
+@pytest.mark.parametrize(
+    ("database", "command", "refusal"),
+    [
+        ("admin", {"getClusterParameter": "nonsense"}, (4, "NoSuchKey")),
+        ("admin", {"getClusterParameter": ["*"]}, (4, "NoSuchKey")),
+        ("admin", {"getClusterParameter": []}, (2, "BadValue")),
+        ("admin", {"getClusterParameter": 5}, (14, "TypeMismatch")),
+        ("admin", {"getClusterParameter": [5]}, (14, "TypeMismatch")),
+        ("shop", {"getClusterParameter": "*"}, (13, "Unauthorized")),
+        ("admin", {"setClusterParameter": {"nonsense": {"a": 1}}}, (4, "NoSuchKey")),
+        ("admin", {"setClusterParameter": {}}, (4, "NoSuchKey")),
+        ("admin", {"setClusterParameter": None}, (40414, "Location40414")),
+        ("admin", {"setClusterParameter": 5}, (14, "TypeMismatch")),
+        ("admin", {"setClusterParameter": {"changeStreamOptions": {}, "b": {}}}, (72, "InvalidOptions")),
+        ("admin", {"setClusterParameter": {"changeStreamOptions": {}}}, (2, "BadValue")),
+        ("admin", {"setClusterParameter": {"changeStreamOptions": "off"}}, (2, "BadValue")),
+        (
+            "admin",
+            {"setClusterParameter": {"changeStreamOptions": {"$a": 1}}},
+            (52, "DollarPrefixedFieldName"),
+        ),
+        ("shop", {"setClusterParameter": {"nonsense": {}}}, (13, "Unauthorized")),
+    ],
+    ids=repr,
+)
+def test_cluster_parameters_that_are_not_there_are_refused(
+    mongo: Any, database: str, command: dict[str, Any], refusal: Any
+) -> None:
+    assert refusal == _refusal(mongo[database].command, command)
+
+
+def test_a_cluster_parameter_says_what_is_true_and_can_be_set_to_that(mongo: Any) -> None:
+    options = {"preAndPostImages": {"expireAfterSeconds": "off"}}
+
+    found = mongo["admin"].command("getClusterParameter", ["changeStreamOptions"])["clusterParameters"]
+    every = mongo["admin"].command("getClusterParameter", "*")["clusterParameters"]
+
+    assert [{"_id": "changeStreamOptions", **options}] == found
+    assert {"changeStreamOptions", "defaultMaxTimeMS"} == {one["_id"] for one in every}
+    assert 1.0 == mongo["admin"].command("setClusterParameter", {"changeStreamOptions": options})["ok"]
+
+
+@pytest.mark.parametrize("place", ["client", "database", "collection"])
+def test_to_watch_in_a_transaction_ends_the_transaction(mongo: Any, place: str) -> None:
+    orders = mongo["shop"]["orders"]
+    orders.insert_one({"_id": 1})
+    watched = {"client": mongo, "database": mongo["shop"], "collection": orders}[place]
+    with mongo.start_session() as session:
+        session.start_transaction()
+        orders.insert_one({"_id": 2}, session=session)
+
+        with pytest.raises(OperationFailure) as refused:
+            watched.watch(session=session)
+        assert 263 == refused.value.code
+        assert session.in_transaction
+        with pytest.raises(OperationFailure) as gone:
+            session.commit_transaction()
+        assert 251 == gone.value.code
+        assert gone.value.has_error_label("TransientTransactionError")
+
+        with session.start_transaction():
+            orders.insert_one({"_id": 3}, session=session)
+    assert [1, 3] == [one["_id"] for one in orders.find()]
+
+
+def test_a_transaction_that_watched_can_be_aborted(mongo: Any) -> None:
+    with mongo.start_session() as session:
+        session.start_transaction()
+        mongo["shop"]["orders"].insert_one({"_id": 1}, session=session)
+        with pytest.raises(OperationFailure):
+            mongo.watch(session=session)
+
+        session.abort_transaction()
+
+    assert 0 == mongo["shop"]["orders"].count_documents({})
