@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from bson.objectid import ObjectId
 
-from reactdb.dialects.mongodb.collation import SIMPLE, text_key
+from reactdb.dialects.mongodb.collation import SIMPLE, simple, text_key, whole_collation
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import indexes_of
@@ -30,7 +30,7 @@ from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.variables import values_of
 
-__all__ = ["aggregate", "check_pipeline"]
+__all__ = ["MOST_VIEWS", "aggregate", "check_pipeline"]
 
 Document = dict[str, Any]
 
@@ -67,6 +67,7 @@ def aggregate(
     """
     if namespace.coll is not None:
         collation = CollectionWork(spaces, namespace, transaction).collation(collation)
+        _check_view(spaces, namespace, collation)
     depth = 0
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         depth += 1
@@ -96,6 +97,16 @@ def aggregate(
     given = pipeline[0]["$match"]
     documents = work.along(FilterSelection(given, variables=values, collation=text), hint)
     return Pipeline(pipeline[1:], setting).run(documents)
+
+
+def _check_view(spaces: Namespaces, namespace: MongoNamespace, collation: Any) -> None:
+    """Raises: MongoError: 167, a view is read by another collation than its own."""
+    if spaces.view(namespace) is None:
+        return
+    own = simple(spaces.collation(namespace))
+    asked = simple(collation)
+    if (own and whole_collation(own)) != (asked and whole_collation(asked)):
+        raise MongoError(167, f"Cannot override a view's default collation: {namespace}")
 
 
 def check_pipeline(

@@ -70,9 +70,37 @@ class _Operation:
                 continue
             if name not in _STATEMENT_NAMES:
                 raise MongoError(40415, f"BSON field 'bulkWrite.ops.{name}' is an unknown field.")
+            _check_field(name, value)
             self.statement[_STATEMENT_NAMES[name]] = value
+        if "filter" not in given:
+            raise MongoError(40414, "BSON field 'bulkWrite.ops.filter' is missing but a required field")
         if self.kind == "delete":
             self.statement["limit"] = 0 if self.statement.pop("multi", False) else 1
+
+
+def _check_field(name: str, value: Any) -> None:
+    """
+    Raises:
+        MongoError: 14, 9 or 40414, a field of an operation has another type.
+    """
+    if name == "filter" and value is None:
+        raise MongoError(40414, "BSON field 'bulkWrite.ops.filter' is missing but a required field")
+    if name in ("hint", "updateMods"):
+        is_right = isinstance(value, Mapping) or (
+            is_text(value) if name == "hint" else isinstance(value, list)
+        )
+        code = 9
+    else:
+        is_right, code = value is None or isinstance(value, _TYPES[name]), 14
+    if not is_right:
+        raise MongoError(code, f"BSON field 'bulkWrite.ops.{name}' is the wrong type '{type_name(value)}'")
+
+
+_TYPES: Final[dict[str, Any]] = {
+    **dict.fromkeys(("filter", "constants", "collation", "sort"), Mapping),
+    **dict.fromkeys(("multi", "upsert"), bool),
+    "arrayFilters": list,
+}
 
 
 def bulk_write(

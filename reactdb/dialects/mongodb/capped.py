@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import document_of, is_map
-from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.namespaces import order_table
 from reactdb.dialects.mongodb.values import encode
 from reactdb.store.catalogue import Catalogue, TableInfo
@@ -119,9 +118,6 @@ def derive_place(draft: Draft, cap: Cap, meta: bytes | None) -> Derived:
 
     Args:
         meta: What the writer says of the version.
-
-    Raises:
-        MongoError: 2, the document alone is larger than the collection may be.
     """
     order = draft.beside(order_table(draft.table.id))
     totals = _totals(draft.stored(order, place_key(_TOTALS)))
@@ -136,10 +132,6 @@ def derive_place(draft: Draft, cap: Cap, meta: bytes | None) -> Derived:
             return Derived(derived)
         totals = totals._replace(size=totals.size + size - before)
         return Derived(derived, [_told(order, totals), _row(order, number, draft.key_bytes, size)])
-    if size > cap.size:
-        raise MongoError(
-            2, f"object to insert exceeds cappedMaxSize: it has {size:,} bytes, and all may have {cap.size:,}"
-        )
     number = totals.next
     totals = totals._replace(held=totals.held + 1, size=totals.size + size, next=number + 1)
     totals, removed, rows = _cut(draft, order, totals, cap)

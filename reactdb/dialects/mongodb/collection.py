@@ -459,7 +459,7 @@ class CollectionWork:
         natural = order.get("$natural")
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
-        shape = Projection(fields, variables=variables) if fields else None
+        shape = Projection(fields, variables=variables, collation=text_key(collation)) if fields else None
         walk = self._walk(command)
         first = None
         if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:
@@ -651,7 +651,7 @@ class CollectionWork:
             table = transaction.catalogue.live.get(self._name)
             if table is None:
                 raise MongoError(26, f"ns not found {self.namespace}")
-            return {"nIndexesWas": drop(transaction, table, self.namespace, wanted)[0]}
+            return {"nIndexesWas": drop(transaction, self._no_view(table), self.namespace, wanted)[0]}
 
         self._check_outside("dropIndexes")
         return self.spaces.session.transact(work, operation="index_drop")

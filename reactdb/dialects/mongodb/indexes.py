@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from bson.int64 import Int64
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.collation import checked_collation, text_key, whole_collation
@@ -629,7 +630,7 @@ def drop(
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
-    if wanted == "*":
+    if wanted == "*" or wanted == ["*"]:
         gone = [spec["name"] for spec in kept]
     elif isinstance(wanted, Mapping):
         if list(wanted.items()) == [(ID, 1)]:
@@ -697,11 +698,17 @@ def modify(
     kept = read_record(transaction, table).indexes
     pattern = wanted.get("keyPattern")
     old = next((one for one in kept if one["name"] == wanted.get("name") or _has_key(one, pattern)), None)
+    if old is None and (
+        wanted.get("name") == ID_INDEX["name"] or equal(dict(pattern or {}), ID_INDEX["key"])
+    ):
+        raise MongoError(2, "collMod changes nothing of the index of _id")
     if old is None:
         raise MongoError(27, f"cannot find index {wanted.get('name', pattern)} for ns {namespace}")
     index = next(one for one in indexes_of(table) if one.name == old["name"])
+    if len(given) > 1 and "prepareUnique" in given:
+        raise MongoError(72, "collMod changes prepareUnique of an index alone")
     if given.get("unique") is False:
-        raise MongoError(72, "collMod does not support 'unique: false': an index that is unique stays so")
+        raise MongoError(2, "collMod does not support 'unique: false': an index that is unique stays so")
     if given.get("unique"):
         _check_convertible(transaction, table, index, old)
         given["prepareUnique"] = False
@@ -717,7 +724,7 @@ def modify(
     # Of one that has become unique, that alone is told.
     told = [name for name in changed if name == "unique"] or changed
     return {
-        f"{name}_{which}": said[name]
+        f"{name}_{which}": Int64(said[name]) if name == "expireAfterSeconds" else said[name]
         for name in told
         for which, said in (("old", no | old), ("new", no | new))
         if name in said
@@ -737,6 +744,9 @@ def _modification(name: str, value: Any) -> Any:
         )
     elif name == "expireAfterSeconds":
         is_right = is_number(value)
+        if is_right and truncated(value) < 0:
+            raise MongoError(72, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+        value = min(truncated(value), INT32_MAX) if is_right else value
     else:
         is_right = is_text(value) if name == "name" else isinstance(value, Mapping)
     if not is_right:

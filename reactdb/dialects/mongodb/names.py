@@ -87,6 +87,19 @@ def check_collection_name(name: object) -> str:
     return name
 
 
+def check_new_name(namespace: MongoNamespace) -> None:
+    """
+    Raises:
+        MongoError: 73, no collection is made that is called so. One that is there is used all the same.
+    """
+    name = namespace.coll or ""
+    if "$" in name or (name.startswith("system.") and not _OF_SYSTEM.match(name)):
+        raise MongoError(73, f"Invalid namespace specified '{namespace}'")
+
+
+_OF_SYSTEM: Final = re.compile(r"system\.(?:js|profile|users|roles|version|views|buckets\..+)\Z")
+
+
 class Names:
     """The spelling of one file's namespaces.
 

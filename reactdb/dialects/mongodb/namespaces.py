@@ -30,7 +30,7 @@ from reactdb.change import HiddenTable
 from reactdb.dialects.mongodb.clock import ClusterClock
 from reactdb.dialects.mongodb.collation import simple
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.names import MongoNamespace, Names
+from reactdb.dialects.mongodb.names import MongoNamespace, Names, check_new_name
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -211,6 +211,7 @@ class Namespaces:
         def work(transaction: WriteTransaction) -> TableInfo:
             if name in transaction.catalogue.live:
                 raise MongoError(48, f"Collection {namespace} already exists. NS: {namespace}")
+            check_new_name(namespace)
             return self._make(transaction, name, CollectionRecord(dict(options or {})))
 
         return self._collection(namespace, self._transact(work))
@@ -224,9 +225,11 @@ class Namespaces:
         """The table of a collection that something is written to, in the transaction that writes it: it is made, with these
         options, where it is missing. Errors as for `create`."""
         name = self.names.table(namespace)
-        return transaction.catalogue.live.get(name) or self._make(
-            transaction, name, CollectionRecord(dict(options or {}))
-        )
+        there = transaction.catalogue.live.get(name)
+        if there is not None:
+            return there
+        check_new_name(namespace)
+        return self._make(transaction, name, CollectionRecord(dict(options or {})))
 
     def ensure(self, namespace: MongoNamespace) -> TableInfo:
         """The same by itself."""

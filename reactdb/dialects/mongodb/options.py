@@ -170,6 +170,11 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if "clusteredIndex" in options and options.get("max") is not None:
         raise MongoError(6049204, "'max' is not allowed with 'clusteredIndex'")
     _check_cap(options)
+    for name in ("storageEngine", "indexOptionDefaults"):
+        if not options.get(name):
+            options.pop(name, None)
+    if not options.get(IMAGES, {}).get("enabled"):
+        options.pop(IMAGES, None)
     if "clusteredIndex" in options and "capped" in options:
         raise MongoError(6049200, "'capped' is not allowed with 'clusteredIndex'")
     return options | own

@@ -89,9 +89,10 @@ class Tail:
         self._table = table
         asked = command.get("filter"), command.get("projection")
         variables = values_of(command.get("let"), ClusterClock(session), asked)
-        self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text_key(collation))
+        text = text_key(collation)
+        self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text)
         fields = command.get("projection")
-        self._shape = Projection(fields, variables=variables) if fields else None
+        self._shape = Projection(fields, variables=variables, collation=text) if fields else None
         self._skip = int(command.get("skip") or 0)
         self._left = abs(int(command.get("limit") or 0)) or None
         # The last place that was looked at, or before the first of all; None before the first batch.

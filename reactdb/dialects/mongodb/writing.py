@@ -159,7 +159,8 @@ class Modify:
             self.selection = self.statement.selection
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
-        self.projection = Projection(fields, variables=variables) if fields else None
+        text = text_key(collation)
+        self.projection = Projection(fields, variables=variables, collation=text) if fields else None
 
 
 class Updated(NamedTuple):

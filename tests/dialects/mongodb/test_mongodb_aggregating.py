@@ -12,7 +12,7 @@ from reactdb import Database
 
 pytest.importorskip("pymongo")
 
-from bson import Code
+from bson import Code, Timestamp
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 
@@ -248,3 +248,11 @@ def test_a_stage_about_another_collection_says_what_is_wrong(
 def test_buckets_without_any_output_are_their_ids(shop: Any) -> None:
     bucket = {"groupBy": "$n", "boundaries": [0, 5, 10], "output": {}}
     assert list(shop["orders"].aggregate([{"$bucket": bucket}])) == [{"_id": 0}, {"_id": 5}]
+
+
+def test_what_merges_by_a_pipeline_may_have_the_cluster_time_before(shop: Any) -> None:
+    merging = {"into": "items", "whenMatched": [{"$set": {"at": "$$new.at"}}]}
+
+    shop["items"].aggregate([{"$set": {"at": "$$CLUSTER_TIME"}}, {"$merge": merging}])
+
+    assert {Timestamp} == {type(one["at"]) for one in shop["items"].find()}

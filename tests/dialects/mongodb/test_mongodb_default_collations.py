@@ -62,6 +62,16 @@ def test_reads_compare_by_it_unless_a_command_says_otherwise(users: Any, is_inde
     assert list(users.aggregate(stages, collation=SIMPLE)) == [{"_id": "x", "times": 1}]
 
 
+def test_a_projection_compares_by_it(users: Any) -> None:
+    users.update_one({"_id": "a"}, {"$set": {"list": [{"v": "y"}, {"v": "Z"}]}})
+    shown = {"list": {"$elemMatch": {"v": "z"}}, "is_x": {"$eq": ["$n", "X"]}, "_id": 0}
+
+    assert {"list": [{"v": "Z"}], "is_x": True} == users.find_one({"_id": "a"}, shown)
+    assert {"is_x": False} == users.find_one({"_id": "a"}, shown, collation=SIMPLE)
+    changed = users.find_one_and_update({"_id": "a"}, {"$set": {"seen": 1}}, projection=shown)
+    assert {"list": [{"v": "Z"}], "is_x": True} == changed
+
+
 def test_writes_compare_by_it_unless_they_say_otherwise(users: Any) -> None:
     assert users.update_many({"n": "X"}, {"$set": {"seen": 1}}).modified_count == 2
     assert users.update_many({"n": "X"}, {"$set": {"seen": 2}}, collation=SIMPLE).modified_count == 1
@@ -92,7 +102,11 @@ def test_a_view_has_its_own(shop: Any, users: Any) -> None:
     shop.create_collection("view", viewOn="plain_view", collation=CASELESS)
     assert shop["plain_view"].distinct("_id", {"n": "x"}) == ["a"]
     assert shop["view"].distinct("_id", {"n": "x"}) == ["a", "b"]
-    assert shop["view"].distinct("_id", {"n": "x"}, collation=SIMPLE) == ["a"]
+    assert shop["view"].distinct("_id", {"n": "x"}, collation=CASELESS) == ["a", "b"]
+    for name, other in (("view", SIMPLE), ("plain_view", CASELESS)):
+        with pytest.raises(OperationFailure) as refused:
+            shop[name].distinct("_id", {"n": "x"}, collation=other)
+        assert refused.value.code == 167
     assert [one["_id"] for one in shop["view"].aggregate([{"$match": {"n": "X"}}])] == ["a", "b"]
     assert [one["_id"] for one in shop["plain_view"].aggregate([{"$match": {"n": "X"}}])] == ["b"]
 

@@ -60,6 +60,9 @@ def value_of(expression, document=DOCUMENT, variables=None):
         ({"$subtract": [datetime(2024, 1, 2), NEW_YEAR]}, Int64(86_400_000)),
         ({"$divide": [6, 3]}, 2.0),
         ({"$mod": [-7, 3]}, -1),
+        ({"$sigmoid": Decimal128("NaN")}, Decimal128("NaN")),
+        ({"$sqrt": Decimal128("NaN")}, Decimal128("NaN")),
+        ({"$pow": [0, Decimal128("NaN")]}, Decimal128("NaN")),
         ({"$pow": [2, 10]}, 1024),
         ({"$pow": [2, -1]}, 0.5),
         ({"$round": [2.5]}, 2.0),
@@ -222,6 +225,8 @@ def test_an_expression_has_this_value(expression, expected):
         ({"$arrayElemAt": [1, 2]}, 28689),
         ({"$size": "$none"}, 17124),
         ({"$map": {"input": [1]}}, 16882),
+        ({"$map": {"input": [1], "as": "", "in": 1}}, 9),
+        ({"$round": [1.5, Decimal128("NaN")]}, 51082),
         ({"$filter": {"input": 1, "cond": True}}, 28651),
         ({"$cond": {"if": 1, "then": 2}}, 17082),
         ({"$switch": {"branches": [{"case": False, "then": 1}]}}, 40069),
@@ -261,3 +266,18 @@ def test_a_document_is_never_changed_by_what_is_computed_from_it():
     value_of({"$mergeObjects": ["$a", {"c": 3}]}, document)
 
     assert {"a": {"b": 1}, "list": [3, 1, 2]} == document
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"$ln": Decimal128("NaN")},
+        {"$log10": Decimal128("NaN")},
+        {"$log": [Decimal128("NaN"), 2]},
+        {"$log": [8, Decimal128("NaN")]},
+    ],
+)
+def test_a_logarithm_of_nan_is_a_double(spec):
+    found = compile_expression(spec)({}, {})
+    assert type(found) is float
+    assert found != found

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pymongo")
 
-from bson import Code, Decimal128, Int64, Regex
+from bson import Binary, Code, Decimal128, Int64, Regex
 
 import reactdb
 from reactdb import Database
@@ -120,6 +120,11 @@ def test_the_options_of_a_new_collection_are_checked(
         ({"collMod": "orders", "index": {"name": "n", "hidden": None}}, 72),
         ({"collMod": "orders", "index": {"name": "n", "hidden": "x"}}, 14),
         ({"collMod": "orders", "index": {"name": "n", "expireAfterSeconds": "x"}}, 14),
+        ({"collMod": "orders", "index": {"name": "n", "expireAfterSeconds": -1}}, 72),
+        ({"collMod": "orders", "index": {"name": "n", "unique": 0}}, 2),
+        ({"collMod": "orders", "index": {"name": "n", "prepareUnique": True, "hidden": True}}, 72),
+        ({"collMod": "orders", "index": {"name": "_id_", "hidden": True}}, 2),
+        ({"collMod": "orders", "index": {"keyPattern": {"_id": 1}, "hidden": True}}, 2),
     ],
 )
 def test_what_changes_a_collection_is_checked(shop: Any, body: dict[str, Any], expected: int | None) -> None:
@@ -214,3 +219,137 @@ def test_lists_say_more_where_they_are_asked_to(shop: Any) -> None:
     assert 14 == code(shop, {"listIndexes": "orders", "includeBuildUUIDs": "x"})
     assert 14 == code(shop, {"listCollections": 1, "nameOnly": "x"})
     assert 14 == code(shop, {"listCollections": 1, "authorizedCollections": {}})
+
+
+RENAME: Final[dict[str, Any]] = {"renameCollection": "shop.orders", "to": "shop.paid"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({**RENAME, "to": None}, 40414),
+        ({**RENAME, "to": Code("shop.paid")}, 14),
+        ({**RENAME, "to": "shop"}, 73),
+        ({**RENAME, "to": "shop.$paid"}, 20),
+        ({**RENAME, "to": "shop.system.paid"}, 20),
+        ({**RENAME, "to": "SHOP.paid"}, 13297),
+        ({**RENAME, "to": "shop.log"}, 48),
+        ({**RENAME, "to": "shop.log", "dropTarget": 1}, 14),
+        ({**RENAME, "to": "shop.log", "dropTarget": None}, 14),
+        ({**RENAME, "to": "shop.log", "dropTarget": b"x"}, 207),
+        ({**RENAME, "to": "shop.log", "dropTarget": Binary(bytes(16), 4)}, 361),
+        ({**RENAME, "to": "other.log", "dropTarget": Binary(bytes(16), 4)}, 72),
+        ({**RENAME, "collectionUUID": "x"}, 14),
+        ({**RENAME, "collectionUUID": Binary(bytes(16), 4)}, 361),
+        ({**RENAME, "stayTemp": 1}, 14),
+        ({**RENAME, "renameCollection": "shop.system.orders"}, 20),
+        (RENAME, None),
+    ],
+)
+def test_what_gets_another_name_is_checked(shop: Any, body: dict[str, Any], expected: int | None) -> None:
+    found: int | None = shop.client["admin"].command(body, check=False).get("code")
+    assert expected == found
+
+
+def test_a_uuid_says_which_collection_is_meant(shop: Any) -> None:
+    own, target = (
+        next(shop.list_collections(filter={"name": name}))["info"]["uuid"] for name in ("orders", "log")
+    )
+    admin = shop.client["admin"]
+
+    wrong = admin.command({**RENAME, "collectionUUID": target}, check=False)
+    admin.command({**RENAME, "to": "shop.log", "collectionUUID": own, "dropTarget": target})
+
+    assert ("orders", "log") == (wrong["expectedCollection"], wrong["actualCollection"])
+    assert [{"_id": 1, "n": 1}] == list(shop["log"].find())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"dbStats": 1, "scale": "x"}, 14),
+        ({"dbStats": 1, "scale": 0.5}, 2),
+        ({"dbStats": 1, "freeStorage": "x"}, 14),
+        ({"collStats": "orders", "scale": -1}, 2),
+        ({"validate": "cheap"}, 166),
+        ({"validate": "orders", "metadata": True, "full": True}, 72),
+        ({"validate": "orders", "other": 1}, None),
+        ({"dropIndexes": "cheap", "index": "*"}, 166),
+        ({"connectionStatus": 1, "showPrivileges": "x"}, 14),
+        ({"connectionStatus": 1, "other": 1}, 40415),
+        ({"explain": None}, 40414),
+        ({"explain": {"find": "orders"}, "verbosity": "all"}, 2),
+        ({"explain": {"ping": 1}}, 20),
+        ({"explain": {"nonsense": 1}}, 59),
+    ],
+)
+def test_what_is_asked_about_a_collection_is_checked(
+    shop: Any, body: dict[str, Any], expected: int | None
+) -> None:
+    assert expected == code(shop, body)
+
+
+def test_what_is_explained_keeps_to_its_limit(shop: Any) -> None:
+    shop["orders"].insert_many([{"_id": 10 + i} for i in range(5)])
+    for query in ({}, {"filter": {}}):
+        told = shop.command("explain", {"find": "orders", "limit": 2, **query}, verbosity="executionStats")
+        assert 2 == told["executionStats"]["nReturned"]
+    assert 1024 == shop.command("dbStats", scale=1024.9)["scaleFactor"]
+    assert [] == shop.command("connectionStatus", showPrivileges=1)["authInfo"]["authenticatedUserPrivileges"]
+
+
+@pytest.mark.parametrize("name", ["$log", "a$b", "system.log"])
+def test_no_collection_is_made_that_is_called_so(shop: Any, name: str) -> None:
+    for body in (
+        {"create": name},
+        {"insert": name, "documents": [{}]},
+        {"createIndexes": name, "indexes": [{"key": {"a": 1}, "name": "a"}]},
+    ):
+        assert 73 == code(shop, body)
+    assert name not in shop.list_collection_names()
+    assert code(shop, {"create": "system.js"}) is None
+
+
+@pytest.mark.parametrize(("given", "kept"), [(2**40, 2**31 - 1), (NAN, 0), (-0.5, 0), (Decimal128("7.5"), 8)])
+def test_seconds_that_are_changed_are_brought_into_their_range(shop: Any, given: Any, kept: int) -> None:
+    changed = shop.command("collMod", "orders", index={"name": "n", "expireAfterSeconds": given})
+
+    assert (100, kept) == (changed["expireAfterSeconds_old"], changed["expireAfterSeconds_new"])
+    assert {Int64} == {type(changed[f"expireAfterSeconds_{which}"]) for which in ("old", "new")}
+    assert kept == shop["orders"].index_information()["n"]["expireAfterSeconds"]
+
+
+def test_what_is_larger_than_all_may_be_stays_until_the_next_comes(shop: Any) -> None:
+    shop["log"].insert_one({"_id": 1, "text": "x" * 10_000})
+    first = [one["_id"] for one in shop["log"].find()]
+    shop["log"].insert_one({"_id": 2})
+
+    assert ([1], [2]) == (first, [one["_id"] for one in shop["log"].find()])
+
+
+def test_a_view_does_not_stand_on_itself(shop: Any) -> None:
+    assert 5 == code(shop, {"create": "own", "viewOn": "own"})
+    shop.create_collection("upper", viewOn="cheap")
+    assert 5 == code(shop, {"collMod": "cheap", "viewOn": "upper"})
+    before = "upper"
+    for number in range(18):
+        shop.create_collection(f"v{number}", viewOn=before)
+        before = f"v{number}"
+    assert 165 == code(shop, {"create": "last", "viewOn": before})
+    assert [{"_id": 1, "n": 1}] == list(shop[before].find())
+
+
+def test_to_make_a_collection_again_changes_nothing(shop: Any) -> None:
+    for options in ({"storageEngine": {}}, {"changeStreamPreAndPostImages": {"enabled": False}}):
+        assert code(shop, {"create": "orders", **options}) is None
+    assert 48 == code(shop, {"create": "orders", "changeStreamPreAndPostImages": {"enabled": True}})
+
+
+def test_what_is_dropped_is_told_as_much_as_it_had(shop: Any) -> None:
+    assert {"nIndexesWas", "ns", "ok"} == shop.command("drop", "orders").keys() - {
+        "$clusterTime",
+        "operationTime",
+    }
+    assert "nIndexesWas" not in shop.command("drop", "cheap")
+    assert [40414, 14, 14] == [code(shop, {"dropDatabase": value}) for value in (None, "x", True)]
+    assert "dropped" not in shop.command("dropDatabase")

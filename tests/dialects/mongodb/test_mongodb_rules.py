@@ -19,7 +19,7 @@ bson = pytest.importorskip("bson")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from pymongo import CursorType, InsertOne, UpdateOne  # noqa: E402
-from pymongo.errors import BulkWriteError, OperationFailure, WriteError  # noqa: E402
+from pymongo.errors import BulkWriteError, OperationFailure  # noqa: E402
 
 from reactdb.dialects.mongodb.capped import all_places, order_of, totals_in  # noqa: E402
 from reactdb.dialects.mongodb.explaining import details  # noqa: E402
@@ -326,9 +326,10 @@ class TestCapped:
         size = len(bson.encode({"_id": 1, "a": "x" * 100}))
         assert list(range(30 - 1024 // size, 30)) == [one["_id"] for one in log.find()]
 
-    def test_a_document_that_is_too_large_alone_is_refused(self, log: Any) -> None:
-        with pytest.raises(WriteError, match="cappedMaxSize"):
-            log.insert_one({"a": "x" * 5000})
+    def test_a_document_that_is_too_large_alone_takes_the_place_of_all(self, log: Any) -> None:
+        log.insert_many([{"_id": 1}, {"_id": 2}])
+        log.insert_one({"_id": 3, "a": "x" * 5000})
+        assert [3] == [one["_id"] for one in log.find()]
 
     def test_insert_and_room_are_one_commit(self, db: Database, log: Any) -> None:
         log.insert_many([{"_id": id} for id in range(4)])

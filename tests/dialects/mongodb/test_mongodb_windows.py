@@ -554,3 +554,12 @@ def test_a_document_in_between_is_of_the_partition_of_the_next_one():
     made = run(stage, rows, Setting(text=str.lower))
 
     assert [{"p": "apple", "a": 0}, {"p": "Apple", "a": 5}, {"p": "Apple", "a": 10}] == made
+
+
+def test_partitions_of_a_densify_follow_each_other_in_order():
+    rows = [{"p": "b", "a": 0}, {"p": "b", "a": 2}, {"p": "B", "a": 1}]
+    stage = {
+        "$densify": {"field": "a", "partitionByFields": ["p"], "range": {"step": 1, "bounds": "partition"}}
+    }
+
+    assert [("B", 1), ("b", 0), ("b", 1), ("b", 2)] == [(one["p"], one["a"]) for one in run(stage, rows)]

@@ -189,6 +189,7 @@ def test_what_is_different_has_to_fit_into_one_answer(client: MongoClient[dict[s
         ({"getMore": 5}, 43),
         ({"getMore": None}, 40414),
         ({"term": 5.0}, 14),
+        ({"term": None, "maxTimeMS": None}, None),
         ({"maxTimeMS": 100}, 2),
         ({}, None),
     ],
@@ -230,6 +231,23 @@ def test_a_cursor_is_killed_whatever_collection_is_named(wire: Wire) -> None:
             14,
         ),
         ({"bulkWrite": 1, "ops": [{"insert": 0}], "nsInfo": [{"ns": "a.b"}], "$db": "admin"}, 40414),
+        *(
+            ({"bulkWrite": 1, "ops": [op], "nsInfo": [{"ns": "shop.orders"}], "$db": "admin"}, expected)
+            for op, expected in (
+                ({"update": 0, "filter": 5, "updateMods": {}}, 14),
+                ({"update": 0, "updateMods": {}}, 40414),
+                ({"update": 0, "filter": None, "updateMods": {}}, 40414),
+                ({"update": 0, "filter": {}, "updateMods": None}, 9),
+                ({"update": 0, "filter": {}, "updateMods": {}, "multi": 1}, 14),
+                ({"update": 0, "filter": {}, "updateMods": {}, "hint": None}, 9),
+                ({"update": 0, "filter": {}, "updateMods": {}, "arrayFilters": {}}, 14),
+                ({"update": 0, "filter": {}, "updateMods": {}, "constants": []}, 14),
+                ({"delete": 0, "filter": {}, "hint": Code("x")}, 9),
+                ({"delete": 0, "filter": {}, "collation": "x"}, 14),
+                ({"delete": 0, "filter": {"_id": 99}, "collation": None, "multi": None}, None),
+            )
+        ),
+        ({"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [], "$db": "admin"}, 2),
         ({**INSERT, "writeConcern": {"w": 1.9}}, None),
         ({**INSERT, "writeConcern": {"w": -0.5}}, None),
     ],

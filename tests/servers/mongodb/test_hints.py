@@ -114,8 +114,9 @@ class TestPlans:
 
     def test_what_cannot_be_explained_is_refused(self, client: Client, orders: Any) -> None:
         for code, asked in (
-            (59, {"explain": {"ping": 1}}),
-            (9, {"explain": {"find": "orders"}, "verbosity": "much"}),
+            (59, {"explain": {"nonsense": 1}}),
+            (20, {"explain": {"ping": 1}}),
+            (2, {"explain": {"find": "orders"}, "verbosity": "much"}),
             (2, {"explain": {"find": "orders", "hint": "x_1"}}),
         ):
             with pytest.raises(OperationFailure) as caught:

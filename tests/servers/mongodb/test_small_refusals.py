@@ -69,6 +69,24 @@ def test_the_key_of_several_indexes_does_not_say_which_to_drop(mongo: Any) -> No
     assert {"_id_", "b_1"} == set(orders.index_information())
 
 
+def test_all_indexes_may_be_named_in_a_list_and_those_of_a_view_are_not_dropped(mongo: Any) -> None:
+    mongo["shop"]["orders"].create_index("a")
+    mongo["shop"].command("create", "seen", viewOn="orders", pipeline=[])
+
+    assert (166, "CommandNotSupportedOnView") == _refusal(
+        mongo["shop"].command, "dropIndexes", "seen", index="*"
+    )
+    assert 2 == mongo["shop"].command("dropIndexes", "orders", index=["*"])["nIndexesWas"]
+    assert {"_id_"} == set(mongo["shop"]["orders"].index_information())
+
+
+@pytest.mark.parametrize("name", ["Cluster_Time", "CLUSTERTIME", "CLUSTER_TIMES", "nonsense"])
+def test_a_variable_that_is_not_there_is_undefined_however_it_is_spelled(mongo: Any, name: str) -> None:
+    stage = {"$set": {"a": f"$${name}"}}
+
+    assert (17276, "Location17276") == _refusal(lambda: list(mongo["shop"]["orders"].aggregate([stage])))
+
+
 @pytest.mark.parametrize(
     ("database", "command", "refusal"),
     [

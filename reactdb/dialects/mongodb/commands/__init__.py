@@ -9,7 +9,7 @@
                              errors in MongoDB's terms
     session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
-    cluster_parameters, statistics
+    renaming, cluster_parameters, statistics
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.commands import cluster_parameters as _cluster_par
 from reactdb.dialects.mongodb.commands import get_more as _get_more
 from reactdb.dialects.mongodb.commands import hello as _hello
 from reactdb.dialects.mongodb.commands import reading as _reading
+from reactdb.dialects.mongodb.commands import renaming as _renaming
 from reactdb.dialects.mongodb.commands import sessions as _sessions
 from reactdb.dialects.mongodb.commands import statistics as _statistics
 from reactdb.dialects.mongodb.commands import writing as _writing
@@ -37,6 +38,7 @@ _COMMANDS = (
     _hello,
     _statistics,
     _reading,
+    _renaming,
     _sessions,
     _writing,
 )

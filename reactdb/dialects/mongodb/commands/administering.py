@@ -1,4 +1,4 @@
-"""Commands about collections and databases: which there are, making, dropping and renaming them.
+"""Commands about collections and databases: which there are, making, changing and dropping them.
 
 Rule of this file: names and options. What it takes is in `namespaces`.
 """
@@ -9,6 +9,7 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.aggregating import MOST_VIEWS
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -18,8 +19,8 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.names import check_database_name, namespace_of
-from reactdb.dialects.mongodb.namespaces import CollectionInfo
+from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.namespaces import CollectionInfo, Namespaces
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.option_checks import capped_size
 from reactdb.dialects.mongodb.options import (
@@ -29,6 +30,7 @@ from reactdb.dialects.mongodb.options import (
     description,
     modified_options,
 )
+from reactdb.dialects.mongodb.ordering import type_name
 
 
 def existing(request: CommandRequest) -> CollectionInfo:
@@ -42,6 +44,8 @@ def existing(request: CommandRequest) -> CollectionInfo:
 def create(request: CommandRequest) -> dict[str, Any]:
     options = creation_options(request.body)
     spaces = request.deployment.spaces
+    if "viewOn" in options:
+        check_views(spaces, request.mongo_namespace(), options["viewOn"])
     if request.transaction is not None:
         request.transaction.create(request.mongo_namespace(), options)
         return {}
@@ -55,34 +59,45 @@ def create(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
+def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
+    """
+    Args:
+        made: The view that is to be, on `view_on` of the same database.
+
+    Raises:
+        MongoError: 5, it would stand on itself; 165, on too many others.
+    """
+    below, depth = MongoNamespace(made.db, view_on), 1
+    while below != made:
+        view = spaces.view(below)
+        if view is None:
+            return
+        below, depth = view[0], depth + 1
+        if depth > MOST_VIEWS:
+            raise MongoError(165, f"View depth limit exceeded; maximum depth is {MOST_VIEWS}")
+    raise MongoError(5, f"View cycle detected: {made} stands on itself")
+
+
 @command("drop", fields="", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
         return {}
-    return {"nIndexesWas": 1 + len(found.indexes), "ns": str(namespace)}
+    indexes = {} if found.record.is_view else {"nIndexesWas": 1 + len(found.indexes)}
+    return {**indexes, "ns": str(namespace)}
 
 
 @command("dropDatabase", is_write=True)
 def drop_database(request: CommandRequest) -> dict[str, Any]:
-    name = check_database_name(request.database)
-    return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
-
-
-@command("renameCollection", fields="to dropTarget stayTemp", is_write=True)
-def rename_collection(request: CommandRequest) -> dict[str, Any]:
-    if request.database != "admin":
-        raise MongoError(13, "renameCollection may only be run against the admin database.")
-    source, target = request.value, request.body.get("to")
-    for one in (source, target):
-        if not isinstance(one, str):
-            raise MongoError(14, "'renameCollection' and 'to' are names of collections")
-        if not one.partition(".")[2]:
-            raise MongoError(73, f"Invalid namespace specified '{one}'")
-    request.deployment.spaces.rename(
-        namespace_of(source), namespace_of(str(target)), drop_target=bool(request.body.get("dropTarget"))
-    )
+    if request.value is None:
+        raise MongoError(40414, "BSON field 'dropDatabase' is missing but a required field")
+    if not is_number(request.value):
+        raise MongoError(
+            14,
+            f"BSON field 'dropDatabase' is the wrong type '{type_name(request.value)}', expected type 'number'",
+        )
+    request.deployment.spaces.drop_database(check_database_name(request.database))
     return {}
 
 
@@ -90,6 +105,8 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
     found = existing(request)
     options = modified_options(request.body, found.options)
+    if "viewOn" in options:
+        check_views(request.deployment.spaces, found.namespace, options["viewOn"])
     wanted = request.get("index", dict)
     is_dry = request.flag("dryRun")
     if is_dry and (options or wanted is None or not wanted.get("unique")):

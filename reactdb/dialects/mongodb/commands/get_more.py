@@ -79,8 +79,8 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     number = request.value
     if number is None:
         raise MongoError(40414, "BSON field 'getMore.getMore' is missing but a required field")
-    for name, value in (("getMore", number), ("term", request.body.get("term", Int64(0)))):
-        if type_name(value) not in INTEGERS:
+    for name, value in (("getMore", number), ("term", request.body.get("term"))):
+        if value is not None and type_name(value) not in INTEGERS:
             raise MongoError(
                 14,
                 f"BSON field 'getMore.{name}' is the wrong type '{type_name(value)}', expected type 'long'",
@@ -97,7 +97,11 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
             13,
             f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {found.namespace}",
         )
-    if found is not None and "maxTimeMS" in request.body and not getattr(found, "is_awaiting", False):
+    if (
+        found is not None
+        and request.body.get("maxTimeMS") is not None
+        and not getattr(found, "is_awaiting", False)
+    ):
         raise MongoError(2, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
     cursor = cursors.take(number, session_key(request))
     try:

@@ -141,12 +141,13 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
     }
 
 
-@command("connectionStatus", is_open=True, quick=always)
+@command("connectionStatus", fields="showPrivileges", is_open=True, quick=always)
 def connection_status(request: CommandRequest) -> dict[str, Any]:
+    shown: dict[str, Any] = {"authenticatedUserPrivileges": []} if request.flag("showPrivileges") else {}
     user = request.client.user
     users = [{"user": user, "db": "admin"}] if user else []
     roles = [{"role": "root", "db": "admin"}] if user else []
-    return {"authInfo": {"authenticatedUsers": users, "authenticatedUserRoles": roles}}
+    return {"authInfo": {"authenticatedUsers": users, "authenticatedUserRoles": roles, **shown}}
 
 
 @command("whatsmyuri", is_open=True, quick=always)

@@ -12,10 +12,11 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.capped import order_of
 from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
-from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.commands.table import command, find_command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.planning import NativeIndex, ReadPlan, native_indexes
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
@@ -33,13 +34,19 @@ VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 
 @command("explain", fields="verbosity")
 def explain(request: CommandRequest) -> dict[str, Any]:
-    asked = request.get("explain", dict, {})
+    asked = request.body.get("explain")
+    if asked is None:
+        raise MongoError(40414, "BSON field 'explain.explain' is missing but a required field")
+    if not isinstance(asked, dict):
+        raise MongoError(14, f"BSON field 'explain.explain' is the wrong type '{type_name(asked)}'")
     name = next((one for one in EXPLAINED if one in asked), None)
+    if name is None and find_command(asked) is not None:
+        raise MongoError(20, f"Cannot explain cmd: {next(iter(asked))}")
     if name is None:
         raise MongoError(59, f"Explain failed due to unknown command: {next(iter(asked), '')}")
     verbosity = request.get("verbosity", str, "allPlansExecution")
     if verbosity not in VERBOSITIES:
-        raise MongoError(9, f"verbosity string must be one of {VERBOSITIES}")
+        raise MongoError(2, f"verbosity string must be one of {VERBOSITIES}")
     return explained(request, name, asked, verbosity)
 
 
@@ -64,7 +71,8 @@ def explained(
         )
         said["queryPlanner"]["winningPlan"] = winning_plan(work, query, asked)
         if verbosity != "queryPlanner" and name in COUNTED:
-            said["executionStats"] = statistics(work, query, asked, said["queryPlanner"]["winningPlan"])
+            asks_find = {**asked, "filter": query} if name == "find" else {"filter": query}
+            said["executionStats"] = statistics(work, asks_find, said["queryPlanner"]["winningPlan"])
     return {
         **said,
         "command": asked,
@@ -145,12 +153,10 @@ def native_scan(index: NativeIndex) -> dict[str, Any]:
     return {"stage": "IXSCAN", "keyPattern": pattern, "indexName": index.by.name, "direction": "forward"}
 
 
-def statistics(
-    work: ViewingWork, query: dict[str, Any], asked: Mapping[str, Any], plan: dict[str, Any]
-) -> dict[str, Any]:
-    """What comes of a command that reads."""
+def statistics(work: ViewingWork, asked: Mapping[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """What comes of a find."""
     begun = time.monotonic()
-    count = sum(1 for _ in work.find(asked if "filter" in asked else {"filter": query}))
+    count = sum(1 for _ in work.find(asked))
     spent = round((time.monotonic() - begun) * 1_000)
     return {
         "executionSuccess": True,

@@ -16,10 +16,13 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import check_database_name
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
+from reactdb.dialects.mongodb.numeric import is_number, truncated
+from reactdb.dialects.mongodb.ordering import type_name
 
 
 @command("collStats", fields="scale")
 def collection_statistics(request: CommandRequest) -> dict[str, Any]:
+    scale = scale_of(request)
     found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         return {"ns": request.namespace, "count": 0, "size": 0, "storageSize": 0, "nindexes": 0}
@@ -34,8 +37,29 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
         "nindexes": 1 + len(found.indexes),
         "totalIndexSize": 0,
         "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in found.indexes)), 0),
-        "scaleFactor": 1,
+        "scaleFactor": scale,
     }
+
+
+def scale_of(request: CommandRequest) -> int:
+    """By what sizes are to be divided.
+
+    Raises:
+        MongoError: 14, it is no number; 2, it is below 1.
+    """
+    found = request.body.get("scale")
+    if found is None:
+        return 1
+    if not is_number(found):
+        raise MongoError(
+            14,
+            f"BSON field '{request.name}.scale' is the wrong type '{type_name(found)}', expected types "
+            "'[long, int, decimal, double]'",
+        )
+    scale = truncated(found)
+    if scale < 1:
+        raise MongoError(2, f"BSON field '{request.name}.scale' value must be >= 1, actual value '{found}'")
+    return scale
 
 
 def _cap_of(found: CollectionInfo) -> dict[str, Any]:
@@ -47,6 +71,8 @@ def _cap_of(found: CollectionInfo) -> dict[str, Any]:
 
 @command("dbStats", fields="scale freeStorage")
 def database_statistics(request: CommandRequest) -> dict[str, Any]:
+    scale = scale_of(request)
+    request.flag("freeStorage")
     spaces = request.deployment.spaces
     found = spaces.collections(check_database_name(request.database))
     own = [one for one in found if "viewOn" not in one.options]
@@ -61,12 +87,17 @@ def database_statistics(request: CommandRequest) -> dict[str, Any]:
         "indexes": Int64(sum(1 + len(one.indexes) for one in own)),
         "indexSize": 0.0,
         "totalSize": 0.0,
-        "scaleFactor": Int64(1),
+        "scaleFactor": Int64(scale),
     }
 
 
-@command("validate", fields="full repair background scandata checkBSONConformance metadata")
+@command("validate")
 def validate(request: CommandRequest) -> dict[str, Any]:
+    with_metadata = ("full", "background", "repair", "checkBSONConformance")
+    if request.body.get("metadata") and any(request.body.get(name) for name in with_metadata):
+        raise MongoError(
+            72, "Running the validate command with { metadata: true } is not supported with others"
+        )
     if request.body.get("background") and request.body.get("full"):
         raise MongoError(
             72, "Running the validate command with both background: true and full: true is not supported."
@@ -74,6 +105,8 @@ def validate(request: CommandRequest) -> dict[str, Any]:
     found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         raise MongoError(26, f"Collection '{request.namespace}' does not exist to validate.")
+    if "viewOn" in found.options:
+        raise MongoError(166, "Cannot validate a view")
     # Whatever is read is checked against its checksum.
     count = sum(1 for _ in request.collection_work().find({}))
     names = ["_id_", *(one["name"] for one in found.indexes)]

@@ -152,6 +152,8 @@ def drop_indexes(request: CommandRequest) -> dict[str, Any]:
 def bulk_write_of_all(request: CommandRequest) -> dict[str, Any]:
     if request.database != "admin":
         raise MongoError(13, "bulkWrite may only be run against the admin database.")
+    if request.body.get("nsInfo") == []:
+        raise MongoError(2, "bulkWrite needs the names of its collections: nsInfo is empty")
     results, counts = bulk_write(
         request.deployment.spaces,
         statements(request, "ops"),

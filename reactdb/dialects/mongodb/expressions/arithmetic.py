@@ -148,7 +148,7 @@ def modulo(left: Any, right: Any) -> Any:
 def unary(
     name: str,
     of_float: Callable[[float], Any],
-    of_decimal: Callable[[Decimal], Decimal],
+    of_decimal: Callable[[Decimal], Any],
     *,
     keeps_integers: bool,
 ) -> None:
@@ -162,7 +162,8 @@ def unary(
         if kind is int or kind is Int64:
             return value if keeps_integers else of_float(float(value))
         if kind is Decimal128:
-            return decimal128(of_decimal(value.to_decimal()))
+            made = of_decimal(value.to_decimal())
+            return decimal128(made) if isinstance(made, Decimal) else made
         if is_nullish(value):
             return None
         raise _not_numeric(name, value, 28765)
@@ -224,7 +225,10 @@ def _compile_sigmoid(spec: Any, scope: Scope) -> Evaluate:
         if not is_number(value):
             raise _not_numeric("$sigmoid", value)
         if type(value) is Decimal128:
-            power = DECIMAL.exp(value.to_decimal().copy_negate())
+            number = value.to_decimal()
+            if number.is_nan():
+                return value
+            power = DECIMAL.exp(number.copy_negate())
             return decimal128(DECIMAL.divide(Decimal(1), DECIMAL.add(Decimal(1), power)))
         return _sigmoid(float(value))
 
@@ -238,7 +242,8 @@ def _root(value: float) -> float:
 
 
 def _decimal_root(value: Decimal) -> Decimal:
-    if value < 0:
+    # Python does not compare NaN with anything.
+    if not value.is_nan() and value < 0:
         raise MongoError(28714, "$sqrt's argument must be greater than or equal to 0")
     return DECIMAL.sqrt(value)
 
@@ -254,8 +259,11 @@ def _logarithm(
             raise MongoError(code, f"{name}'s argument must be a positive number, but is {value}")
         return of_float(value)
 
-    def decimals(value: Decimal) -> Decimal:
-        if not value.is_nan() and value <= 0:
+    def decimals(value: Decimal) -> Any:
+        if value.is_nan():
+            # As MongoDB has it: of NaN there is a double, whatever it was.
+            return math.nan
+        if value <= 0:
             raise MongoError(code, f"{name}'s argument must be a positive number, but is {value}")
         return of_decimal(value)
 
@@ -280,6 +288,8 @@ def logarithm(value: Any, base: Any) -> Any:
         raise MongoError(28758, f"$log's argument must be a positive number, but is {value}")
     if not decimal_base.is_nan() and (decimal_base <= 0 or decimal_base == 1):
         raise MongoError(28759, f"$log's base must be a positive number not equal to 1, but is {base}")
+    if decimal.is_nan() or decimal_base.is_nan():
+        return math.nan
     if max(rank(value), rank(base)) == _DECIMAL:
         return decimal128(DECIMAL.divide(DECIMAL.ln(decimal), DECIMAL.ln(decimal_base)))
     return math.log(float(value)) / math.log(float(base))
@@ -294,7 +304,7 @@ def power(base: Any, exponent: Any) -> Any:
         raise MongoError(28762, f"$pow's base must be numeric, not {type_name(base)}")
     if not is_number(exponent):
         raise MongoError(28763, f"$pow's exponent must be numeric, not {type_name(exponent)}")
-    if as_decimal(base) == 0 and as_decimal(exponent) < 0:
+    if as_decimal(base) == 0 and not as_decimal(exponent).is_nan() and as_decimal(exponent) < 0:
         raise MongoError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = max(rank(base), rank(exponent))
     if kind == _DECIMAL:
@@ -336,6 +346,8 @@ def _rounds(name: str, rounding: str) -> None:
             raise _not_numeric(name, value, 51081)
         if not is_number(place):
             raise MongoError(16004, f"{name} takes a number of places, not {type_name(place)}")
+        if as_decimal(place).is_nan() and type(place) is Decimal128:
+            raise MongoError(51082, f"{name} takes a whole number of places, and not NaN")
         if not as_decimal(place).is_finite():
             raise MongoError(31109, f"{name} takes a finite number of places")
         places = whole(place)

@@ -181,7 +181,7 @@ def variable_name(name: Any, *, may_be_current: bool = False) -> str:
     if not isinstance(name, str):
         raise MongoError(9, "a variable's name is a text")
     if not name:
-        raise MongoError(16867, "a variable needs a name")
+        raise MongoError(9, "a variable needs a name")
     if name == "CURRENT" and may_be_current:
         return name
     first = name[0]
@@ -198,7 +198,8 @@ def _variable(text: str, scope: Scope) -> Evaluate:
     if not name:
         raise MongoError(9, "'$$' needs the name of a variable")
     if name not in scope.names and name not in _SYSTEM:
-        variable_name(name)
+        # The names of the system's begin with a capital: to read one that it does not have is no mistake in the name.
+        variable_name(name[0].lower() + name[1:] if name[0].isascii() else name)
         raise MongoError(17276, f"Use of undefined variable: {name}")
     if not scope.has_document and name in _SYSTEM and name != "REMOVE" and name not in scope.names:
         raise MongoError(51144, f"a variable of a command cannot be made of the system's: '$${name}'")

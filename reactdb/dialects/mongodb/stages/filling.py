@@ -173,8 +173,8 @@ def _densify(spec: Any, setting: Setting) -> Stage:
         yield from others
         every = [value_at(document, path) for part in parts.values() for document in part]
         full = (min(every, key=sort_key), max(every, key=sort_key)) if every else None
-        for part in parts.values():
-            yield from _dense(part, path, fields, reach, full)
+        for key in sorted(parts):
+            yield from _dense(parts[key], path, fields, reach, full)
 
     return Stage("$densify", run)
 

@@ -56,6 +56,7 @@ def _check_name(name: str, database: str, collection: str, code_database: int, c
         raise MongoError(code_collection, f"{name} cannot write to the collection '{collection}'")
 
 
+_OF_SYSTEM: Final = frozenset({"NOW", "CLUSTER_TIME"})
 _MERGE: Final = (
     "into",
     "on",
@@ -170,8 +171,8 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
-    # Those of the command are seen, too.
-    given = {name: constant(value) for name, value in setting.variables.items() if name != "NOW"}
+    # Those of the command are seen, too. The system's own are made anew.
+    given = {name: constant(value) for name, value in setting.variables.items() if name not in _OF_SYSTEM}
     let = spec.get("let")
     if let is None:
         return given

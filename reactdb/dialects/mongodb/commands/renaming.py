@@ -1,0 +1,107 @@
+"""The command `renameCollection`: what it may say, and what may have which name.
+
+Rule of this file: names and what is asked of them. The new name is given in `namespaces`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson.binary import UUID_SUBTYPE, Binary
+
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.ordering import is_text, type_name
+
+_MOST_BYTES: Final = 255
+_UUID_BYTES: Final = 16
+
+
+@command("renameCollection", fields="to dropTarget stayTemp collectionUUID", is_write=True)
+def rename_collection(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "renameCollection may only be run against the admin database.")
+    source = renamed("renameCollection", request.value)
+    target = renamed("to", request.body.get("to"))
+    if request.body.get("stayTemp") is not None:
+        request.boolean("stayTemp")
+    spaces = request.deployment.spaces
+    check_uuid(spaces, source, source, request.body.get("collectionUUID"))
+    drops = request.body.get("dropTarget", False)
+    if isinstance(drops, bytes):
+        if source.db != target.db:
+            raise MongoError(72, "dropTarget names a UUID only where the database stays the same")
+        check_uuid(spaces, target, source, drops)
+    elif not isinstance(drops, bool):
+        raise MongoError(14, f"dropTarget is a boolean or a UUID, not {type_name(drops)}")
+    check_case(spaces, target.db)
+    spaces.rename(source, target, drop_target=bool(drops))
+    return {}
+
+
+def renamed(field: str, name: Any) -> MongoNamespace:
+    """A namespace that gets another name, or is one.
+
+    Raises:
+        MongoError: 40414, it is missing; 14, it is no text; 73, it names no collection; 20, that keeps its name.
+    """
+    if name is None:
+        raise MongoError(40414, f"BSON field 'renameCollection.{field}' is missing but a required field")
+    if not is_text(name):
+        raise MongoError(
+            14,
+            f"BSON field 'renameCollection.{field}' is the wrong type '{type_name(name)}', expected type 'string'",
+        )
+    found = namespace_of(name)
+    if not found.db or not found.coll:
+        raise MongoError(73, f"Invalid namespace specified '{name}'")
+    if "$" in name or found.coll.startswith("system.") or len(name.encode(errors="replace")) > _MOST_BYTES:
+        raise MongoError(
+            20, f"error with namespace: '{name}' cannot be renamed, or be the new name of another"
+        )
+    return found
+
+
+def check_uuid(spaces: Namespaces, named: MongoNamespace, told: MongoNamespace, wanted: Any) -> None:
+    """
+    Args:
+        named: The collection that has to have the UUID.
+        told: The collection that an error is about.
+        wanted: What a command says; None where it says nothing.
+
+    Raises:
+        MongoError: 14 or 207, it is no UUID; 361, the collection has another one.
+    """
+    if wanted is None:
+        return
+    if not isinstance(wanted, bytes):
+        raise MongoError(14, f"a collection's UUID is binary data, not {type_name(wanted)}")
+    if not isinstance(wanted, Binary) or wanted.subtype != UUID_SUBTYPE or len(wanted) != _UUID_BYTES:
+        raise MongoError(207, "a collection's UUID is binary data of the subtype 4, with 16 bytes")
+    found = spaces.find(named)
+    if found is None or bytes(found.uuid) != bytes(wanted):
+        actual = next((one for one in spaces.collections(named.db) if bytes(one.uuid) == bytes(wanted)), None)
+        raise MongoError(
+            361,
+            "Collection UUID does not match that specified",
+            db=named.db,
+            collectionUUID=wanted,
+            expectedCollection=told.coll,
+            actualCollection=None if actual is None else actual.namespace.coll,
+        )
+
+
+def check_case(spaces: Namespaces, database: str) -> None:
+    """Raises: MongoError: 13297, there is a database whose name has the same letters in another case."""
+    known = spaces.databases()
+    if database in known:
+        return
+    for one in known:
+        if one.lower() == database.lower():
+            raise MongoError(
+                13297,
+                f"db already exists with different case already have: [{one}] trying to create [{database}]",
+            )
