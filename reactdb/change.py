@@ -39,6 +39,9 @@ class HiddenTable(NamedTuple):
         return f"{self.name} of {self.owner}"
 
 
+MOST_IN_HAND = 64
+"""A commit hands on the documents of so many changes, where the writer had them decoded; a large one would fill the memory."""
+
 TableReference = str | HiddenTable
 """What a table is looked up by."""
 
@@ -71,6 +74,9 @@ class Change:
             `reactdb.store.hooks`); None where there is nothing.
         places: By the number of an index: the values under which the index has the document before or after. The writer
             computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
+
+    The writer hands documents on that it has decoded (`old`, `new`), and takes them back when the commit was delivered
+    (`Commit.let_go`); then they are decoded again for whoever asks.
     """
 
     __slots__ = (
@@ -184,7 +190,7 @@ class Change:
         old, new = self.old, self.new
         if old is None and self._old_bytes is not None:
             held = self._old_bytes
-            body = held if isinstance(held, bytes) else self._before()
+            body = held if type(held) is bytes else self._before()
             if body is not None:
                 old = self.old = codec.decode_frozen(body)
         if new is None and self.new_bytes is not None:
@@ -268,6 +274,11 @@ class Commit:
         self.seq = seq
         self.dropped_tables = dropped_tables
         self.dropped_indexes = dropped_indexes
+
+    def let_go(self) -> None:
+        """It was delivered. Of what is queued elsewhere the bytes are enough: decoded, a document takes four times the room."""
+        for change in self.changes:
+            change.old = change.new = None
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)

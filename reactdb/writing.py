@@ -34,7 +34,7 @@ from reactdb.identifiers import new_key
 from reactdb.query import Get, Query
 from reactdb.reading import run
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.transaction import KeyTaken, WriteTransaction
+from reactdb.store.transaction import Documents, KeyTaken, WriteTransaction
 from reactdb.values import codec, collation
 
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
@@ -160,6 +160,7 @@ class Write:
         kind: int,
         asked: Any = None,
         meta: bytes | None = None,
+        documents: Documents | None = None,
     ) -> None:
         """Make the document with these bytes (None: nothing) the content of `key`. `old` is what `head` gave.
 
@@ -167,6 +168,7 @@ class Write:
             kind: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
             asked: What a dialect asks of the table's write hook, which then hears also of a document that stays equal.
             meta: What a dialect says of this change, in a table without a hook: the entry's metadata.
+            documents: What the bytes of `old` and `body` say, where the caller has it; see `WriteTransaction.write`.
 
         Raises:
             UsageError: The hook refuses it, or this process does not know the hook; unless the policy counts errors.
@@ -186,7 +188,7 @@ class Write:
             counter = "replaced"
         before = self.transaction.count
         try:
-            is_new = self.transaction.write(self.table, key, kind, old, body, asked, meta)
+            is_new = self.transaction.write(self.table, key, kind, old, body, asked, meta, documents)
         except UsageError as error:
             # A hook refuses before anything is written. But what it has derived for other tables is written after the document,
             # and if that cannot be, the statement is taken back as a whole.
@@ -468,19 +470,21 @@ def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: 
 def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_code: bool) -> None:
     """Merge a patch, or what it gives for the document, into one document."""
     body = old[1]
-    document = codec.decode(body)
+    # Where feeds listen, they are handed the documents of this write, which therefore refuse to be changed.
+    shared = None if write.transaction.changes is None else codec.decode_frozen(body)
+    document = codec.decode(body) if shared is None else shared
     if isinstance(patch, dict):
         # A copy, which no other thread can change any more.
         given: Any = patch.copy() if type(patch) is dict else patch
     elif runs_user_code:
-        given = write.call(patch, document)
-        document = codec.decode(body)
+        given = write.call(patch, codec.decode(body))
     else:
         given = patch(document)
     if codec.is_flat(given) and write.table.primary_key not in given:
         # Plain fields are the commonest patch, and nothing of what was there before has to be checked.
-        document.update(given)
-        write.put(key, old, codec.encode_again(document), UPDATE)
+        new = {**document, **given}
+        documents = None if shared is None else (shared, codec.FrozenDict(new))
+        write.put(key, old, codec.encode_again(new), UPDATE, documents=documents)
         return
     if not isinstance(given, Mapping):
         raise QueryError(not_an_object(given))

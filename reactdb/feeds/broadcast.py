@@ -309,7 +309,7 @@ class Broadcast:
             if rest is None:
                 at, tail = self.at, self.tail
                 if at is None or self.number >= tail.number:
-                    self._called = None
+                    self._called = self._event = None
                     if at is not None:
                         # Those before it are let go of: when no other position has to read them, they are freed.
                         self.at = tail
@@ -357,6 +357,7 @@ class Broadcast:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
             event = None
             for member in recipients.members:
+                self.strike(member)
                 member.break_off(error)
         rest = iter(recipients.calls)
         # In this order: a thread that reads `at` and `number` first finds the delta there or in `current`.

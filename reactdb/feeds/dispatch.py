@@ -86,19 +86,32 @@ class Node:
         includes_meta: It is also given the changes that change nothing but metadata.
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
+        is_verbatim: Every change that comes to it is delivered as it is.
         routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
         apart: Subscriptions with queues of their own: those that want net differences or offsets, or must not lose a change,
             or are still delivering how they begin.
         broadcasts: The queues of all others. Subscriptions that get the same events share one.
     """
 
-    __slots__ = ("_ready", "apart", "broadcasts", "failures", "includes_meta", "key", "routes", "seq", "view")
+    __slots__ = (
+        "_ready",
+        "apart",
+        "broadcasts",
+        "failures",
+        "includes_meta",
+        "is_verbatim",
+        "key",
+        "routes",
+        "seq",
+        "view",
+    )
 
     def __init__(self, plan: Plan, seq: int, ready: Any) -> None:
         """`ready` puts something into the dispatcher's line."""
         self.key: Hashable = plan.key
         self.includes_meta = plan.includes_meta
         self.view: View = plan.view
+        self.is_verbatim: bool = getattr(plan.view, "is_verbatim", False)
         self.failures: Failures = plan.failures
         self.routes: Sequence[AxisRoutes[Node]] = ()
         self.seq = seq
@@ -223,8 +236,11 @@ class LiveViews:
         is_done = False
         while not is_done:
             try:
+                changes: Sequence[Change] = commit.changes
+                if len(changes) > 1 and self._passes_on(changes):
+                    changes = ()
                 # After an error, again from the first change: a view that has taken a change in does not get it again.
-                for change in commit.changes:
+                for change in changes:
                     seq = change.seq
                     is_silent = change.meta is not None and change.is_of_meta_alone
                     for node in router.find(change):
@@ -263,6 +279,18 @@ class LiveViews:
                     state.close()
         if interrupt is not None:
             raise interrupt
+
+    def _passes_on(self, changes: Sequence[Change]) -> bool:
+        """Note all of these for the nodes that they concern, where these deliver every change of one table as it is."""
+        nodes = self.router.find_whole(changes)
+        if nodes is None or not all(node.is_verbatim and node.seq < changes[0].seq for node in nodes):
+            return False
+        for node in nodes:
+            self._current = node
+            node.seq = changes[-1].seq
+            self._pending[node] = changes
+            self._current = None
+        return True
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown.

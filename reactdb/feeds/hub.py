@@ -70,6 +70,8 @@ class FeedHub:
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
+        # Commits whose documents are decoded, until they are delivered.
+        self._in_hand: deque[Commit] = deque()
         # The lock's holder is in the middle of something, and subscriptions must not be removed meanwhile.
         self._is_busy = False
         self._tail_lock = threading.Lock()
@@ -85,6 +87,8 @@ class FeedHub:
         """Take in the next commit. Under the publish lock."""
         self._is_busy = True
         try:
+            if commit.changes and commit.changes[0].new is not None:
+                self._in_hand.append(commit)
             self.live.dispatch(commit)
         finally:
             self._is_busy = False
@@ -102,9 +106,21 @@ class FeedHub:
             if not is_outside and self.engine.current_transaction() is not None:
                 return
             dispatcher.run()
+        if self._in_hand and not dispatcher.line:
+            self._let_go()
         if self._forgotten:
             self._sweep_if_free()
             self._mind_the_tail()
+
+    def _let_go(self) -> None:
+        """What was delivered just now is no longer needed decoded. (What another thread publishes meanwhile is decoded again.)"""
+        in_hand = self._in_hand
+        try:
+            while in_hand:
+                in_hand.popleft().let_go()
+        except IndexError:
+            # Another thread was quicker.
+            pass
 
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be delivered: end every feed that depends on them. Under the publish lock."""

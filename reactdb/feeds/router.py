@@ -214,6 +214,17 @@ class Router(Generic[T]):
             found += self.everything
         return found
 
+    def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
+        """The items that all of these changes concern, where they are of one table whose items get every change; else None."""
+        table_id = changes[0].table_id
+        table = self.tables.get(table_id)
+        if table is None or table.axes or self.everything:
+            return None
+        for change in changes:
+            if change.table_id != table_id or change.meta is not None:
+                return None
+        return table.all_items()
+
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
             if isinstance(route, Everywhere):

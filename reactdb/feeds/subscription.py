@@ -139,6 +139,7 @@ class Subscription:
         path: What is applied to its events after `changes()`.
         state: Which of the five it is.
         node: The shared view that reports to it; None while it is behind, and after its end.
+        opening: What is delivered before anything that is queued: how it begins. None where that was delivered.
         queue: What it has still to deliver; None before it is attached, and after it was closed.
         reader: Reads on from the log for it while it is behind; None before it has begun to.
         end: COMPLETED, or the error, once it has ended.
@@ -153,7 +154,6 @@ class Subscription:
         "_dropped_delivered",
         "_failed",
         "_final",
-        "_opening",
         "_pace",
         "_render",
         "_taken",
@@ -162,6 +162,7 @@ class Subscription:
         "hub",
         "is_woken",
         "node",
+        "opening",
         "path",
         "queue",
         "reader",
@@ -187,8 +188,7 @@ class Subscription:
         self.since = 0
         # A consumer that looks before it waits need not be woken before that.
         self.is_woken = consumer.way == "looking"
-        # What is delivered before anything that is queued.
-        self._opening: Opening | None = AWAITED
+        self.opening: Opening | None = AWAITED
         # For net differences.
         self._pace: Pace | None = None
         self._delivered = 0
@@ -298,13 +298,13 @@ class Subscription:
 
     def _open(self, opening: Opening | None) -> None:
         """Deliver this first."""
-        self._opening = opening
+        self.opening = opening
         if opening is None:
             self._opened()
 
     def _opened(self) -> None:
         """How it begins was delivered."""
-        self._opening = None
+        self.opening = None
         if self.state == "opening":
             self._move("live")
 
@@ -448,7 +448,7 @@ class Subscription:
         """
         try:
             while self.state != "closed":
-                opening = self._opening
+                opening = self.opening
                 if opening is not None:
                     if opening is AWAITED:
                         return NOTHING
@@ -471,9 +471,13 @@ class Subscription:
                     self._dropped_delivered += skipped
                     self._delivered += 1
                     return alone(overflow(skipped), self.request.options)
-                found = self._next(queue)
+                pace = self._pace
+                found = cast(Any, queue).take() if pace is None else self._net(pace, queue)
                 if found is not None:
-                    event = self._rendered(found)
+                    is_commit = self.request.options.batches
+                    if pace is None:
+                        self._taken = (found[-1] if is_commit else found).seq
+                    event = self._events(found) if is_commit else self._render(found)
                     if event is not None:
                         self._delivered += 1
                         return event
@@ -524,12 +528,12 @@ class Subscription:
             return 0
 
     def _look(self) -> int | None:
-        while self._opening is not AWAITED and self.state != "closed":
+        while self.opening is not AWAITED and self.state != "closed":
             queue = self.queue
             pace = self._pace
             first = pace.batch[0].seq if pace is not None and pace.batch else None
             if first is None:
-                if self._opening is not None:
+                if self.opening is not None:
                     return 0
                 if queue is None:
                     # As `poll` has it: it is still to be attached.
@@ -557,7 +561,7 @@ class Subscription:
     @property
     def _is_idle(self) -> bool:
         """Nothing is being delivered, neither how it begins nor a batch."""
-        return self._opening is None and not self._is_in_batch
+        return self.opening is None and not self._is_in_batch
 
     @property
     def _is_in_batch(self) -> bool:
@@ -580,14 +584,14 @@ class Subscription:
     @property
     def is_opening(self) -> bool:
         """How it begins is what is delivered next, and none of it is a change."""
-        opening = self._opening
+        opening = self.opening
         if opening is None or opening is AWAITED or self.state == "closed":
             return False
         return self._pace is None or not self._pace.batch
 
     def deliver_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
         """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
-        before, opening = self._delivered, self._opening
+        before, opening = self._delivered, self.opening
         assert opening is not None
         try:
             for event in islice(opening.events, most):
@@ -613,22 +617,14 @@ class Subscription:
             return False
         return True
 
-    def _next(self, queue: Any) -> Any:
-        """What is delivered next: a delta, or the deltas of whole commits. None: nothing."""
-        pace = self._pace
-        if pace is None:
-            found = queue.take()
-            if found is not None:
-                self._taken = found[-1].seq if isinstance(found, (list, tuple)) else found.seq
-            return found
+    def _net(self, pace: Pace, queue: Any) -> Any:
+        """The net difference that is delivered next, or all of a batch where whole commits are delivered. None: nothing."""
         if pace.batch is None and not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
             return None
         return pace.rest() if self.request.options.batches else pace.next()
 
-    def _rendered(self, found: Any) -> Any:
-        """The event of what `_next` has found, or the list of them; None for what is not delivered."""
-        if not self.request.options.batches:
-            return self._render(found)
+    def _events(self, found: Sequence[AnyDelta]) -> Any:
+        """The list of the events of whole commits; None where nothing of them is delivered."""
         if self._base is None and found[-1].seq > self._published():
             # The commit is in the queue as a whole, and its position is known when it has been published to everybody.
             with self.hub.held():
@@ -675,7 +671,7 @@ class Subscription:
     def has_work(self) -> bool:
         """Whether polling would find something, now or when it is due."""
         queue = self.queue
-        if self._opening is AWAITED:
+        if self.opening is AWAITED:
             return False
         if not self._is_idle or self.state == "behind" or self.end is not None:
             return True
@@ -702,7 +698,7 @@ class Subscription:
                 assert self._base is not None
                 self.reader = self.hub.reader_at(self, self._base)
                 self.count_failures_of(self.reader)
-                self._opening = self._opening_then()
+                self.opening = self._opening_then()
                 return
             deltas, is_last = reader.read_page()
             self.read_on(deltas, reader.position)
@@ -730,13 +726,13 @@ class Subscription:
         if batch is None and ready is None:
             self._move("live")
         else:
-            self._opening = Opening(self._arrive(pace, ready))
+            self.opening = Opening(self._arrive(pace, ready))
             self._move("opening")
 
     def _arrive(self, pace: Pace | None, ready: Opening | None) -> Iterator[Event]:
         if pace is not None:
             if pace.batch and self.request.options.batches:
-                events = self._rendered(pace.rest())
+                events = self._events(pace.rest())
                 if events is not None:
                     yield events
             while pace.batch:
@@ -786,7 +782,7 @@ class Subscription:
     @property
     def bookmark(self) -> Bookmark:
         """What was delivered: `position`, and before that how much of the initial values."""
-        opening = self._opening
+        opening = self.opening
         if opening is AWAITED and self.request.options.include_initial:
             return ANEW
         # In this order: initial values that are delivered to their end stay so.
@@ -797,7 +793,7 @@ class Subscription:
     @property
     def floor(self) -> Bookmark:
         """Not ahead of what was delivered before the newest event, which may be on its way."""
-        opening, queue = self._opening, self.queue
+        opening, queue = self.opening, self.queue
         if opening is not None and opening.initial is not None:
             return opening.initial.floor
         if self._pace is not None:
@@ -860,8 +856,8 @@ class Subscription:
             if type(queue) is CallPosition:
                 queue.broadcast.strike(self)
                 self.queue, self._delivered, self._dropped_delivered = None, delivered, dropped
-            if self._opening is not None:
-                self._opening.close()
+            if self.opening is not None:
+                self.opening.close()
             self.hub.forget(self)
 
     def release(self) -> None:

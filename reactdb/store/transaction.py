@@ -29,6 +29,7 @@ from reactdb.change import (
     INDEX_DROP,
     INDEX_RENAME,
     INSERT,
+    MOST_IN_HAND,
     REPLACE,
     TABLE_CREATE,
     TABLE_DROP,
@@ -84,6 +85,9 @@ IndexEntry = tuple[int, bytes, bytes, int]
 
 Moves = tuple[Sequence[IndexEntry], Sequence[IndexEntry]]
 """Index entries to drop and to add."""
+
+Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
+"""A document before and after a write, decoded."""
 
 Head = tuple[int, bool, bool, bool]
 """Where a flush lets a key lead: the seq; whether that is a deletion; whether the file has a head and a tombstone of it."""
@@ -282,12 +286,14 @@ class WriteTransaction:
         body: bytes | None,
         asked: Any = None,
         meta: bytes | None = None,
+        documents: Documents | None = None,
     ) -> bool:
         """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there.
 
         Args:
             asked: What a dialect asks of the table's write hook. With it, `body` may be the same as before.
             meta: The entry's metadata, in a table without a hook. Where there is one, it decides what the metadata is.
+            documents: What the bytes of `old` and `body` say, where the caller has it: the feeds need not decode them.
 
         Returns:
             Whether there is a new entry. The same document has one only where the hook derived something, and something new.
@@ -332,6 +338,8 @@ class WriteTransaction:
                 seq, table.reference, table_id, key, kind, prev, old_body, body, first, time, origin, meta
             )
             told.places = places
+            if documents is not None and self.count < MOST_IN_HAND:
+                told.old, told.new = documents
             self.changes.append(told)
         self.count += 1
         if (

@@ -84,6 +84,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
+_IMMUTABLE = _PLAIN - {bytearray}
 _TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
@@ -110,12 +111,14 @@ ExtensionWriter = Callable[[Any], Any]
 
 
 def is_flat(value: Any) -> bool:
-    """Whether this is a plain dict with plain keys, none of whose values is a container."""
+    """Whether this is a plain dict with plain keys, none of whose values is a container: what comes back of such values is what
+    was given.
+    """
     if type(value) is not dict:
         return False
     # As a loop, because `all` of a generator takes twice as long.
     for name, one in value.items():  # noqa: SIM110
-        if type(name) is not str or type(one) not in _PLAIN:
+        if type(name) is not str or type(one) not in _IMMUTABLE:
             return False
     return True
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
+from reactdb.change import MOST_IN_HAND
 from reactdb.feeds import broadcast, dispatch
 from reactdb.values.codec import FrozenDict, decode_frozen
 from tests.support.scaling import examples
@@ -142,6 +143,82 @@ def test_what_waits_does_not_hold_the_documents_of_the_writer(games: Any) -> Non
 
     assert before == documents_held()
     assert [{"id": number} for number in range(3)] == [next(cursor)["new_val"] for _ in range(3)]
+
+
+def test_what_was_told_to_one_waits_for_another_as_bytes(db: Any, games: Any) -> None:
+    """The writer takes its documents back when the commit was delivered."""
+    games.insert([{"id": 1}, {"id": 2}])
+    cursor = games.changes().cursor()
+    heard: list[Any] = []
+    games.get(1).changes().subscribe(lambda event: heard.append(event["new_val"]["a"]))
+
+    before = documents_held()
+    for number in range(3):
+        games.get(1).update({"a": number})
+    with db.transaction():
+        for number in range(3, 90):
+            games.get(1 + number % 2).update({"a": number})
+
+    assert before == documents_held()
+    assert [*range(3), *range(4, 90, 2)] == heard
+    assert [*range(90)] == [next(cursor)["new_val"]["a"] for _ in range(90)]
+
+
+def test_a_transaction_that_goes_on_holds_few_documents(db: Any, games: Any) -> None:
+    games.insert({"id": 1})
+    games.changes().subscribe(lambda event: None)
+
+    before = documents_held()
+    with db.transaction():
+        for number in range(200):
+            games.get(1).update({"a": number})
+        held = documents_held() - before
+
+    assert 0 < held <= 2 * MOST_IN_HAND
+
+
+def test_a_function_that_updates_gets_a_document_of_its_own(games: Any) -> None:
+    """Also where a feed is handed what the write has decoded."""
+    games.insert({"id": 1, "a": [1]})
+    events: list[Any] = []
+    games.changes().subscribe(events.append)
+
+    def change(document: Any) -> Any:
+        document["a"].append(2)
+        document["b"] = "unasked"
+        return {"c": 3}
+
+    games.get(1).update(change)
+
+    assert [({"id": 1, "a": [1]}, {"id": 1, "a": [1], "c": 3})] == told(events)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_read_before_a_document_that_cannot_be_is_told(
+    db: Any, games: Any, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """And nothing after it."""
+    since = db.seq
+    heard: list[Any] = []
+    errors: list[Exception] = []
+
+    def listen(**options: Any) -> None:
+        games.changes(**options).subscribe(lambda event: heard.append(event["new_val"]["id"]), errors.append)
+
+    def decode_unless_broken(body: bytes) -> FrozenDict:
+        if b"broken" in body:
+            raise reactdb.CorruptDatabase("broken")
+        return decode_frozen(body)
+
+    monkeypatch.setattr("reactdb.values.codec.decode_frozen", decode_unless_broken)
+    if not is_late:
+        listen()
+    games.insert([{"id": number, "a": "broken" if number == 70 else "whole"} for number in range(80)])
+    if is_late:
+        listen(since=since)
+
+    assert [*range(70)] == heard
+    assert ["broken"] == list(map(str, errors))
 
 
 def documents_held() -> int:

@@ -671,6 +671,18 @@ class TestFeeds:
 
         assert [start + 2] == [event["seq"] for event in events]
 
+    def test_tell_nothing_of_it_in_a_commit_that_does_more(self, db, counted):
+        counted.insert({"id": 1, "n": 1})
+        start = db.seq
+        events: list[Any] = []
+        counted.changes(include_seq=True).subscribe(events.append)
+
+        with db.transaction():
+            self.again(db, 1)
+            counted.get(1).update({"n": 2})
+
+        assert [start + 2] == [event["seq"] for event in events]
+
     @pytest.mark.parametrize("is_resumed", [False, True], ids=["live", "from the log"])
     def test_a_dialect_sees_the_metadata_of_each(self, db, counted, is_resumed):
         counted.insert({"id": 1, "n": 1})
