@@ -499,7 +499,7 @@ class Subscription:
         Empty where `poll` has to say what comes first, or that nothing does."""
         queue, render = self.queue, self._render
         events: list[Any] = []
-        is_plain = self._pace is None and self._opening is None and self.end is None
+        is_plain = self._pace is None and self.opening is None and self.end is None
         if type(queue) is not ReadPosition or not is_plain or self.request.options.batches:
             return events
         try:
