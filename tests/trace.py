@@ -14,6 +14,7 @@ Rule of this file: it reports, and judges nothing.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,12 +78,17 @@ def traced(journey: Journey) -> Trace:
             else:
                 depth -= 1
 
+    # What others have dropped is not to be finalized on the way.
+    was_enabled = gc.isenabled()
+    gc.disable()
     before = sys.getprofile()
     sys.setprofile(see)
     try:
         journey()
     finally:
         sys.setprofile(before)
+        if was_enabled:
+            gc.enable()
     return found
 
 
