@@ -313,12 +313,17 @@ class FeedHub:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """With the publish lock, to look at something. What was forgotten meanwhile is let go of afterwards: who forgets does not
-        wait for the lock."""
+        """With the publish lock, to look at something. What was forgotten before is gone, and what is forgotten meanwhile is let
+        go of afterwards: who forgets does not wait for the lock."""
+        was_late = bool(self._forgotten)
         try:
             with self._lock:
+                if not self._is_busy:
+                    self._sweep()
                 yield
         finally:
+            if was_late:
+                self._mind_the_tail()
             self.tidy()
 
     def forget(self, subscription: Subscription) -> None:
@@ -447,9 +452,11 @@ class FeedHub:
     @property
     def node_count(self) -> int:
         """Different views that are kept up to date."""
-        return len(self.live.nodes)
+        with self.held():
+            return len(self.live.nodes)
 
     @property
     def is_clean(self) -> bool:
         """Nothing is registered, and nothing is left of what was."""
-        return self.live.is_clean and not self._forgotten
+        with self.held():
+            return self.live.is_clean
