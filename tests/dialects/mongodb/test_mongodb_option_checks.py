@@ -352,4 +352,5 @@ def test_what_is_dropped_is_told_as_much_as_it_had(shop: Any) -> None:
     }
     assert "nIndexesWas" not in shop.command("drop", "cheap")
     assert [40414, 14, 14] == [code(shop, {"dropDatabase": value}) for value in (None, "x", True)]
+    assert "shop" == shop.command("dropDatabase")["dropped"]
     assert "dropped" not in shop.command("dropDatabase")

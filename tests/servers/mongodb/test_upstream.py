@@ -34,7 +34,6 @@ NOT_PASSING: Final[dict[str, dict[str, str]]] = {
         "TestCollection.test_index_2dsphere": "there are no geospatial indexes",
         "TestCollection.test_index_geo2d": "there are no geospatial indexes",
         "TestCollection.test_index_text": "there are no text indexes",
-        "TestCollection.test_index_filter": "a partial index serves only filters that say its condition in the same words",
     },
     "cursor": {
         "TestCursor.test_comment": "commands are not profiled",

@@ -97,8 +97,8 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
             14,
             f"BSON field 'dropDatabase' is the wrong type '{type_name(request.value)}', expected type 'number'",
         )
-    request.deployment.spaces.drop_database(check_database_name(request.database))
-    return {}
+    name = check_database_name(request.database)
+    return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
 
 
 @command("collMod", fields=MODIFY_FIELDS, is_write=True)
