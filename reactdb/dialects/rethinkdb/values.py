@@ -121,7 +121,9 @@ class Sequence:
         """The sequence with a step that native queries lack. `read` returns the elements of this sequence."""
         if self.feed is not None:
             return replace(self, kind=STREAM, operators=(*self.operators, operator))
-        made = stream(lambda: operator().over(read()), self.path, self.refusal or (EAGER, self.path))
+        made = stream(
+            lambda: operator().over(when_asked(read)), self.path, self.refusal or (EAGER, self.path)
+        )
         return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
     def selected(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
@@ -137,6 +139,11 @@ class Sequence:
         if self.kind == STREAM:
             return STREAM
         return ARRAY_SELECTION if self.is_array else SELECTION
+
+
+def when_asked(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """What `read` gives. To begin reading may compute a first element, which a step that needs none does not ask for."""
+    yield from read()
 
 
 def stream(
