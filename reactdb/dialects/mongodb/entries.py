@@ -154,7 +154,8 @@ def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None
         document = {"_id": id, **document}
     # BSON's keys end with a NUL.
     body = codec.encode_foreign(document, PLAIN_WRITERS, no="\0")
-    # Numbers from 2**32 on begin with this byte, and BSON has none of those from 2**63 on.
+    # Numbers from 2**32 on begin with this byte, and BSON has none of those from 2**63 on. Where it is of something else, such as
+    # of an ObjectId, the document is looked at in the other way for nothing.
     if body is None or b"\xcf" in body:
         return None
     return key_bytes(make(id)), body

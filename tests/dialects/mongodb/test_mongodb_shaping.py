@@ -113,7 +113,7 @@ def test_a_document_that_is_stored_at_a_look_is_stored_as_its_bson_would_be(
     [
         {"_id": 1, "name": "a", "n": 2**31, "price": 1.5, "open": True, "none": None, "data": b"a"},
         {"at": {"x": 1, "y": [1, {"z": "a"}]}, "_id": "a"},
-        {"when": datetime(2026, 1, 1), "of": ObjectId(), "_id": ObjectId()},
+        {"when": datetime(2026, 1, 1), "of": ObjectId("0" * 24), "_id": ObjectId("1" * 24)},
     ],
 )
 def test_a_document_of_the_usual_kinds_is_stored_at_a_look(document: dict[str, Any]) -> None:
