@@ -84,7 +84,6 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
-_IMMUTABLE = _PLAIN - {bytearray}
 _TEXT = frozenset({str})
 
 # Kept per thread while small: a packer never gives back the buffer it has grown.
@@ -118,7 +117,7 @@ def is_flat(value: Any) -> bool:
         return False
     # As a loop, because `all` of a generator takes twice as long.
     for name, one in value.items():  # noqa: SIM110
-        if type(name) is not str or type(one) not in _IMMUTABLE:
+        if type(name) is not str or type(one) not in _PLAIN:
             return False
     return True
 

@@ -105,7 +105,7 @@ def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes
     """The key and the encoded native document of a BSON document, which has an `_id`.
 
     Raises:
-        MongoError: As `key_of`; 2, the document cannot be stored.
+        MongoError: As `key_of`; 2, the document cannot be stored; 10334, it is too large.
     """
     native = to_native(document)
     given = native["_id"]
