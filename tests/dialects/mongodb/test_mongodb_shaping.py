@@ -96,6 +96,8 @@ IDS = (
 @settings(max_examples=examples(500), deadline=None)
 @given(st.dictionaries(st.text("ab", max_size=2), PLAIN, max_size=4), IDS, st.booleans())
 @example({"a": datetime(2026, 1, 1, 0, 0, 0, 1_999, fold=1)}, 2**31, True)
+@example({"a": datetime(2020, 2, 2, 2, 2, 2, 1_500)}, 1, True)
+@example({"a": [2**63]}, 1, True)
 @example({"a": {"b": [bytearray(b"a")]}}, 1, True)
 @example({"a": (1,)}, 1, True)
 @example({"a": -0.0, "b": -(2**63)}, "", False)
