@@ -295,7 +295,7 @@ class CollectionWork:
         given: Any,
         fields: frozenset[str],
         command: str,
-        make: Callable[[Mapping[str, Any], Mapping[str, Any] | None], T],
+        make: Callable[[Mapping[str, Any], Mapping[str, Any] | None, HintedIndex | None], T],
         variables: Mapping[str, Any] | None,
     ) -> T | MongoError:
         """A statement, or the mistake in it, which is told as an error of this statement.
@@ -316,12 +316,13 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
-            self._hinted(given.get("hint"))
-            return make(given, variables)
+            return make(given, variables, self._hinted(given.get("hint")))
         except MongoError as error:
             return error
 
-    def _update_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+    def _update_of(
+        self, given: Mapping[str, Any], variables: Mapping[str, Any] | None, hint: HintedIndex | None
+    ) -> UpdateStatement:
         constants = given.get("c") or {}
         if not isinstance(constants, Mapping):
             raise MongoError(14, "constants of an update have to be a document")
@@ -336,6 +337,7 @@ class CollectionWork:
             collation=self.collation(given.get("collation")),
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
+            hint=hint,
         )
 
     def _stamped(self, update: Any) -> Any:
@@ -383,7 +385,9 @@ class CollectionWork:
 
         return self._write(work)
 
-    def _delete_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
+    def _delete_of(
+        self, given: Mapping[str, Any], variables: Mapping[str, Any] | None, hint: HintedIndex | None
+    ) -> Delete:
         limit = given["limit"]
         if isinstance(limit, bool) or limit not in (0, 1):
             raise MongoError(9, f"The limit field in delete objects must be 0 or 1. Got {limit}")
@@ -392,13 +396,14 @@ class CollectionWork:
             is_multi=limit == 0,
             collation=self.collation(given.get("collation")),
             variables=variables,
+            hint=hint,
         )
 
     def find_and_modify(self, command: Mapping[str, Any]) -> Document:
         """Carry out a findAndModify.
 
         Args:
-            command: `query`, `update`, `remove`, `new`, `upsert`, `sort`, `fields`, `arrayFilters`, `collation`, `let`.
+            command: `query`, `update`, `remove`, `new`, `upsert`, `sort`, `fields`, `arrayFilters`, `collation`, `let`, `hint`.
 
         Returns:
             `value`, `lastErrorObject`.
@@ -417,9 +422,8 @@ class CollectionWork:
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
+            hint=self._hinted(command.get("hint")),
         )
-
-        self._hinted(command.get("hint"))
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)
