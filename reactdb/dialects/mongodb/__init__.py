@@ -24,6 +24,7 @@ In reading order:
     names, option_checks, options, namespaces
                              what may be a name; options of collections, one by one and together; databases and collections as
                              tables
+    collection_uuids         the UUID that a command says its collection has
     entries                  how a document is stored, and what an update says of itself in the log
     index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
                              what an index holds, what a hint asks of it, what a query says natively, whether a partial index has

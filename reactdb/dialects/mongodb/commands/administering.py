@@ -78,8 +78,9 @@ def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
     raise MongoError(5, f"View cycle detected: {made} stands on itself")
 
 
-@command("drop", fields="", is_write=True)
+@command("drop", fields="collectionUUID", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
+    request.check_uuid()
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
@@ -103,6 +104,7 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
 
 @command("collMod", fields=MODIFY_FIELDS, is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
+    request.check_uuid()
     found = existing(request)
     options = modified_options(request.body, found.options)
     if "viewOn" in options:
