@@ -8,8 +8,8 @@ In reading order:
     ordering, collation      the order and equality of BSON values; of texts as a command asks for it
     paths                    what of a document a dotted path leads to
     numeric, times, zones    arithmetic of BSON's numbers; its dates; calendars
-    patterns, pattern_bounds
-                             regular expressions; which of them may never end
+    patterns, pattern_bounds, unicode_classes
+                             regular expressions; which of them may never end; the characters of Unicode's categories
     expressions/             expressions of aggregation
     filters, conditions, schemas
                              queries; what one of their operators says of one value; `$jsonSchema`
