@@ -169,6 +169,27 @@ def profile(request: CommandRequest) -> dict[str, Any]:
     return {"was": 0, "slowms": 100, "sampleRate": 1.0}
 
 
-@command("fsync", "fsyncUnlock", "flushRouterConfig")
+@command("flushRouterConfig")
 def nothing_to_do(request: CommandRequest) -> dict[str, Any]:
     return {}
+
+
+@command("fsync", fields="lock fsyncLockAcquisitionTimeoutMillis", is_write=True)
+def fsync(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "fsync may only be run against the admin database.")
+    request.get("fsyncLockAcquisitionTimeoutMillis", (int, float))
+    if request.flag("lock"):
+        # Whoever asks for it copies the file next, and must not believe that nobody writes it meanwhile.
+        raise MongoError(
+            115, "fsync does not lock: a file is copied while it is written by SQLite's own backup"
+        )
+    request.deployment.flush()
+    return {"numFiles": 1}
+
+
+@command("fsyncUnlock", fields="", is_write=True)
+def fsync_unlock(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "fsyncUnlock may only be run against the admin database.")
+    raise MongoError(20, "fsyncUnlock called when not locked")

@@ -101,6 +101,13 @@ class Deployment:
         """Count a command, for `serverStatus`."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
+    def flush(self) -> None:
+        """Wait until all that is written is on the disk. It is at once where each commit waits for that."""
+        if not self.is_memory and self.database.session.durability == "soft":
+            # A commit that waits makes those before it durable, too.
+            with self.database.transaction(durability="hard"):
+                pass
+
     def operation_time(self) -> Timestamp:
         """The moment of the newest commit, which every answer tells."""
         engine = self.spaces.session.engine
