@@ -152,7 +152,8 @@ def _cut(number: Any) -> int:
     decimal = decimal_of(number)
     if not decimal.is_finite():
         return INT64_MIN
-    return int(min(max(decimal.to_integral_value(ROUND_HALF_EVEN), INT64_MIN), INT64_MAX))
+    whole_number = int(decimal.to_integral_value(ROUND_HALF_EVEN))
+    return min(max(whole_number, INT64_MIN), INT64_MAX)
 
 
 _substring_of_bytes("$substr")
