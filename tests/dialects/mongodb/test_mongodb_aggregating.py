@@ -113,7 +113,8 @@ def test_a_merge_that_fails_leaves_everything(shop: Any) -> None:
 
 
 def test_a_transaction_reads_its_own_writes_and_writes_no_collections(shop: Any) -> None:
-    with shop.client.start_session() as session, session.start_transaction():
+    with shop.client.start_session() as session:
+        session.start_transaction()
         shop["orders"].delete_many({"n": {"$gt": 1}}, session=session)
         assert list(shop["orders"].aggregate([{"$count": "n"}], session=session)) == [{"n": 2}]
         with pytest.raises(OperationFailure) as refused:
