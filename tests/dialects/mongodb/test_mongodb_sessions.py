@@ -109,6 +109,7 @@ class TestTransactions:
             lambda orders, session: orders.database.list_collection_names(session=session),
             lambda orders, session: list(orders.database.list_collections(session=session)),
             lambda orders, session: orders.database.client.list_database_names(session=session),
+            lambda orders, session: orders.database.command("drop", "orders", session=session),
             lambda orders, session: list(orders.database.client.list_databases(session=session)),
         ],
     )

@@ -198,16 +198,19 @@ class EmbeddedDatabase:
         body = command_document(command, value, options)
         if session is not None and session.options.snapshot:
             body["readConcern"] = session.read_concern()
-        return carried_out(
-            session,
-            run_command,
-            self.client.deployment,
-            self.name,
-            body,
-            transaction,
-            check=check,
-            allowable_errors=allowable_errors,
-        )
+        try:
+            # An error ends the transaction there, unless the command is no statement of one.
+            return run_command(
+                self.client.deployment,
+                self.name,
+                body,
+                transaction,
+                check=check,
+                allowable_errors=allowable_errors,
+            )
+        finally:
+            if session is not None:
+                session.advance()
 
     def validate_collection(
         self, name_or_collection: str | EmbeddedCollection, *_arguments: Any, **options: Any
