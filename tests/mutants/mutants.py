@@ -705,13 +705,6 @@ MUTANTS = [
         ("tests/feeds/test_feeds_short_way.py::test_a_function_that_updates_gets_a_document_of_its_own",),
     ),
     Mutant(
-        "a commit that goes to its feeds at once tells of a version of which only the metadata is new",
-        "feeds/router.py",
-        " or change.meta is not None:",
-        ":",
-        ("tests/store/test_write_hooks.py::TestFeeds",),
-    ),
-    Mutant(
         "a squashing queue forgets what was last told",
         "feeds/queues.py",
         "            pending[identity] = (entry[0], delta)",
