@@ -519,9 +519,8 @@ class PushConsumer(BaseConsumer):
         self._rest()
         try:
             for line in self.lines:
-                sole = line[0] if len(line) == 1 else None
                 for _ in range(EVENTS_IN_A_TURN):
-                    member, event = self._poll(line) if sole is None else (sole, sole.poll())
+                    member, event = self._poll(line)
                     if member is None or event is NOTHING:
                         break
                     if event is ENDED:
@@ -531,12 +530,6 @@ class PushConsumer(BaseConsumer):
                         break
                     if not self._pass_on(member, event):
                         return True
-                    if member.opening is not None and member.is_opening:
-                        # Initial values may be very many. The rest of them comes in another turn.
-                        if not member.deliver_opening(self._pass_on, EVENTS_IN_A_TURN):
-                            return True
-                        if member.is_opening or member.is_closed:
-                            break
         except Exception:
             raise
         except BaseException:
