@@ -784,11 +784,8 @@ class ReaderConsumer(AskedConsumer):
         try:
             # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
             self._rest()
-            events += self._shared(most)
-            is_all = bool(events)
             while len(events) < most:
-                # What there is beside those, such as an end, it is called for.
-                event = NOTHING if is_all else self.take()
+                event = self.take()
                 if event is NOTHING or event is ENDED:
                     if event is NOTHING:
                         # As `_take` does it, because somebody may have been told of it in between.
@@ -806,16 +803,6 @@ class ReaderConsumer(AskedConsumer):
             self._interrupt()
             raise
         return events
-
-    def _shared(self, most: int) -> list[Any]:
-        """The events that it can take together: those of a sole member, as they are."""
-        members = self.members
-        if len(members) != 1 or members[0].path or self._out or self.error is not None or self.is_closed:
-            return []
-        if self._generation != fork.generation:
-            return []
-        with self._turn:
-            return members[0].take_shared(most)
 
     @property
     def queued(self) -> int:

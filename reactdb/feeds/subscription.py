@@ -494,29 +494,6 @@ class Subscription:
             self._end(error)
         return ENDED
 
-    def take_shared(self, most: int) -> list[Any]:
-        """What `poll` would give one after the other, at most so much, where all of it is in a queue that is shared with others.
-        Empty where `poll` has to say what comes first, or that nothing does."""
-        queue, render = self.queue, self._render
-        events: list[Any] = []
-        is_plain = self._pace is None and self.opening is None and self.end is None
-        if type(queue) is not ReadPosition or not is_plain or self.request.options.batches:
-            return events
-        try:
-            while len(events) < most and queue.dropped == self._dropped_delivered:
-                delta = queue.take()
-                if delta is None:
-                    break
-                self._taken = delta.seq
-                event = render(delta)
-                if event is not None:
-                    self._delivered += 1
-                    events.append(event)
-        except Exception as error:
-            # A document that cannot be decoded.
-            self._end(error)
-        return events
-
     def look(self) -> int | None:
         """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
         there is nothing to give now. For a consumer that delivers several subscriptions in the order of the log."""

@@ -1600,13 +1600,6 @@ MUTANTS = [
         ("tests/feeds/test_feeds_readers.py::test_members_of_a_union_begin_together",),
     ),
     Mutant(
-        "what comes besides the events that a reader takes together is not called for",
-        "feeds/consumers.py",
-        "            is_all = bool(events)\n",
-        "            if events:\n                return events\n            is_all = False\n",
-        ("tests/feeds/test_feeds_readers.py",),
-    ),
-    Mutant(
         "a reader is not told of what comes after it was polled empty",
         "feeds/consumers.py",
         "                        self._is_told = False\n                        wait_s",
