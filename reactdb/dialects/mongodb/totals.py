@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
     as_float,
     decimal128,
+    decimal_of,
     integer,
     is_number,
     rank,
@@ -66,7 +67,7 @@ class RunningSum:
             self._kind = max(self._kind, rank(value))
             self.count += 1
             if kind is Decimal128:
-                self._decimals = DECIMAL.add(self._decimals, value.to_decimal())
+                self._decimals = DECIMAL.add(self._decimals, decimal_of(value))
             else:
                 self._whole += int(value)
 
@@ -125,7 +126,7 @@ class Average:
             return None
         total = self._sum.result()
         if isinstance(total, Decimal128):
-            return decimal128(DECIMAL.divide(total.to_decimal(), Decimal(count)))
+            return decimal128(DECIMAL.divide(decimal_of(total), Decimal(count)))
         return self._sum.nearest_double() / count
 
 

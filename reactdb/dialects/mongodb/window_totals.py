@@ -9,7 +9,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.numeric import added, as_float, divided, is_number, multiplied, subtracted
+from reactdb.dialects.mongodb.numeric import (
+    added,
+    as_float,
+    decimal_of,
+    divided,
+    is_number,
+    multiplied,
+    subtracted,
+)
 from reactdb.dialects.mongodb.ordering import TextKey
 from reactdb.dialects.mongodb.totals import (
     DeviationOfAll,
@@ -73,7 +81,7 @@ class CovarianceOfSample(CovarianceOfAll):
 
 
 def _is_finite(number: Any) -> bool:
-    return number.to_decimal().is_finite() if hasattr(number, "to_decimal") else math.isfinite(number)
+    return decimal_of(number).is_finite() if hasattr(number, "to_decimal") else math.isfinite(number)
 
 
 class Integral:

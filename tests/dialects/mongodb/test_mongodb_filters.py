@@ -134,6 +134,35 @@ def test_a_query_matches_these_and_not_those(
         assert not matches(document), document
 
 
+SIGNALING = Decimal128("sNaN")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *[{"a": other} for other in (0, 1.5, Int64(1), Decimal128("2"), NAN, Decimal128("NaN"), "x", None)],
+        *[{"a": {name: 1}} for name in ("$gt", "$gte", "$lt", "$lte", "$ne")],
+        *[{"a": {name: Decimal128("NaN")}} for name in ("$gt", "$gte", "$lt", "$lte", "$ne")],
+        *[
+            {"a": {"$in": [0, NAN]}},
+            {"a": {"$mod": [2, 0]}},
+            {"a": {"$type": "number"}},
+            {"a": {"$bitsAllSet": 1}},
+        ],
+        *[{"$expr": "$a"}, {"$expr": {"$gt": ["$a", 1]}}, {"$expr": {"$lt": [{"$add": ["$a", 1]}, 1]}}],
+        *[
+            {"$expr": {"$lt": [{name: "$a"}, 1]}}
+            for name in ("$abs", "$floor", "$sqrt", "$round", "$toDouble")
+        ],
+    ],
+)
+def test_a_signaling_nan_is_found_as_any_other(query: dict[str, Any]) -> None:
+    filters = Filter(query)
+    assert filters.matches({"a": Decimal128("NaN")}) == filters.matches({"a": SIGNALING})
+    if "$expr" not in query:
+        assert filters.matches({"a": [Decimal128("NaN")]}) == filters.matches({"a": [SIGNALING]})
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [

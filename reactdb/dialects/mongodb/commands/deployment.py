@@ -20,12 +20,14 @@ from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.fail_points import FailPoints
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
+from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.points import cluster_time, position_before
 from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
-from reactdb.errors import DatabaseBusy
+from reactdb.errors import DatabaseBusy, HistoryLost
+from reactdb.session import PastSession
 
 __all__ = ["Client", "Deployment"]
 
@@ -132,6 +134,23 @@ class Deployment:
             # In memory a reader waits for whoever writes. An answer is not held back for it: the next one tells.
             pass
         return self._moment[1]
+
+    def spaces_at(self, moment: Timestamp) -> Namespaces:
+        """The databases and collections of a moment of the log.
+
+        Raises:
+            MongoError: 239, it is too long ago.
+        """
+        now = self.spaces
+        engine = now.session.engine
+        try:
+            with engine.fresh_snapshot() as snapshot:
+                seq = position_before(snapshot, (moment.time, moment.inc + 1))
+            return Namespaces(PastSession(engine, seq), now.names)
+        except (MongoError, HistoryLost):
+            raise MongoError(
+                239, f"Read timestamp {moment} is older than the oldest available timestamp."
+            ) from None
 
     def end_session(self, key: bytes) -> None:
         """End a session: its transaction and its cursors."""

@@ -21,12 +21,9 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, INT64_MIN, as_float, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
-from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.viewing import ViewingWork
-from reactdb.errors import HistoryLost
-from reactdb.session import PastSession
 
 __all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
 
@@ -129,15 +126,7 @@ class CommandRequest:
             raise MongoError(
                 14, "BSON field 'readConcern.atClusterTime' is the wrong type, expected type 'timestamp'"
             )
-        engine = now.session.engine
-        try:
-            with engine.fresh_snapshot() as snapshot:
-                seq = position_before(snapshot, (moment.time, moment.inc + 1))
-            return Namespaces(PastSession(engine, seq), now.names)
-        except (MongoError, HistoryLost):
-            raise MongoError(
-                239, f"Read timestamp {moment} is older than the oldest available timestamp."
-            ) from None
+        return self.deployment.spaces_at(moment)
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The answer, with the moment that was read where a snapshot was asked for."""
