@@ -1,7 +1,7 @@
 """Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
     BroadcastEntry    what one commit does, linked to what the next does
-    Position          where a subscriber is in it:
+    BroadcastPosition where a subscriber is in it:
     ReadPosition      one that polls: a cursor, or an observer on a scheduler
     CallPosition      one that is called by the committing thread
     Recipients        the subscribers that are called with a delta
@@ -416,7 +416,7 @@ class Broadcast:
         return index is not None and (rest is None or index >= len(recipients.calls) - length_hint(rest))
 
 
-class Position:
+class BroadcastPosition:
     """The position of a subscriber in a broadcast, as a queue that is only taken from.
 
     Attributes:
@@ -445,7 +445,7 @@ class Position:
         self._dropped += dropped
 
 
-class ReadPosition(Position):
+class ReadPosition(BroadcastPosition):
     """That of a subscriber that polls.
 
     Attributes:
@@ -500,7 +500,7 @@ class ReadPosition(Position):
         self.at = BroadcastEntry(self._number)
 
 
-class CallPosition(Position):
+class CallPosition(BroadcastPosition):
     """That of a subscriber that is called: the one of all recipients, from the delta on that was next when it came."""
 
     __slots__ = ("_member", "_start")
