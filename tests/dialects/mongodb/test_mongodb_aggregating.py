@@ -15,6 +15,8 @@ pytest.importorskip("pymongo")
 from bson import Code, Timestamp
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
+from reactdb.dialects.mongodb.names import MongoNamespace
+
 
 @pytest.fixture
 def db() -> Iterator[Database]:
@@ -113,7 +115,8 @@ def test_a_merge_that_fails_leaves_everything(shop: Any) -> None:
 
 
 def test_a_transaction_reads_its_own_writes_and_writes_no_collections(shop: Any) -> None:
-    with shop.client.start_session() as session, session.start_transaction():
+    with shop.client.start_session() as session:
+        session.start_transaction()
         shop["orders"].delete_many({"n": {"$gt": 1}}, session=session)
         assert list(shop["orders"].aggregate([{"$count": "n"}], session=session)) == [{"n": 2}]
         with pytest.raises(OperationFailure) as refused:
@@ -162,7 +165,9 @@ def test_nothing_that_is_merged_makes_no_collection(shop: Any) -> None:
 def test_views_that_stand_on_each_other_in_a_circle_are_refused(db: Database) -> None:
     shop = reactdb.mongodb(db)["shop"]
     shop.create_collection("a", viewOn="b")
-    shop.create_collection("b", viewOn="a", pipeline=[{"$match": {"n": 1}}])
+    shop.client.spaces.create(
+        MongoNamespace("shop", "b"), {"viewOn": "a", "pipeline": [{"$match": {"n": 1}}]}
+    )
 
     with pytest.raises(OperationFailure) as caught:
         list(shop["a"].aggregate([]))

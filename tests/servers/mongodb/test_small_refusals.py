@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Int64
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
@@ -162,3 +163,20 @@ def test_a_transaction_that_watched_can_be_aborted(mongo: Any) -> None:
         session.abort_transaction()
 
     assert 0 == mongo["shop"]["orders"].count_documents({})
+
+
+def test_the_first_statement_alone_has_a_read_concern(client: Any) -> None:
+    orders = client["shop"]["orders"]
+    orders.insert_one({"_id": 1})
+    with client.start_session() as session:
+
+        def find(number: int, **said: Any) -> Any:
+            return client["shop"].command(
+                "find", "orders", lsid=session.session_id, txnNumber=Int64(number), autocommit=False, **said
+            )
+
+        find(1, startTransaction=True, readConcern={"level": "snapshot"})
+        assert (72, "InvalidOptions") == _refusal(find, 1, readConcern={"level": "snapshot"})
+        assert [{"_id": 1}] == find(1)["cursor"]["firstBatch"]
+        refused = _refusal(find, 2, startTransaction=True, readConcern={"level": "linearizable"})
+        assert (72, "InvalidOptions") == refused

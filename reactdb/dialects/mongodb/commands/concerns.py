@@ -18,11 +18,12 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
-__all__ = ["check_read_concern", "check_supported_level", "check_write_concern"]
+__all__ = ["check_level_of_transaction", "check_read_concern", "check_supported_level", "check_write_concern"]
 
 _LEVELS: Final = frozenset({"available", "linearizable", "local", "majority", "snapshot"})
 _NOTHING: Final = Timestamp(0, 0)
 _LOCAL: Final = frozenset({"local"})
+_OF_TRANSACTIONS: Final = frozenset({"local", "majority", "snapshot"})
 _READ_FIELDS: Final = frozenset(
     {
         "level",
@@ -85,6 +86,19 @@ def check_supported_level(command: str, concern: Mapping[str, Any]) -> None:
     level = concern.get("level") or "local"
     if level not in _LEVELS_OF.get(command, _LOCAL):
         raise MongoError(72, f"read concern level '{level}' is not supported by {command}")
+
+
+def check_level_of_transaction(level: str | None) -> None:
+    """
+    Raises:
+        MongoError: 72, a transaction is not read with it.
+    """
+    if level is not None and level not in _OF_TRANSACTIONS:
+        raise MongoError(
+            72,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a "
+            f"transaction, not '{level}'",
+        )
 
 
 def check_write_concern(concern: Any) -> None:

@@ -14,18 +14,16 @@ from bson import Code, Timestamp
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.collection import count_of
+from reactdb.dialects.mongodb.collection_uuids import check_uuid
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, INT64_MIN, as_float, is_number, whole
 from reactdb.dialects.mongodb.ordering import is_text, type_name
-from reactdb.dialects.mongodb.points import position_before
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
 from reactdb.dialects.mongodb.viewing import ViewingWork
-from reactdb.errors import HistoryLost
-from reactdb.session import PastSession
 
 __all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
 
@@ -105,6 +103,7 @@ class CommandRequest:
             bypasses=bypasses,
             keeps_empty=keeps_empty,
             retry=self.retry,
+            uuid=self.body.get("collectionUUID"),
         )
 
     def spaces(self) -> Namespaces:
@@ -127,15 +126,7 @@ class CommandRequest:
             raise MongoError(
                 14, "BSON field 'readConcern.atClusterTime' is the wrong type, expected type 'timestamp'"
             )
-        engine = now.session.engine
-        try:
-            with engine.fresh_snapshot() as snapshot:
-                seq = position_before(snapshot, (moment.time, moment.inc + 1))
-            return Namespaces(PastSession(engine, seq), now.names)
-        except (MongoError, HistoryLost):
-            raise MongoError(
-                239, f"Read timestamp {moment} is older than the oldest available timestamp."
-            ) from None
+        return self.deployment.spaces_at(moment)
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The answer, with the moment that was read where a snapshot was asked for."""
@@ -150,6 +141,16 @@ class CommandRequest:
             MongoError: 73, there can be none of this name.
         """
         return MongoNamespace(self.database, self.collection)
+
+    def check_uuid(self) -> None:
+        """Look that the collection is the one that the command says by its UUID, if it does.
+
+        Raises:
+            MongoError: 361, it is another one; 14, 207.
+        """
+        if self.body.get("collectionUUID") is not None:
+            namespace = self.mongo_namespace()
+            check_uuid(self.deployment.spaces, namespace, namespace, self.body["collectionUUID"])
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from bson.binary import UUID_SUBTYPE, Binary
 
+from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
 from reactdb.dialects.mongodb.commands.session_states import SessionState
 from reactdb.dialects.mongodb.commands.table import Work, always, command
@@ -173,7 +174,8 @@ def check_flags(request: CommandRequest, *, has_number: bool) -> None:
 def check_transactional(request: CommandRequest, *, is_first: bool = False) -> None:
     """
     Raises:
-        MongoError: 263, there is no such statement of a transaction; 72, it has a write concern of its own.
+        MongoError: 263, there is no such statement of a transaction; 72, it has a write concern of its own, or a read concern
+            that is not the transaction's.
     """
     name = request.name
     if name not in IN_TRANSACTIONS:
@@ -188,6 +190,11 @@ def check_transactional(request: CommandRequest, *, is_first: bool = False) -> N
         raise MongoError(263, f"Cannot write to database {request.database} in a multi-document transaction.")
     if request.body.get("writeConcern") is not None:
         raise MongoError(72, "writeConcern is not allowed within a multi-statement transaction")
+    concern = request.body.get("readConcern")
+    if concern is not None and not is_first:
+        raise MongoError(72, "Only the first command in a transaction may specify a readConcern")
+    if concern is not None:
+        check_level_of_transaction(concern.get("level"))
 
 
 def in_transaction(

@@ -10,7 +10,7 @@
     shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
     bulk                     several writes in one call
-    session                  transactions
+    session, statements      transactions, and reads of one moment; what an operation is to its session
     commanding               `database.command(...)`, with the commands that the server has
     watching, resuming       change streams; how one goes on after a fault
     observing                change streams as observables

@@ -34,6 +34,11 @@ class Bulk:
                 raise TypeError(f"{request!r} is not a valid request")
             add(self)
 
+    @property
+    def command(self) -> str:
+        """The command that its first run is."""
+        return self._statements[0][0]
+
     def add_insert(self, document: Any) -> None:
         if "_id" not in document:
             document["_id"] = ObjectId()

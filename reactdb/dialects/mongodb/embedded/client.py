@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
+
 from reactdb.dialects.mongodb.commands import Deployment
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.statements import alone
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -82,11 +85,13 @@ class EmbeddedClient:
         self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
+        alone(session, self, "listDatabases")
         found = [{"name": name, "sizeOnDisk": 0, "empty": False} for name in call(self.spaces.databases)]
         return EmbeddedCommandCursor(iter(found))
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
         """The names of the databases that have collections, sorted."""
+        alone(session, self, "listDatabases")
         return call(self.spaces.databases)
 
     def drop_database(
@@ -96,6 +101,7 @@ class EmbeddedClient:
         comment: Any = None,
     ) -> None:
         """Drop all collections of a database."""
+        alone(session, self, "dropDatabase")
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         call(self.spaces.drop_database, name)
 
@@ -103,13 +109,23 @@ class EmbeddedClient:
         """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""
         return self["admin"].command("buildInfo", session=session)
 
-    def start_session(self, *_options: Any, **_more: Any) -> EmbeddedSession:
-        """A session, for transactions."""
-        return EmbeddedSession(self, self.transactions)
+    def start_session(
+        self,
+        causal_consistency: bool | None = None,
+        default_transaction_options: Any = None,
+        snapshot: bool | None = False,
+    ) -> EmbeddedSession:
+        """A session, for transactions; or with `snapshot`, for reads of one moment.
+
+        Raises:
+            ConfigurationError, TypeError: The options are not what PyMongo takes.
+        """
+        options = SessionOptions(causal_consistency, default_transaction_options, snapshot)
+        return EmbeddedSession(self, options)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all databases."""
-        return watch(self.streams, None, pipeline, *arguments, **options)
+        return watch(self, None, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""

@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call, raise_first
-from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.embedded.shaping import (
     driver_document,
     fields_document,
@@ -28,6 +28,13 @@ from reactdb.dialects.mongodb.embedded.shaping import (
     order_document,
 )
 from reactdb.dialects.mongodb.embedded.spelling import check_collection_spelling
+from reactdb.dialects.mongodb.embedded.statements import (
+    alone,
+    carried_out,
+    results,
+    spaces_of,
+    transaction_of,
+)
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -109,10 +116,13 @@ class EmbeddedCollection:
         """The same collection: there are no read or write concerns in the process."""
         return self
 
-    def _of(self, session: Session, bypasses: bool | None = None) -> ViewingWork:
+    def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
+        """The work of an operation, which is `command` over a socket."""
         if session is None and not bypasses:
             return self._work
-        spaces, transaction = self.database.client.spaces, transaction_of(session)
+        client = self.database.client
+        transaction = transaction_of(session, client)
+        spaces = spaces_of(session, client, command)
         return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -132,7 +142,12 @@ class EmbeddedCollection:
         """
         id = _identified(document)
         raise_first(
-            call(self._of(session, bypass_document_validation).insert, [document], shape=given_document)
+            carried_out(
+                session,
+                self._of(session, "insert", bypass_document_validation).insert,
+                [document],
+                shape=given_document,
+            )
         )
         return InsertOneResult(id, True)
 
@@ -155,8 +170,9 @@ class EmbeddedCollection:
         if not given:
             raise TypeError("documents must be a non-empty list")
         ids = list(map(_identified, given))
-        answer = call(
-            self._of(session, bypass_document_validation).insert,
+        answer = carried_out(
+            session,
+            self._of(session, "insert", bypass_document_validation).insert,
             given,
             ordered=ordered,
             shape=given_document,
@@ -184,8 +200,10 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update the first document that matches."""
         _check_update(update)
-        work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, False, upsert, collation, array_filters, let, sort, hint)
+        work = self._of(session, "update", bypass_document_validation)
+        return self._update(
+            session, work, filter, update, False, upsert, collation, array_filters, let, sort, hint
+        )
 
     def update_many(
         self,
@@ -202,8 +220,10 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update all documents that match, as one commit."""
         _check_update(update)
-        work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, update, True, upsert, collation, array_filters, let, None, hint)
+        work = self._of(session, "update", bypass_document_validation)
+        return self._update(
+            session, work, filter, update, True, upsert, collation, array_filters, let, None, hint
+        )
 
     def replace_one(
         self,
@@ -220,11 +240,14 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Put another document in the place of the first one that matches."""
         _check_replacement(replacement)
-        work = self._of(session, bypass_document_validation)
-        return self._update(work, filter, replacement, False, upsert, collation, None, let, sort, hint)
+        work = self._of(session, "update", bypass_document_validation)
+        return self._update(
+            session, work, filter, replacement, False, upsert, collation, None, let, sort, hint
+        )
 
     def _update(
         self,
+        session: Session,
         work: ViewingWork,
         filter: Mapping[str, Any],
         update: Any,
@@ -237,7 +260,7 @@ class EmbeddedCollection:
         hint: Any,
     ) -> UpdateResult:
         statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort, hint)
-        answer = call(work.update, [statement], variables=let)
+        answer = carried_out(session, work.update, [statement], variables=let)
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
@@ -280,7 +303,8 @@ class EmbeddedCollection:
         hint: Any,
     ) -> DeleteResult:
         statement = delete_statement(filter, limit, collation, hint)
-        answer = call(self._of(session).delete, [statement], variables=let)
+        work = self._of(session, "delete")
+        answer = carried_out(session, work.delete, [statement], variables=let)
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -303,9 +327,8 @@ class EmbeddedCollection:
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests)
-        result = call(
-            bulk.execute, self._of(session, bypass_document_validation), ordered=ordered, variables=let
-        )
+        work = self._of(session, bulk.command, bypass_document_validation)
+        result = carried_out(session, bulk.execute, work, ordered=ordered, variables=let)
         if result["writeErrors"]:
             raise BulkWriteError(result)
         return BulkWriteResult(result, True)
@@ -390,8 +413,8 @@ class EmbeddedCollection:
         command["let"] = let
         command["hint"] = _hint(hint)
         command["collation"] = _collation(options.get("collation"))
-        work = self._of(session, options.get("bypassDocumentValidation"))
-        value = call(work.find_and_modify, command)["value"]
+        work = self._of(session, "findAndModify", options.get("bypassDocumentValidation"))
+        value = carried_out(session, work.find_and_modify, command)["value"]
         return None if value is None else driver_document(value)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -418,7 +441,13 @@ class EmbeddedCollection:
             "cursor_type": cursor_type,
         }
         command = find_command(None if filter is None else _plain(filter), projection, given)
-        return EmbeddedCursor(self, self._of(session).find, command)
+        if session is None:
+            return EmbeddedCursor(self, self._work.find, command)
+
+        def read(asked: Mapping[str, Any]) -> Iterator[Document]:
+            return results(session, carried_out(session, self._of(session, "find").find, asked))
+
+        return EmbeddedCursor(self, read, command)
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Document | None:
         """The first document that matches, or None. What is no mapping is an `_id`."""
@@ -436,7 +465,8 @@ class EmbeddedCollection:
         command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
         command["collation"] = _collation(options.get("collation"))
         command["hint"] = _hint(options.get("hint"))
-        return call(self._of(session).count, command)
+        # It is an aggregation, as PyMongo counts.
+        return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """How many documents there are, exactly."""
@@ -460,7 +490,7 @@ class EmbeddedCollection:
             "hint": _hint(hint),
             "collation": _collation(options.get("collation")),
         }
-        return call(self._of(session).distinct, command)
+        return carried_out(session, self._of(session, "distinct").distinct, command)
 
     def aggregate(
         self,
@@ -474,22 +504,24 @@ class EmbeddedCollection:
         if not isinstance(pipeline, list):
             raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
         client = self.database.client
-        documents = call(
+        transaction = transaction_of(session, client)
+        documents = carried_out(
+            session,
             aggregate,
-            client.spaces,
+            spaces_of(session, client, "aggregate"),
             self._namespace,
             list(map(_plain, pipeline)),
             variables=let,
             collation=_collation(options.get("collation")),
             hint=_hint(options.get("hint")),
-            transaction=transaction_of(session),
+            transaction=transaction,
             bypasses=bool(options.get("bypassDocumentValidation")),
         )
-        return EmbeddedCommandCursor(documents)
+        return EmbeddedCommandCursor(results(session, documents))
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
-        return watch(self.database.client.streams, self._namespace, pipeline, *arguments, **options)
+        return watch(self.database.client, self._namespace, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
@@ -507,7 +539,7 @@ class EmbeddedCollection:
         """
         key = order_document(keys, None)
         spec = {"key": key, "name": name_of(key), **options}
-        call(self._of(session).create_indexes, [spec])
+        carried_out(session, self._of(session, "createIndexes").create_indexes, [spec])
         return str(spec["name"])
 
     def create_indexes(
@@ -517,7 +549,7 @@ class EmbeddedCollection:
         specs = [dict(one.document) for one in indexes]
         for spec in specs:
             spec["key"] = dict(spec["key"])
-        call(self._of(session).create_indexes, specs)
+        carried_out(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
 
     def drop_index(
@@ -527,15 +559,18 @@ class EmbeddedCollection:
         name = (
             index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
         )
+        alone(session, self.database.client, "dropIndexes")
         call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes but that of `_id`."""
+        alone(session, self.database.client, "dropIndexes")
         if self.database.client.spaces.table(self._namespace) is not None:
             call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
         """The specifications of the indexes; none where there is no collection."""
+        alone(session, self.database.client, "listIndexes")
         if self.database.client.spaces.table(self._namespace) is None:
             return EmbeddedCommandCursor(iter(()))
         return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
@@ -543,7 +578,7 @@ class EmbeddedCollection:
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
         found: dict[str, Any] = {}
-        for spec in self.list_indexes():
+        for spec in self.list_indexes(session):
             spec["key"] = list(spec["key"].items())
             found[spec.pop("name")] = spec
         return found
@@ -557,12 +592,14 @@ class EmbeddedCollection:
 
     def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
         """Drop the collection."""
+        alone(session, self.database.client, "drop")
         call(self.database.client.spaces.drop, self._namespace)
 
     def rename(
         self, new_name: str, session: Session = None, comment: Any = None, **options: Any
     ) -> dict[str, Any]:
         """Give the collection another name; `dropTarget=True` where there is one of that name."""
+        alone(session, self.database.client, "renameCollection")
         target = MongoNamespace(self.database.name, new_name)
         drop_target = bool(options.get("dropTarget"))
         call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
@@ -570,6 +607,7 @@ class EmbeddedCollection:
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The options that the collection was made with."""
+        alone(session, self.database.client, "listCollections")
         found = call(self.database.client.spaces.find, self._namespace)
         return {} if found is None else dict(found.options)
 

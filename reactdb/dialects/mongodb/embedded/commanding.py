@@ -13,9 +13,9 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import bson
-from pymongo.errors import OperationFailure
 
 from reactdb.dialects.mongodb.commands import AwaitedReply, Client, Deployment, carry_out, poll
+from reactdb.dialects.mongodb.embedded.raising import reply_error
 from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.values import CODEC
 
@@ -53,7 +53,7 @@ def run_command(
     reply = _waited(carry_out({**given_document(body), "$db": database}, client, transaction), moved)
     allowed = allowable_errors or ()
     if check and not reply["ok"] and reply["code"] not in allowed and reply["errmsg"] not in allowed:
-        raise OperationFailure(reply["errmsg"], reply["code"], reply)
+        raise reply_error(reply)
     answer: Document = bson.decode(bson.encode(reply), CODEC)
     return answer
 

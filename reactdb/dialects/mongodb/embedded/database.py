@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson.dbref import DBRef
-from pymongo.errors import CollectionInvalid, OperationFailure
+from pymongo.errors import CollectionInvalid
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
@@ -17,13 +17,20 @@ from reactdb.dialects.mongodb.embedded.commanding import command_document, run_c
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.embedded.session import EmbeddedSession, transaction_of
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
+from reactdb.dialects.mongodb.embedded.statements import (
+    alone,
+    carried_out,
+    results,
+    spaces_of,
+    transaction_of,
+)
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
-from reactdb.dialects.mongodb.options import creation_options, description
+from reactdb.dialects.mongodb.options import description
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -112,17 +119,13 @@ class EmbeddedDatabase:
         said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
         if "collation" in said:
             said["collation"] = getattr(said["collation"], "document", said["collation"])
-        try:
-            kept = call(creation_options, given_document(said))
-            transaction = transaction_of(session)
-            if transaction is None:
-                call(self.client.spaces.create, MongoNamespace(self.name, name), kept)
-            else:
-                call(transaction.create, MongoNamespace(self.name, name), kept)
-        except OperationFailure as error:
-            if error.code == 48:
-                raise CollectionInvalid(f"collection {name} already exists") from error
-            raise
+        # PyMongo looks first whether it is there, but not in a transaction, and not where it is told not to.
+        is_looked_for = options.get("check_exists") is not False
+        if is_looked_for and (session is None or not session.in_transaction):
+            alone(session, self.client, "listCollections")
+            if call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None:
+                raise CollectionInvalid(f"collection {name} already exists")
+        self.command({"create": name, **said}, session=session)
         return found
 
     def list_collections(
@@ -133,7 +136,7 @@ class EmbeddedDatabase:
         **options: Any,
     ) -> EmbeddedCommandCursor:
         """A document a collection: `name`, `type`, `options`, `info`, `idIndex`."""
-        return EmbeddedCommandCursor(iter(self._listed(filter)))
+        return EmbeddedCommandCursor(iter(self._listed(filter, session)))
 
     def list_collection_names(
         self,
@@ -143,15 +146,20 @@ class EmbeddedDatabase:
         **options: Any,
     ) -> list[str]:
         """The names of the collections, sorted."""
-        return [one["name"] for one in self._listed(filter)]
+        return [one["name"] for one in self._listed(filter, session)]
 
-    def _listed(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    def _listed(self, filter: Mapping[str, Any] | None, session: Session) -> list[dict[str, Any]]:
+        alone(session, self.client, "listCollections")
         wanted = call(Filter, given_document(filter)) if filter else None
         found = map(description, call(self.client.spaces.collections, self.name))
         return [one for one in found if wanted is None or wanted.matches(one)]
 
     def drop_collection(
-        self, name_or_collection: str | EmbeddedCollection, *_options: Any, **_more: Any
+        self,
+        name_or_collection: str | EmbeddedCollection,
+        session: Session = None,
+        comment: Any = None,
+        encrypted_fields: Any = None,
     ) -> dict[str, Any]:
         """Drop a collection."""
         found = (
@@ -159,7 +167,7 @@ class EmbeddedDatabase:
             if isinstance(name_or_collection, EmbeddedCollection)
             else self[name_or_collection]
         )
-        found.drop()
+        found.drop(session)
         return {"ok": 1.0}
 
     # -----------------------------------------------------------------------------------------------------------
@@ -186,14 +194,23 @@ class EmbeddedDatabase:
         Raises:
             OperationFailure: The answer is an error; 59, there is no such command.
         """
-        return run_command(
-            self.client.deployment,
-            self.name,
-            command_document(command, value, options),
-            transaction_of(session),
-            check=check,
-            allowable_errors=allowable_errors,
-        )
+        transaction = transaction_of(session, self.client)
+        body = command_document(command, value, options)
+        if session is not None and session.options.snapshot:
+            body["readConcern"] = session.read_concern()
+        try:
+            # An error ends the transaction there, unless the command is no statement of one.
+            return run_command(
+                self.client.deployment,
+                self.name,
+                body,
+                transaction,
+                check=check,
+                allowable_errors=allowable_errors,
+            )
+        finally:
+            if session is not None:
+                session.advance()
 
     def validate_collection(
         self, name_or_collection: str | EmbeddedCollection, *_arguments: Any, **options: Any
@@ -220,19 +237,21 @@ class EmbeddedDatabase:
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline that begins with its own documents (`$documents`)."""
-        documents = call(
+        transaction = transaction_of(session, self.client)
+        documents = carried_out(
+            session,
             aggregate,
-            self.client.spaces,
+            spaces_of(session, self.client, "aggregate"),
             MongoNamespace(self.name),
             [given_document(one) for one in pipeline],
             variables=options.get("let"),
-            transaction=transaction_of(session),
+            transaction=transaction,
         )
-        return EmbeddedCommandCursor(documents)
+        return EmbeddedCommandCursor(results(session, documents))
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
-        return watch(self.client.streams, MongoNamespace(self.name), pipeline, *arguments, **options)
+        return watch(self.client, MongoNamespace(self.name), pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""

@@ -6,9 +6,10 @@ Rule of this file: the code, the sentence, the labels and the details stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from pymongo.errors import (
+    CursorNotFound,
     DuplicateKeyError,
     ExecutionTimeout,
     InvalidOperation,
@@ -19,10 +20,14 @@ from pymongo.errors import (
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.stream_stages import TokenMissing
 
-__all__ = ["RemovedToken", "call", "driver_error", "raise_first", "raising"]
+__all__ = ["RemovedToken", "call", "driver_error", "raise_first", "raising", "reply_error"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_KINDS: Final = {11000: DuplicateKeyError, 43: CursorNotFound, 50: ExecutionTimeout}
+"""The codes for which PyMongo has errors of their own."""
 
 
 class RemovedToken(OperationFailure, InvalidOperation):
@@ -34,8 +39,13 @@ def driver_error(error: MongoError) -> OperationFailure:
     """The error that PyMongo raises for a command's."""
     if isinstance(error, TokenMissing):
         return RemovedToken(error.message, error.code, error.reply())
-    kind = {11000: DuplicateKeyError, 50: ExecutionTimeout}.get(error.code, OperationFailure)
-    return kind(error.message, error.code, error.reply())
+    return reply_error(error.reply())
+
+
+def reply_error(reply: Mapping[str, Any]) -> OperationFailure:
+    """The error that PyMongo raises for the answer of a command, which is one."""
+    kind = _KINDS.get(reply["code"], OperationFailure)
+    return kind(reply["errmsg"], reply["code"], reply)
 
 
 def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:

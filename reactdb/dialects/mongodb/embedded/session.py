@@ -1,27 +1,32 @@
-"""Sessions: transactions in the process, with PyMongo's manners.
+"""Sessions in the process, with PyMongo's manners: transactions, and reads of one moment.
 
     with client.start_session() as session, session.start_transaction():
         orders.insert_one({...}, session=session)
         stock.update_one({...}, {...}, session=session)
 
-Rule of this file: a transaction that is not committed leaves nothing.
+Rule of this file: a transaction that is not committed leaves nothing. What an operation is to a session is in `statements`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from bson.binary import UUID_SUBTYPE, Binary
-from pymongo.errors import InvalidOperation, PyMongoError
+from bson.timestamp import Timestamp
+from pymongo.client_session import SessionOptions, TransactionOptions  # type: ignore[attr-defined]
+from pymongo.errors import InvalidOperation, OperationFailure, PyMongoError
 
+from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
+from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
 from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
-__all__ = ["EmbeddedSession", "transaction_of"]
+__all__ = ["EmbeddedSession"]
 
 T = TypeVar("T")
 
@@ -34,17 +39,30 @@ class EmbeddedSession:
 
     Attributes:
         client: The `EmbeddedClient` whose it is.
+        options: PyMongo's `SessionOptions`, with which it was started.
         transaction: The one that is open, or None.
         session_id: Its id, as the events of its transactions say it.
+        cluster_time: The newest moment of the log that it knows of, as a server's answer tells it; None before anything.
+        operation_time: The moment of the log at its newest operation; None before that.
     """
 
-    def __init__(self, client: Any, transactions: Transactions) -> None:
+    def __init__(self, client: Any, options: SessionOptions) -> None:
         self.client = client
-        self._transactions = transactions
+        self.options = options
         self.transaction: Transaction | None = None
         self.session_id: dict[str, Any] = {"id": Binary(uuid4().bytes, UUID_SUBTYPE)}
+        self.cluster_time: Mapping[str, Any] | None = None
+        self.operation_time: Timestamp | None = None
         self._number = 0
         self._has_ended = False
+        # The newest transaction, as long as nothing else was done since it has ended.
+        self._ended: Transaction | None = None
+        self._was_committed = False
+        # That of the transaction's read concern.
+        self._level: str | None = None
+        # The moment that a snapshot session reads.
+        self._moment: Timestamp | None = None
+        self._snapshot: Namespaces | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -55,39 +73,86 @@ class EmbeddedSession:
         """A transaction was started, and neither committed nor aborted."""
         return self.transaction is not None
 
-    def start_transaction(self, *_options: Any, **_more: Any) -> _Started:
+    # -----------------------------------------------------------------------------------------------------------
+    # Transactions
+
+    def start_transaction(
+        self,
+        read_concern: Any = None,
+        write_concern: Any = None,
+        read_preference: Any = None,
+        max_commit_time_ms: int | None = None,
+    ) -> _Started:
         """Start a transaction; as a context manager, the end of the block commits it, and an exception aborts it.
 
+        Args:
+            read_concern, write_concern, read_preference, max_commit_time_ms: Are checked, and change nothing. Of the read
+                concern, the first statement is told whether it can be a transaction's (72), as MongoDB tells it.
+
         Raises:
-            InvalidOperation: One is open, or the session has ended.
+            InvalidOperation: One is open, the session has ended, or it reads one moment.
+            ConfigurationError, TypeError: The arguments are not what PyMongo takes.
         """
-        self._check()
+        self.check()
+        if self.options.snapshot:
+            raise InvalidOperation("Transactions are not supported in snapshot sessions")
         if self.transaction is not None:
             raise InvalidOperation("Transaction already in progress")
+        TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+        self._level = None if read_concern is None else read_concern.level
         self._number += 1
-        self.transaction = self._transactions.begin((bytes(self.session_id["id"]), self._number))
+        self._ended = None
+        self.transaction = self.client.transactions.begin((bytes(self.session_id["id"]), self._number))
         return _Started(self)
 
     def commit_transaction(self) -> None:
-        """
+        """Commit what is open. To commit again what was committed does nothing.
+
         Raises:
-            InvalidOperation: None is open. OperationFailure: It is in conflict with another write, and was aborted.
+            InvalidOperation: None is open, or it was aborted. OperationFailure: It is in conflict with another write, and was
+                aborted.
         """
-        found = self._open()
-        self.transaction = None
-        call(found.commit)
+        self.check()
+        found = self.transaction or self._ended
+        if found is None:
+            raise InvalidOperation("No transaction started")
+        if self.transaction is None and not self._was_committed:
+            raise InvalidOperation("Cannot call commitTransaction after calling abortTransaction")
+        self._end(found, was_committed=True)
+        try:
+            call(found.commit)
+        finally:
+            self.advance()
 
     def abort_transaction(self) -> None:
         """Raises: InvalidOperation: None is open."""
-        found = self._open()
-        self.transaction = None
+        self.check()
+        if self.transaction is None:
+            if self._ended is None:
+                raise InvalidOperation("No transaction started")
+            if self._was_committed:
+                raise InvalidOperation("Cannot call abortTransaction after calling commitTransaction")
+            raise InvalidOperation("Cannot call abortTransaction twice")
+        found = self.transaction
+        self._end(found, was_committed=False)
         found.abort()
 
-    def with_transaction(self, callback: Callable[[EmbeddedSession], T], *_options: Any, **_more: Any) -> T:
-        """Call a function within a transaction, and again where another write was in the way, for two minutes at most."""
+    def _end(self, transaction: Transaction, *, was_committed: bool) -> None:
+        self.transaction = None
+        self._ended = transaction
+        self._was_committed = was_committed
+
+    def with_transaction(
+        self, callback: Callable[[EmbeddedSession], T], *options: Any, **more_options: Any
+    ) -> T:
+        """Call a function within a transaction, and again where another write was in the way, for two minutes at most.
+
+        Args:
+            options, more_options: Those of `start_transaction`.
+        """
         begun = monotonic()
         while True:
-            self.start_transaction()
+            self.start_transaction(*options, **more_options)
             try:
                 result = callback(self)
                 if self.transaction is not None:
@@ -104,6 +169,81 @@ class EmbeddedSession:
                 raise
             return result
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Moments of the log
+
+    def advance(self) -> None:
+        """Take the newest moment of the log, after an operation."""
+        self.operation_time = moment = self.client.deployment.operation_time()
+        self.cluster_time = {"clusterTime": moment, "signature": UNSIGNED}
+
+    def advance_cluster_time(self, cluster_time: Mapping[str, Any]) -> None:
+        """Take another session's `cluster_time`, where it is newer. Everything that was committed is read in any case.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if not isinstance(cluster_time, Mapping):
+            raise TypeError(
+                f"cluster_time must be a subclass of collections.Mapping, not {type(cluster_time)}"
+            )
+        if not isinstance(cluster_time.get("clusterTime"), Timestamp):
+            raise TypeError("Invalid cluster_time")
+        if self.cluster_time is None or self.cluster_time["clusterTime"] < cluster_time["clusterTime"]:
+            self.cluster_time = cluster_time
+
+    def advance_operation_time(self, operation_time: Timestamp) -> None:
+        """Take another session's `operation_time`, likewise.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if not isinstance(operation_time, Timestamp):
+            raise TypeError(
+                f"operation_time must be an instance of bson.timestamp.Timestamp, not {type(operation_time)}"
+            )
+        if self.operation_time is None or self.operation_time < operation_time:
+            self.operation_time = operation_time
+
+    def read_concern(self) -> dict[str, Any]:
+        """What a command of a snapshot session says of the moment that it reads: that of the session's first read.
+
+        Raises:
+            OperationFailure: That moment is too long ago (239).
+        """
+        self.snapshot()
+        return {"level": "snapshot", "atClusterTime": self._moment}
+
+    def snapshot(self) -> Namespaces:
+        """The databases and collections as a snapshot session reads them. Errors as for `read_concern`."""
+        if self._snapshot is None:
+            deployment = self.client.deployment
+            # Before anything is read, so that nothing is read that is newer.
+            self._moment = deployment.operation_time()
+            self._snapshot = call(deployment.spaces_at, self._moment)
+        return self._snapshot
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Its end
+
+    def used(self) -> Transaction | None:
+        """Note that an operation names it. Returns: the transaction that this is a part of.
+
+        Raises:
+            InvalidOperation: The session has ended. OperationFailure: 72, no transaction has such a read concern.
+        """
+        self.check()
+        found = self.transaction
+        if found is None:
+            self._ended = None
+        elif self._level is not None and found.state == "open":
+            try:
+                call(check_level_of_transaction, self._level)
+            except OperationFailure:
+                found.abort()
+                raise
+        return found
+
     def end_session(self) -> None:
         """End it; an open transaction is aborted. A second call does nothing."""
         if not self._has_ended:
@@ -111,13 +251,8 @@ class EmbeddedSession:
                 self.abort_transaction()
             self._has_ended = True
 
-    def _open(self) -> Transaction:
-        self._check()
-        if self.transaction is None:
-            raise InvalidOperation("No transaction started")
-        return self.transaction
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises: InvalidOperation: It has ended."""
         if self._has_ended:
             raise InvalidOperation("Cannot use ended session")
 
@@ -145,18 +280,3 @@ class _Started:
                 self._session.commit_transaction()
             else:
                 self._session.abort_transaction()
-
-
-def transaction_of(session: EmbeddedSession | None) -> Transaction | None:
-    """The transaction that an operation is a part of.
-
-    Raises:
-        InvalidOperation: The session has ended, or is another package's.
-    """
-    if session is None:
-        return None
-    if not isinstance(session, EmbeddedSession):
-        raise InvalidOperation("session is one of this client's start_session()")
-    if session.has_ended:
-        raise InvalidOperation("Cannot use ended session")
-    return session.transaction

@@ -22,8 +22,8 @@ from pymongo.common import validate_list, validate_non_negative_integer_or_none,
 from pymongo.errors import OperationFailure
 
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
-from reactdb.dialects.mongodb.embedded.session import transaction_of
 from reactdb.dialects.mongodb.embedded.shaping import driver_document, given_document
+from reactdb.dialects.mongodb.embedded.statements import transaction_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
@@ -170,7 +170,7 @@ def _copied(value: Any) -> Any:
 
 
 def watch(
-    streams: ChangeStreams,
+    client: Any,
     namespace: MongoNamespace | None,
     pipeline: Any = None,
     full_document: str | None = None,
@@ -200,13 +200,17 @@ def watch(
         raise OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
     if not isinstance(max_await_time_ms, int | None):
         raise TypeError(f"max_await_time_ms must be an integer or None, not {type(max_await_time_ms)}")
-    transaction = transaction_of(session)
+    transaction = transaction_of(session, client)
+    if session is not None and session.options.snapshot:
+        raise OperationFailure(
+            "$changeStream cannot run with a readConcern level of snapshot: it is majority", 72
+        )
     if transaction is not None:
         # A command that fails ends its transaction: what it has written is not committed later.
         transaction.abort()
         raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
     stream = opened(
-        streams,
+        client.streams,
         namespace,
         pipeline,
         collation=collation,

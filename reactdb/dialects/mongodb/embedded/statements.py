@@ -1,0 +1,107 @@
+"""Statements: what an operation is to the session that it names.
+
+    transaction_of(session, client)             the transaction that it is a part of
+    spaces_of(session, client, "find")          what it reads: now, or the moment of a snapshot session
+    carried_out(session, function, ...)         what it gives; an error ends the transaction
+    alone(session, client, "drop")              it is a part of neither
+
+Over a socket the server does these things. Rule of this file: an operation means here what it means there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+from pymongo.errors import InvalidOperation, OperationFailure
+
+from reactdb.dialects.mongodb.commands.concerns import check_supported_level
+from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.transactions import Transaction
+
+__all__ = ["alone", "carried_out", "results", "spaces_of", "transaction_of"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Session = EmbeddedSession | None
+
+
+def transaction_of(session: Session, client: Any) -> Transaction | None:
+    """The transaction that an operation is a part of.
+
+    Raises:
+        InvalidOperation: The session has ended, or is another file's: what it writes would be written there.
+    """
+    if session is None:
+        return None
+    if not isinstance(session, EmbeddedSession) or session.client != client:
+        raise InvalidOperation("Can only use session with the MongoClient that started it")
+    return session.used()
+
+
+def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
+    """The databases and collections that an operation reads, which is `command` over a socket.
+
+    Raises:
+        OperationFailure: 72, a snapshot session has no such operations; 239, its moment is too long ago.
+    """
+    if session is None or not session.options.snapshot:
+        spaces: Namespaces = client.spaces
+        return spaces
+    call(check_supported_level, command, {"level": "snapshot"})
+    return session.snapshot()
+
+
+def carried_out(session: Session, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """What the function gives. As in MongoDB, any error of a statement ends its transaction.
+
+    Raises:
+        OperationFailure: For its MongoError.
+    """
+    if session is None:
+        return call(function, *arguments, **options)
+    try:
+        return call(function, *arguments, **options)
+    except OperationFailure:
+        _end(session)
+        raise
+    finally:
+        session.advance()
+
+
+def results(session: Session, documents: Iterator[T]) -> Iterator[T]:
+    """The same documents, of which an error ends the transaction, too."""
+    if session is None:
+        return documents
+    return _ending(session, documents)
+
+
+def _ending(session: EmbeddedSession, documents: Iterator[T]) -> Iterator[T]:
+    while True:
+        try:
+            document = next(documents)
+        except StopIteration:
+            return
+        except Exception:
+            _end(session)
+            raise
+        yield document
+
+
+def _end(session: EmbeddedSession) -> None:
+    if session.transaction is not None:
+        session.transaction.abort()
+
+
+def alone(session: Session, client: Any, command: str) -> None:
+    """
+    Raises:
+        OperationFailure: 263, the operation is in a transaction; 72, it is in a snapshot session.
+    """
+    if transaction_of(session, client) is not None:
+        message = f"Cannot run '{command}' in a multi-document transaction."
+        raise OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
+    spaces_of(session, client, command)
