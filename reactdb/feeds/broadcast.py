@@ -1,10 +1,10 @@
 """Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
-    BroadcastEntry    what one commit does, linked to what the next does
-    BroadcastPosition where a subscriber is in it:
-    ReadPosition      one that polls: a cursor, or an observer on a scheduler
-    CallPosition      one that is called by the committing thread
-    Recipients        the subscribers that are called with a delta
+    BroadcastEntry      what one commit does, linked to what the next does
+    BroadcastPosition   where a subscriber is in it:
+    ReadPosition        one that polls: a cursor, or an observer on a scheduler
+    CallPosition        one that is called by the committing thread
+    Recipients          the subscribers that are called with a delta
 
 Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a delta once
 and hands copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next
