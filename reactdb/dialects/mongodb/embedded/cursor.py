@@ -166,7 +166,10 @@ class EmbeddedCursor(_Results):
 
     def sort(self, key_or_list: Any, direction: int | None = None) -> EmbeddedCursor:
         """Order by a field, or by a list or a mapping of fields and directions."""
-        return self._set("sort", order_document(key_or_list, direction))
+        order = order_document(key_or_list, direction)
+        if not order:
+            raise ValueError("key_or_list must not be empty")
+        return self._set("sort", order)
 
     def skip(self, skip: int) -> EmbeddedCursor:
         """Leave out the first documents."""

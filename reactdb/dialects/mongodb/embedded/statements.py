@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["alone", "carried_out", "results", "spaces_of", "transaction_of"]
+__all__ = ["Session", "alone", "carried_out", "results", "spaces_of", "transaction_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
