@@ -261,6 +261,29 @@ class TestMoments:
         assert orders.find_one(1, session=session) is not None
         assert moment < session.operation_time
 
+    @pytest.mark.parametrize(
+        ("kind", "work"),
+        [
+            ("drop", lambda orders, session: orders.drop(session)),
+            ("rename", lambda orders, session: orders.rename("others", session)),
+            ("dropIndexes", lambda orders, session: orders.drop_index("n_1", session)),
+            ("createIndexes", lambda orders, session: orders.create_index("m", session)),
+            ("create", lambda orders, session: orders.database.create_collection("new", session=session)),
+            ("drop", lambda orders, session: orders.database.drop_collection("orders", session)),
+            ("drop", lambda orders, session: orders.database.client.drop_database("shop", session)),
+        ],
+    )
+    def test_so_does_a_command_about_collections(
+        self, client: Any, orders: Any, session: Any, kind: str, work: Any
+    ) -> None:
+        orders.create_index("n")
+        orders.insert_one({"_id": 3})
+        work(orders, session)
+        with client.watch(
+            start_at_operation_time=session.operation_time, show_expanded_events=True
+        ) as stream:
+            assert kind == stream.next()["operationType"]
+
     def test_another_session_can_be_told_of_it(self, client: Any, orders: Any, session: Any) -> None:
         orders.insert_one({"_id": 3}, session=session)
         with client.start_session() as other:

@@ -87,14 +87,15 @@ class EmbeddedClient:
         self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
-        alone(session, self, "listDatabases")
-        found = [{"name": name, "sizeOnDisk": 0, "empty": False} for name in call(self.spaces.databases)]
-        return EmbeddedCommandCursor(iter(found))
+        names = self.list_database_names(session)
+        return EmbeddedCommandCursor(
+            iter([{"name": name, "sizeOnDisk": 0, "empty": False} for name in names])
+        )
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
         """The names of the databases that have collections, sorted."""
-        alone(session, self, "listDatabases")
-        return call(self.spaces.databases)
+        with alone(session, self, "listDatabases"):
+            return call(self.spaces.databases)
 
     def drop_database(
         self,
@@ -103,11 +104,11 @@ class EmbeddedClient:
         comment: Any = None,
     ) -> None:
         """Drop all collections of a database."""
-        alone(session, self, "dropDatabase")
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         if not isinstance(name, str):
             raise TypeError(f"name_or_database must be an instance of str or a Database, not {type(name)}")
-        call(self.spaces.drop_database, name)
+        with alone(session, self, "dropDatabase"):
+            call(self.spaces.drop_database, name)
 
     def bulk_write(
         self,

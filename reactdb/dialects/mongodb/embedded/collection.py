@@ -572,21 +572,21 @@ class EmbeddedCollection:
         name = (
             index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
         )
-        alone(session, self.database.client, "dropIndexes")
-        call(self._work.drop_indexes, name)
+        with alone(session, self.database.client, "dropIndexes"):
+            call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes but that of `_id`."""
-        alone(session, self.database.client, "dropIndexes")
-        if self.database.client.spaces.table(self._namespace) is not None:
-            call(self._work.drop_indexes, "*")
+        with alone(session, self.database.client, "dropIndexes"):
+            if self.database.client.spaces.table(self._namespace) is not None:
+                call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
         """The specifications of the indexes; none where there is no collection."""
-        alone(session, self.database.client, "listIndexes")
-        if self.database.client.spaces.table(self._namespace) is None:
-            return EmbeddedCommandCursor(iter(()))
-        return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
+        with alone(session, self.database.client, "listIndexes"):
+            if self.database.client.spaces.table(self._namespace) is None:
+                return EmbeddedCommandCursor(iter(()))
+            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
@@ -605,8 +605,8 @@ class EmbeddedCollection:
 
     def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
         """Drop the collection."""
-        alone(session, self.database.client, "drop")
-        call(self.database.client.spaces.drop, self._namespace)
+        with alone(session, self.database.client, "drop"):
+            call(self.database.client.spaces.drop, self._namespace)
 
     def rename(
         self, new_name: str, session: Session = None, comment: Any = None, **options: Any
@@ -617,16 +617,16 @@ class EmbeddedCollection:
             TypeError, InvalidName: No collection can have it.
         """
         check_collection_spelling(new_name)
-        alone(session, self.database.client, "renameCollection")
         target = MongoNamespace(self.database.name, new_name)
         drop_target = bool(options.get("dropTarget"))
-        call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
+        with alone(session, self.database.client, "renameCollection"):
+            call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
         return {"ok": 1.0}
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The options that the collection was made with."""
-        alone(session, self.database.client, "listCollections")
-        found = call(self.database.client.spaces.find, self._namespace)
+        with alone(session, self.database.client, "listCollections"):
+            found = call(self.database.client.spaces.find, self._namespace)
         return {} if found is None else dict(found.options)
 
 
