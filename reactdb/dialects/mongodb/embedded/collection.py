@@ -455,7 +455,7 @@ class EmbeddedCollection:
         def read(asked: Mapping[str, Any]) -> Iterator[Document]:
             return results(session, carried_out(session, self._of(session, "find").find, asked))
 
-        return EmbeddedCursor(self, read, command)
+        return EmbeddedCursor(self, read, command, session)
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Document | None:
         """The first document that matches, or None. What is no mapping is an `_id`."""

@@ -107,6 +107,7 @@ class EmbeddedCursor(_Results):
 
     Attributes:
         collection: The `EmbeddedCollection` where they are from.
+        session: The `EmbeddedSession` in which they are read, or None.
     """
 
     def __init__(
@@ -114,9 +115,11 @@ class EmbeddedCursor(_Results):
         collection: Any,
         read: Callable[[Mapping[str, Any]], Iterator[Document]],
         command: Document,
+        session: Any = None,
     ) -> None:
         """`read`: gives the documents of a find command."""
         self.collection = collection
+        self.session = session
         self._read = read
         self._command = command
         self._documents = None
@@ -229,19 +232,26 @@ class EmbeddedCursor(_Results):
 
     def distinct(self, key: str) -> list[Any]:
         """The different values of a field in the documents that the filter selects."""
-        found: list[Any] = self.collection.distinct(key, self._command.get("filter"))
+        found: list[Any] = self.collection.distinct(
+            key,
+            self._command.get("filter"),
+            session=self.session,
+            collation=self._command.get("collation"),
+        )
         return found
 
     def explain(self) -> Document:
         """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
         of = self.collection
         find = {"find": of.name, **self._command}
-        found: Document = of.database.command({"explain": find, "verbosity": "allPlansExecution"})
+        found: Document = of.database.command(
+            {"explain": find, "verbosity": "allPlansExecution"}, session=self.session
+        )
         return found
 
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
-        return EmbeddedCursor(self.collection, self._read, dict(self._command))
+        return EmbeddedCursor(self.collection, self._read, dict(self._command), self.session)
 
     __copy__ = clone
 
