@@ -14,7 +14,15 @@ from pymongo import (
     UpdateMany,
     UpdateOne,
 )
-from pymongo.errors import ClientBulkWriteException, InvalidName, InvalidOperation, PyMongoError
+from pymongo.collation import Collation
+from pymongo.errors import (
+    ClientBulkWriteException,
+    ConfigurationError,
+    InvalidName,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+)
 
 import reactdb
 
@@ -60,6 +68,7 @@ SET = {"$set": {"n": 2}}
         (ValueError, lambda orders: orders.create_index([])),
         (TypeError, lambda orders: orders.create_indexes([5])),
         (ValueError, lambda orders: orders.find().sort([])),
+        (ConfigurationError, lambda orders: orders.aggregate([], explain=True)),
         (InvalidName, lambda orders: orders.rename("")),
         (InvalidName, lambda orders: orders.rename("a$b")),
         (TypeError, lambda orders: orders.rename(5)),
@@ -73,6 +82,47 @@ def test_what_pymongo_refuses_is_not_carried_out(
         work(orders)
     assert [{"_id": 1, "n": 1}] == list(orders.find())
     assert ["orders"] == mongo["shop"].list_collection_names()
+
+
+@pytest.mark.parametrize(
+    ("code", "work"),
+    [
+        (40415, lambda orders: list(orders.aggregate([], sorted=True))),
+        (40415, lambda orders: orders.count_documents({}, sorted=True)),
+        (40415, lambda orders: orders.estimated_document_count(sorted=True)),
+        (40415, lambda orders: orders.distinct("n", sorted=True)),
+        (40415, lambda orders: orders.find_one_and_update(ONE, SET, arrayFilter=[])),
+        (15958, lambda orders: orders.count_documents({}, limit=0)),
+        (5107201, lambda orders: orders.count_documents({}, limit=-1)),
+        (5107200, lambda orders: orders.count_documents({}, skip=-1)),
+    ],
+)
+def test_what_mongodb_refuses_of_the_options_is_refused(
+    orders: Any, code: int, work: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(OperationFailure) as caught:
+        work(orders)
+    assert code == caught.value.code
+    assert [{"_id": 1, "n": 1}] == list(orders.find())
+
+
+def test_options_of_reading_are_kept_to(mongo: Any, orders: Any) -> None:
+    orders.insert_many([{"_id": 2, "n": 2}, {"_id": 3, "n": 2}])
+    assert 1 == orders.count_documents({"n": 2}, skip=1)
+    assert 2 == orders.count_documents({}, limit=2, hint="_id_")
+    assert 0 == orders.count_documents({"n": 5}, limit=2)
+    # Nothing that is named is no projection.
+    for nothing in ({}, []):
+        assert {"_id": 1, "n": 1} == orders.find_one(1, nothing)
+        assert {"_id": 1, "n": 1} == orders.find_one_and_update(ONE, {"$inc": {"n": 0}}, projection=nothing)
+    assert [{"name": "orders", "type": "collection"}] == list(mongo["shop"].list_collections(nameOnly=True))
+    assert [{"name": "shop"}] == list(mongo.list_databases(nameOnly=True, filter={"name": {"$in": ["shop"]}}))
+    assert [] == list(mongo.list_databases(filter={"name": "store"}))
+
+
+def test_an_index_is_made_with_a_collation(orders: Any) -> None:
+    orders.create_index("n", collation=Collation("simple"), maxTimeMS=1_000)
+    assert {"v": 2, "key": [("n", 1)]} == orders.index_information()["n_1"]
 
 
 def told(result: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checking: what PyMongo refuses of a write's arguments by itself, before a server is asked.
+"""Checking: what is refused of arguments before anything is looked up: by PyMongo itself, or for a name that no command has.
 
 Rule of this file: PyMongo's errors. What is wrong with a document that is sent, MongoDB says.
 """
@@ -11,8 +11,16 @@ from typing import Any
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 from pymongo.collation import validate_collation_or_none
+from pymongo.errors import OperationFailure
 
-__all__ = ["check_flag", "check_replacement", "check_update", "collation_document", "identified"]
+__all__ = [
+    "check_flag",
+    "check_options",
+    "check_replacement",
+    "check_update",
+    "collation_document",
+    "identified",
+]
 
 
 def identified(document: Any) -> Any:
@@ -56,6 +64,20 @@ def check_replacement(replacement: Any) -> None:
         raise TypeError(f"replacement must be a mapping type, not {type(replacement)}")
     if replacement and not hasattr(replacement, "raw") and str(next(iter(replacement))).startswith("$"):
         raise ValueError("replacement can not include $ operators")
+
+
+def check_options(command: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """
+    Args:
+        options: What PyMongo would send with a command without knowing it.
+
+    Raises:
+        OperationFailure: 40415, MongoDB knows one of them as little.
+    """
+    for name in options:
+        if name not in known:
+            message = f"BSON field '{command}.{name}' is an unknown field."
+            raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
 
 
 def check_flag(name: str, value: Any) -> None:

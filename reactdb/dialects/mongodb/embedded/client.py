@@ -86,11 +86,11 @@ class EmbeddedClient:
     def list_databases(
         self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
     ) -> EmbeddedCommandCursor:
-        """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
-        names = self.list_database_names(session)
-        return EmbeddedCommandCursor(
-            iter([{"name": name, "sizeOnDisk": 0, "empty": False} for name in names])
-        )
+        """A document a database that has collections: `name`, `sizeOnDisk` (not known), `empty`. `options`: those of MongoDB's
+        `listDatabases`, such as `filter` and `nameOnly`.
+        """
+        found = self["admin"].command({"listDatabases": 1, **options}, session=session)
+        return EmbeddedCommandCursor(iter(found["databases"]))
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
         """The names of the databases that have collections, sorted."""

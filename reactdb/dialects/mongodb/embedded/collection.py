@@ -8,9 +8,9 @@ Rule of this file: what is written or read is worked out by `ViewingWork`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pymongo.errors import BulkWriteError, InvalidOperation
+from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation
 from pymongo.operations import IndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.checking import (
     check_flag,
+    check_options,
     check_replacement,
     check_update,
     collation_document,
@@ -414,8 +415,9 @@ class EmbeddedCollection:
         options: Mapping[str, Any],
     ) -> Document | None:
         command["query"] = _plain(filter)
+        check_options("findAndModify", options, _MODIFYING)
         if projection is not None:
-            command["fields"] = fields_document(projection) or {"_id": 1}
+            command["fields"] = fields_document(projection)
         if sort is not None:
             command["sort"] = order_document(sort, None)
         command["let"] = let
@@ -470,7 +472,14 @@ class EmbeddedCollection:
         self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
     ) -> int:
         """How many documents match."""
-        command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
+        check_options("aggregate", options, _COUNTING)
+        if "limit" in options or "skip" in options:
+            # As PyMongo counts: the stages say what no limit is.
+            limits = [{f"${name}": options.pop(name)} for name in ("skip", "limit") if name in options]
+            grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
+            counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
+            return sum(one["n"] for one in counted)
+        command: Document = {"query": _plain(filter)}
         command["collation"] = collation_document(options.get("collation"))
         command["hint"] = _hint(options.get("hint"))
         # It is an aggregation, as PyMongo counts.
@@ -478,6 +487,7 @@ class EmbeddedCollection:
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """How many documents there are, exactly."""
+        check_options("count", options, _ESTIMATING)
         return call(self._work.count, {})
 
     def distinct(
@@ -492,6 +502,7 @@ class EmbeddedCollection:
         """The different values of a field, and of the elements of arrays there."""
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
+        check_options("distinct", options, _ESTIMATING | {"collation"})
         command = {
             "key": key,
             "query": _plain(filter or {}),
@@ -511,6 +522,9 @@ class EmbeddedCollection:
         """The results of a pipeline."""
         if not isinstance(pipeline, list):
             raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
+        if "explain" in options:
+            raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
+        check_options("aggregate", options, _AGGREGATING)
         client = self.database.client
         transaction = transaction_of(session, client)
         documents = carried_out(
@@ -545,12 +559,8 @@ class EmbeddedCollection:
             keys: `"a"`, `[("a", 1), ("b", -1)]` or `{"a": 1}`.
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
-        key = order_document(keys, None)
-        if not key:
-            raise ValueError("key_or_list must not be empty")
-        spec = {"key": key, "name": name_of(key), **options}
-        carried_out(session, self._of(session, "createIndexes").create_indexes, [spec])
-        return str(spec["name"])
+        options.pop("maxTimeMS", None)
+        return self.create_indexes([IndexModel(keys, **options)], session)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
@@ -628,6 +638,15 @@ class EmbeddedCollection:
         with alone(session, self.database.client, "listCollections"):
             found = call(self.database.client.spaces.find, self._namespace)
         return {} if found is None else dict(found.options)
+
+
+_AGGREGATING: Final = frozenset(
+    {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
+)
+_COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
+_ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
+_MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
+"""The options that commands know beside those that PyMongo's methods name."""
 
 
 def _plain(given: Any) -> Any:

@@ -326,8 +326,7 @@ def find_command(
         )
     command: Document = {"filter": {} if filter is None else filter}
     if projection is not None:
-        fields = fields_document(projection)
-        command["projection"] = fields or {"_id": 1}
+        command["projection"] = fields_document(projection)
     for name, value in options.items():
         if name not in _FIND_OPTIONS:
             raise TypeError(f"find() got an unexpected keyword argument '{name}'")

@@ -136,8 +136,11 @@ class EmbeddedDatabase:
         comment: Any = None,
         **options: Any,
     ) -> EmbeddedCommandCursor:
-        """A document a collection: `name`, `type`, `options`, `info`, `idIndex`."""
-        return EmbeddedCommandCursor(iter(self._listed(filter, session)))
+        """A document a collection: `name`, `type`, `options`, `info`, `idIndex`; with `nameOnly` the first two."""
+        found = self._listed(filter, session)
+        if options.get("nameOnly"):
+            found = [{"name": one["name"], "type": one["type"]} for one in found]
+        return EmbeddedCommandCursor(iter(found))
 
     def list_collection_names(
         self,
