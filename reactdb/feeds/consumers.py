@@ -519,9 +519,8 @@ class PushConsumer(BaseConsumer):
         self._rest()
         try:
             for line in self.lines:
-                sole = line[0] if len(line) == 1 else None
                 for _ in range(EVENTS_IN_A_TURN):
-                    member, event = self._poll(line) if sole is None else (sole, sole.poll())
+                    member, event = self._poll(line)
                     if member is None or event is NOTHING:
                         break
                     if event is ENDED:
@@ -531,12 +530,6 @@ class PushConsumer(BaseConsumer):
                         break
                     if not self._pass_on(member, event):
                         return True
-                    if member.opening is not None and member.is_opening:
-                        # Initial values may be very many. The rest of them comes in another turn.
-                        if not member.deliver_opening(self._pass_on, EVENTS_IN_A_TURN):
-                            return True
-                        if member.is_opening or member.is_closed:
-                            break
         except Exception:
             raise
         except BaseException:
@@ -791,11 +784,8 @@ class ReaderConsumer(AskedConsumer):
         try:
             # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
             self._rest()
-            events += self._shared(most)
-            is_all = bool(events)
             while len(events) < most:
-                # What there is beside those, such as an end, it is called for.
-                event = NOTHING if is_all else self.take()
+                event = self.take()
                 if event is NOTHING or event is ENDED:
                     if event is NOTHING:
                         # As `_take` does it, because somebody may have been told of it in between.
@@ -813,16 +803,6 @@ class ReaderConsumer(AskedConsumer):
             self._interrupt()
             raise
         return events
-
-    def _shared(self, most: int) -> list[Any]:
-        """The events that it can take together: those of a sole member, as they are."""
-        members = self.members
-        if len(members) != 1 or members[0].path or self._out or self.error is not None or self.is_closed:
-            return []
-        if self._generation != fork.generation:
-            return []
-        with self._turn:
-            return members[0].take_shared(most)
 
     @property
     def queued(self) -> int:

@@ -86,7 +86,6 @@ class Node:
         includes_meta: It is also given the changes that change nothing but metadata.
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
-        is_verbatim: Every change that comes to it is delivered as it is.
         routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
         apart: Subscriptions with queues of their own: those that want net differences or offsets, or must not lose a change,
             or are still delivering how they begin.
@@ -99,7 +98,6 @@ class Node:
         "broadcasts",
         "failures",
         "includes_meta",
-        "is_verbatim",
         "key",
         "routes",
         "seq",
@@ -111,7 +109,6 @@ class Node:
         self.key: Hashable = plan.key
         self.includes_meta = plan.includes_meta
         self.view: View = plan.view
-        self.is_verbatim: bool = getattr(plan.view, "is_verbatim", False)
         self.failures: Failures = plan.failures
         self.routes: Sequence[AxisRoutes[Node]] = ()
         self.seq = seq
@@ -236,11 +233,8 @@ class LiveViews:
         is_done = False
         while not is_done:
             try:
-                changes: Sequence[Change] = commit.changes
-                if len(changes) > 1 and self._passes_on(changes):
-                    changes = ()
                 # After an error, again from the first change: a view that has taken a change in does not get it again.
-                for change in changes:
+                for change in commit.changes:
                     seq = change.seq
                     is_silent = change.meta is not None and change.is_of_meta_alone
                     for node in router.find(change):
@@ -279,18 +273,6 @@ class LiveViews:
                     state.close()
         if interrupt is not None:
             raise interrupt
-
-    def _passes_on(self, changes: Sequence[Change]) -> bool:
-        """Note all of these for the nodes that they concern, where these deliver every change of one table as it is."""
-        nodes = self.router.find_whole(changes)
-        if nodes is None or not all(node.is_verbatim and node.seq < changes[0].seq for node in nodes):
-            return False
-        for node in nodes:
-            self._current = node
-            node.seq = changes[-1].seq
-            self._pending[node] = changes
-            self._current = None
-        return True
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown.

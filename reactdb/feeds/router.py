@@ -110,35 +110,17 @@ class AxisRoutes(Generic[T]):
 class TableRoutes(Generic[T]):
     """The routes of one table."""
 
-    __slots__ = ("all", "axes", "listed")
+    __slots__ = ("all", "axes")
 
     def __init__(self) -> None:
+        # The items that get every change.
         self.all: dict[T, None] = {}
-        # The same as a list that is never changed; None where it has to be made anew.
-        self.listed: list[T] | None = None
         # None is the axis of the primary key.
         self.axes: dict[Axis | None, AxisRoutes[T]] = {}
 
     @property
     def is_empty(self) -> bool:
         return not self.all and not self.axes
-
-    def add(self, item: T) -> None:
-        """Route every change of the table to the item."""
-        self.all[item] = None
-        self.listed = None
-
-    def remove(self, item: T) -> None:
-        """Undo `add`."""
-        self.all.pop(item, None)
-        self.listed = None
-
-    def all_items(self) -> list[T]:
-        """The items that get every change. The list must not be changed."""
-        listed = self.listed
-        if listed is None:
-            listed = self.listed = [*self.all]
-        return listed
 
     def on_axis(self, axis: Axis | None) -> AxisRoutes[T]:
         """The routes on an axis, made when they are first asked for."""
@@ -167,16 +149,13 @@ class Router(Generic[T]):
         self._tokens: dict[tuple[T, Route], int] = {}
 
     def find(self, change: Change) -> list[T]:
-        """The items that the change may concern; some perhaps twice. Not to be changed."""
+        """The items that the change may concern; some perhaps twice."""
         # Most changes concern no item, and there is one for each write: that is what has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
-        axes = table.axes
-        if not axes and not self.everything:
-            return table.listed or table.all_items()
-        found = [*table.all] if table.all else []
-        for axis, on_axis in axes.items():
+        found = [*table.all]
+        for axis, on_axis in table.axes.items():
             try:
                 values = (change.key_bytes,) if axis is None else axis.values(change)
             except Unroutable as unroutable:
@@ -214,17 +193,6 @@ class Router(Generic[T]):
             found += self.everything
         return found
 
-    def find_whole(self, changes: Sequence[Change]) -> list[T] | None:
-        """The items that all of these changes concern, where they are of one table whose items get every change; else None."""
-        table_id = changes[0].table_id
-        table = self.tables.get(table_id)
-        if table is None or table.axes or self.everything:
-            return None
-        for change in changes:
-            if change.table_id != table_id or change.meta is not None:
-                return None
-        return table.all_items()
-
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
             if isinstance(route, Everywhere):
@@ -232,7 +200,7 @@ class Router(Generic[T]):
                 continue
             table = self.tables.setdefault(route.table_id, TableRoutes())
             if isinstance(route, WholeTable):
-                table.add(item)
+                table.all[item] = None
             elif isinstance(route, OneKey):
                 table.on_axis(None).values.add(route.key, item)
             elif isinstance(route, OneValue):
@@ -253,7 +221,7 @@ class Router(Generic[T]):
             if table is None:
                 continue
             if isinstance(route, WholeTable):
-                table.remove(item)
+                table.all.pop(item, None)
             else:
                 self._remove_from_axis(table, item, route)
             if table.is_empty:

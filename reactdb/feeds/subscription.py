@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, Literal, Protocol, cast
 
@@ -494,29 +494,6 @@ class Subscription:
             self._end(error)
         return ENDED
 
-    def take_shared(self, most: int) -> list[Any]:
-        """What `poll` would give one after the other, at most so much, where all of it is in a queue that is shared with others.
-        Empty where `poll` has to say what comes first, or that nothing does."""
-        queue, render = self.queue, self._render
-        events: list[Any] = []
-        is_plain = self._pace is None and self.opening is None and self.end is None
-        if type(queue) is not ReadPosition or not is_plain or self.request.options.batches:
-            return events
-        try:
-            while len(events) < most and queue.dropped == self._dropped_delivered:
-                delta = queue.take()
-                if delta is None:
-                    break
-                self._taken = delta.seq
-                event = render(delta)
-                if event is not None:
-                    self._delivered += 1
-                    events.append(event)
-        except Exception as error:
-            # A document that cannot be decoded.
-            self._end(error)
-        return events
-
     def look(self) -> int | None:
         """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
         there is nothing to give now. For a consumer that delivers several subscriptions in the order of the log."""
@@ -580,33 +557,6 @@ class Subscription:
         if pace is not None and self._is_idle and queue is not None and self.state != "closed":
             self._take_batch(pace, cast(BatchQueue, queue))
             pace.wait(self.consumer.now())
-
-    @property
-    def is_opening(self) -> bool:
-        """How it begins is what is delivered next, and none of it is a change."""
-        opening = self.opening
-        if opening is None or opening is AWAITED or self.state == "closed":
-            return False
-        return self._pace is None or not self._pace.batch
-
-    def deliver_opening(self, pass_on: Callable[[Subscription, Event], bool], most: int) -> bool:
-        """As `poll` and `pass_on` for up to `most` events of how it begins. Whether `pass_on` wants more."""
-        before, opening = self._delivered, self.opening
-        assert opening is not None
-        try:
-            for event in islice(opening.events, most):
-                self._delivered += 1
-                if not pass_on(self, event):
-                    return False
-                if self.state == "closed":
-                    return True
-        except Exception as error:
-            # A filter or a map failed for an initial value: `poll` says so.
-            opening.fail(error)
-            return True
-        if self._delivered - before < most:
-            self._opened()
-        return True
 
     def _is_in_use(self) -> bool:
         """Whether the database is: in a forked child, or where the file was moved away, nothing will ever come."""

@@ -525,7 +525,8 @@ class PastSnapshot(Snapshot):
         if now <= self._seq:
             return now
         row = self.connection.execute(NEWEST_UNTIL, (table.id, self._seq)).fetchone()
-        return max(table.created, low_water(self.connection) if row is None else row[0])
+        # Below the mark only the entries of live documents are left: a later deletion may have been removed.
+        return max(table.created, low_water(self.connection), 0 if row is None else row[0])
 
     def changes(
         self,

@@ -48,11 +48,12 @@ class ValueType(Value):
         order: Bytes that sort as the values do; None where those of `encode` do. Among equal ones those of `encode` decide.
         equals: Instead of an order of its own, the number, string or other value of the core that a value equals in the order.
             It is that value to keys, indexes and comparisons, but is stored and given back as what it is.
+        in_keys: Instead, where some values of this type equal each other: the one of them that keys have for all.
         text: The value as text, for JSON, for people, and for columns of strings in Spark. Hexadecimal, unless given.
         parse: The value of such a text. ValueError for any other.
     """
 
-    __slots__ = ("code", "decode", "encode", "equals", "kind", "name", "order", "parse", "text")
+    __slots__ = ("code", "decode", "encode", "equals", "in_keys", "kind", "name", "order", "parse", "text")
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class ValueType(Value):
         *,
         order: Callable[[Any], bytes] | None = None,
         equals: Callable[[Any], Any] | None = None,
+        in_keys: Callable[[Any], Any] | None = None,
         text: Callable[[Any], str] | None = None,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class ValueType(Value):
         self.decode = decode
         self.order = order
         self.equals = equals
+        self.in_keys = in_keys
         self.text = text or (lambda value: encode(value).hex())
         self.parse = parse or (lambda text: self.read(bytes.fromhex(text)))
 
@@ -105,6 +108,8 @@ class ValueType(Value):
         """The value's bytes in keys and indexes."""
         if self.equals is not None:
             return key_bytes(self.equals(value))
+        if self.in_keys is not None:
+            value = self.in_keys(value)
         return registered_key(
             self.code, self.encode(value), None if self.order is None else self.order(value)
         )
@@ -160,7 +165,7 @@ def _check(wanted: ValueType) -> None:
         raise UsageError(f"`{wanted.name}` cannot be {wanted.kind!r}: documents have {of_core!r} already")
     if wanted.kind is object:
         raise UsageError(f"`{wanted.name}` cannot be every object")
-    if wanted.order is not None and wanted.equals is not None:
+    if wanted.equals is not None and (wanted.order is not None or wanted.in_keys is not None):
         raise UsageError(f"`{wanted.name}` has either an order of its own or equals values of another type")
 
 

@@ -36,6 +36,7 @@ NEAR = st.sampled_from(
     [
         *[0, -0.0, 1, 1.0, 5, Int64(5), 5.0, 5.5, Decimal128("5.00"), Decimal128("5.5"), 2**31, Int64(2**60)],
         *[float("nan"), float("inf"), Decimal128("-Infinity"), Decimal128("1E+6144"), Decimal128("1E-6176")],
+        *[Decimal128("NaN"), Decimal128("sNaN")],
         *["", "a", "b", "2026-01-02", "01:02:03", True, False, None, OBJECT_ID, ObjectId(b"l" * 12)],
         *[datetime(2026, 1, 2), datetime(2026, 1, 2, microsecond=1_000), datetime.min],
         *[DatetimeMS(-(10**15)), DatetimeMS(10**15), datetime(9999, 12, 31, 23, 59, 59, 999_000)],

@@ -705,13 +705,6 @@ MUTANTS = [
         ("tests/feeds/test_feeds_short_way.py::test_a_function_that_updates_gets_a_document_of_its_own",),
     ),
     Mutant(
-        "a commit that goes to its feeds at once tells of a version of which only the metadata is new",
-        "feeds/router.py",
-        " or change.meta is not None:",
-        ":",
-        ("tests/store/test_write_hooks.py::TestFeeds",),
-    ),
-    Mutant(
         "a squashing queue forgets what was last told",
         "feeds/queues.py",
         "            pending[identity] = (entry[0], delta)",
@@ -1605,13 +1598,6 @@ MUTANTS = [
         "            self._begin_together()\n",
         "",
         ("tests/feeds/test_feeds_readers.py::test_members_of_a_union_begin_together",),
-    ),
-    Mutant(
-        "what comes besides the events that a reader takes together is not called for",
-        "feeds/consumers.py",
-        "            is_all = bool(events)\n",
-        "            if events:\n                return events\n            is_all = False\n",
-        ("tests/feeds/test_feeds_readers.py",),
     ),
     Mutant(
         "a reader is not told of what comes after it was polled empty",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import reactdb
@@ -94,6 +94,8 @@ def test_in_a_file_that_was_migrated_no_change_is_newer(name: str, tmp_path: Pat
         max_size=60,
     )
 )
+# The deletion, which was the newest change of then, has been removed.
+@example([("put", 0, 0), ("put", 0, 1), ("delete", 0, 0), ("compact", 0, 0), ("put", 0, 0)])
 def test_whatever_is_written_and_removed(script):
     """Law: it is the seq of the last change, or that at which the table was made, and it never goes back."""
     with reactdb.connect(":memory:", durability="soft") as db:

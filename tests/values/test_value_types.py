@@ -70,6 +70,7 @@ class TestRegistering:
             (other(kind=type("Bag", (dict,), {})), "documents have <class 'dict'> already"),
             (other(kind=object), "`acme.other` cannot be every object"),
             (other(order=bytes, equals=int), "either an order of its own or equals values of another type"),
+            (other(in_keys=bytes, equals=int), "either an order of its own or equals values of another type"),
         ],
     )
     def test_what_cannot_be_registered(self, wanted: ValueType, sentence: str) -> None:

@@ -8,8 +8,8 @@ In reading order:
     ordering, collation      the order and equality of BSON values; of texts as a command asks for it
     paths                    what of a document a dotted path leads to
     numeric, times, zones    arithmetic of BSON's numbers; its dates; calendars
-    patterns, pattern_bounds
-                             regular expressions; which of them may never end
+    patterns, pattern_bounds, unicode_classes
+                             regular expressions; which of them may never end; the characters of Unicode's categories
     expressions/             expressions of aggregation
     filters, conditions, schemas
                              queries; what one of their operators says of one value; `$jsonSchema`
@@ -24,6 +24,7 @@ In reading order:
     names, option_checks, options, namespaces
                              what may be a name; options of collections, one by one and together; databases and collections as
                              tables
+    collection_uuids         the UUID that a command says its collection has
     entries                  how a document is stored, and what an update says of itself in the log
     index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
                              what an index holds, what a hint asks of it, what a query says natively, whether a partial index has

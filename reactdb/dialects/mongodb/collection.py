@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.collection_uuids import checked_uuid, mismatch
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
@@ -79,15 +80,17 @@ class CollectionWork:
         bypasses: bool = False,
         keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
+        uuid: Any = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
             keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
             retry: What a driver may send again, so that its answer is kept.
+            uuid: What statements that write say the collection has.
 
         Raises:
-            MongoError: 73, there can be no such collection.
+            MongoError: 73, there can be no such collection; 14 or 207, `uuid` is none.
         """
         self.spaces = spaces
         self.namespace = namespace
@@ -95,6 +98,7 @@ class CollectionWork:
         self._bypasses = bypasses
         self._keeps_empty = keeps_empty
         self._retry = retry
+        self._uuid = checked_uuid(uuid)
         self._name = spaces.names.table(namespace)
 
     def collation(self, given: Any) -> Any:
@@ -148,6 +152,14 @@ class CollectionWork:
                 self.transaction.abort()
         return answer
 
+    def _refused(self, count: int, ordered: bool) -> list[Document]:
+        """The errors of this many statements where the collection has not the UUID that they say."""
+        error = mismatch(self.spaces, self.namespace, self.namespace, self._uuid)
+        if error is None:
+            return []
+        is_first_alone = ordered or self.transaction is not None
+        return [_write_error(place, error) for place in range(1 if is_first_alone else count)]
+
     # -----------------------------------------------------------------------------------------------------------
     # insert
 
@@ -166,6 +178,8 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
+        if refused := self._refused(len(documents), ordered):
+            return self._ended({"n": 0}, refused)
         table = self.spaces.session.find(self._name) or _UNMADE
         prepared = [self._prepared(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
@@ -258,6 +272,8 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
+        if refused := self._refused(len(updates), ordered):
+            return self._ended({"n": 0, "nModified": 0}, refused)
         values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
@@ -295,7 +311,7 @@ class CollectionWork:
         given: Any,
         fields: frozenset[str],
         command: str,
-        make: Callable[[Mapping[str, Any], Mapping[str, Any] | None], T],
+        make: Callable[[Mapping[str, Any], Mapping[str, Any] | None, HintedIndex | None], T],
         variables: Mapping[str, Any] | None,
     ) -> T | MongoError:
         """A statement, or the mistake in it, which is told as an error of this statement.
@@ -316,12 +332,13 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
-            self._hinted(given.get("hint"))
-            return make(given, variables)
+            return make(given, variables, self._hinted(given.get("hint")))
         except MongoError as error:
             return error
 
-    def _update_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> UpdateStatement:
+    def _update_of(
+        self, given: Mapping[str, Any], variables: Mapping[str, Any] | None, hint: HintedIndex | None
+    ) -> UpdateStatement:
         constants = given.get("c") or {}
         if not isinstance(constants, Mapping):
             raise MongoError(14, "constants of an update have to be a document")
@@ -336,6 +353,7 @@ class CollectionWork:
             collation=self.collation(given.get("collation")),
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
+            hint=hint,
         )
 
     def _stamped(self, update: Any) -> Any:
@@ -361,6 +379,8 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
+        if refused := self._refused(len(deletes), ordered):
+            return self._ended({"n": 0}, refused)
         values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
@@ -383,7 +403,9 @@ class CollectionWork:
 
         return self._write(work)
 
-    def _delete_of(self, given: Mapping[str, Any], variables: Mapping[str, Any] | None) -> Delete:
+    def _delete_of(
+        self, given: Mapping[str, Any], variables: Mapping[str, Any] | None, hint: HintedIndex | None
+    ) -> Delete:
         limit = given["limit"]
         if isinstance(limit, bool) or limit not in (0, 1):
             raise MongoError(9, f"The limit field in delete objects must be 0 or 1. Got {limit}")
@@ -392,13 +414,14 @@ class CollectionWork:
             is_multi=limit == 0,
             collation=self.collation(given.get("collation")),
             variables=variables,
+            hint=hint,
         )
 
     def find_and_modify(self, command: Mapping[str, Any]) -> Document:
         """Carry out a findAndModify.
 
         Args:
-            command: `query`, `update`, `remove`, `new`, `upsert`, `sort`, `fields`, `arrayFilters`, `collation`, `let`.
+            command: `query`, `update`, `remove`, `new`, `upsert`, `sort`, `fields`, `arrayFilters`, `collation`, `let`, `hint`.
 
         Returns:
             `value`, `lastErrorObject`.
@@ -417,9 +440,8 @@ class CollectionWork:
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
+            hint=self._hinted(command.get("hint")),
         )
-
-        self._hinted(command.get("hint"))
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
             table = self._table(target)

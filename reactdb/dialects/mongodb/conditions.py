@@ -23,7 +23,7 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import NUMBERS, whole
+from reactdb.dialects.mongodb.numeric import NUMBERS, decimal_of, whole
 from reactdb.dialects.mongodb.ordering import (
     MISSING,
     TYPE_CODES,
@@ -73,7 +73,7 @@ def equals(operand: Any, text: TextKey | None = None) -> Test:
             found = type(value)
             if found in _PLAIN_NUMBERS:
                 return bool(value == number)
-            return found is Decimal128 and bool(value.to_decimal() == number)
+            return found is Decimal128 and bool(decimal_of(value) == number)
 
         return is_number
     key = sort_key(operand, text)
@@ -111,7 +111,7 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
                 return value == value and holds(value, number)
             if found is not Decimal128:
                 return False
-            decimal = value.to_decimal()
+            decimal = decimal_of(value)
             return not decimal.is_nan() and holds(decimal, number)
 
         return compare_number

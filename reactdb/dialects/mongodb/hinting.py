@@ -1,4 +1,4 @@
-"""Hinting: a find that names its index, and what it may ask of it: `min`, `max`, `returnKey`.
+"""Hinting: a find or a write that names its index, and what a find may ask of it: `min`, `max`, `returnKey`.
 
     index = hinted(listed(kept.indexes), table, {"a": 1, "b": -1})
     IndexWalk(index, {"min": {"a": 3, "b": 0}}).documents(documents)
@@ -12,9 +12,9 @@ Rule of this file: which index is read for it is the planner's to say. Here is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from reactdb.dialects.mongodb.entries import exchanged
 from reactdb.dialects.mongodb.errors import MongoError
@@ -29,6 +29,7 @@ from reactdb.store.catalogue import TableInfo
 
 __all__ = ["HintedIndex", "IndexWalk", "check_bounds", "hinted"]
 
+Row = TypeVar("Row")
 Document = dict[str, Any]
 NATURAL = "$natural"
 
@@ -151,16 +152,21 @@ class IndexWalk:
 
     def documents(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Of documents that the index has, those with an entry within the bounds, in its order."""
+        return self.rows(documents, lambda document: document)
+
+    def rows(self, rows: Iterable[Row], document_of: Callable[[Row], Document]) -> Iterator[Row]:
+        """The same of rows, each of which has a document."""
         if not self._index.pattern:
-            yield from reversed(list(documents)) if self._index.is_backwards else documents
+            yield from reversed(list(rows)) if self._index.is_backwards else rows
             return
         found = []
-        for document in documents:
-            places = list(filter(self._is_within, map(self._index.place, self._index.entries(document))))
+        for row in rows:
+            entries = self._index.entries(document_of(row))
+            places = list(filter(self._is_within, map(self._index.place, entries)))
             if places:
-                found.append((min(places), document))
+                found.append((min(places), row))
         found.sort(key=_place)
-        yield from (document for _, document in found)
+        yield from (row for _, row in found)
 
     def _is_within(self, place: tuple[Any, ...]) -> bool:
         return (self._least is None or not place < self._least) and (self._most is None or place < self._most)
@@ -177,5 +183,5 @@ class IndexWalk:
         }
 
 
-def _place(found: tuple[tuple[Any, ...], Document]) -> tuple[Any, ...]:
+def _place(found: tuple[tuple[Any, ...], Any]) -> tuple[Any, ...]:
     return found[0]

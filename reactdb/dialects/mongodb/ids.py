@@ -5,15 +5,17 @@
     63   IdValue    the value, as in a document
 
 It is only ever the primary key of a native document. Its place in the order is that of registered types, in the order of the
-values inside.
+values inside. Two that differ in the types of their numbers alone, as `{a: 1}` and `{a: 1.0}`, or both NaN, are one key.
 
 Rule of this file: it needs no `bson`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
+from reactdb.dialects.mongodb.natives import Decimal128, Int64
 from reactdb.values import collation
 from reactdb.values.codec import decode_value, encode_value, freeze
 from reactdb.values.value import Value
@@ -35,6 +37,22 @@ class IdValue(Value):
         self.value = freeze({"": value})[""]
 
 
+_NUMBERS: Final = frozenset((int, float, Decimal, Int64, Decimal128))
+
+
+def _in_keys(one: IdValue) -> IdValue:
+    return IdValue(_with_plain_numbers(one.value))
+
+
+def _with_plain_numbers(value: Any) -> Any:
+    """The value with each number as the bytes of its key give it back: alike for all that are equal."""
+    if isinstance(value, dict):
+        return {name: _with_plain_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_plain_numbers(inner) for inner in value]
+    return collation.key_value(collation.key_bytes(value)) if type(value) in _NUMBERS else value
+
+
 register_type(
     ValueType(
         "mongodb.id",
@@ -43,5 +61,6 @@ register_type(
         lambda one: encode_value(one.value),
         lambda data: IdValue(decode_value(data)),
         order=lambda one: collation.key_bytes(one.value),
+        in_keys=_in_keys,
     )
 )

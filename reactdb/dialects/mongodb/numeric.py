@@ -26,6 +26,7 @@ __all__ = [
     "as_decimal",
     "as_float",
     "decimal128",
+    "decimal_of",
     "divided",
     "integer",
     "is_number",
@@ -74,10 +75,19 @@ def integer(value: int, least_rank: int = _INT32) -> Any:
     return float(value)
 
 
+def decimal_of(value: Decimal128) -> Decimal:
+    """The number of a Decimal128. A signaling NaN is given as a quiet one, because Python refuses to compare the former."""
+    number = value.to_decimal()
+    return _QUIET_NAN if number.is_snan() else number
+
+
+_QUIET_NAN: Final = Decimal("NaN")
+
+
 def as_decimal(value: Any) -> Decimal:
     """A number as a Decimal; a double by its first 15 digits."""
     if type(value) is Decimal128:
-        return value.to_decimal()
+        return decimal_of(value)
     if type(value) is float:
         return Decimal(f"{value:.14e}") if math.isfinite(value) and value else Decimal(value)
     return Decimal(value)
@@ -92,7 +102,7 @@ def decimal128(value: Decimal) -> Decimal128:
 def as_float(value: Any) -> float:
     """A number as a double; what is too large for one is infinite."""
     if type(value) is Decimal128:
-        return float(value.to_decimal())
+        return float(decimal_of(value))
     return float(value)
 
 
@@ -102,7 +112,7 @@ def whole(value: Any) -> int | None:
     if kind is float:
         return int(value) if value.is_integer() else None
     if kind is Decimal128:
-        decimal = value.to_decimal()
+        decimal = decimal_of(value)
         # Nobody asks for a whole number of more than 400 digits, and Python does not write one of 4,300.
         is_whole = decimal.is_finite() and decimal.adjusted() < 400 and decimal == decimal.to_integral_value()
         return int(decimal) if is_whole else None
@@ -114,7 +124,7 @@ def truncated(value: Any) -> int:
     kind = type(value)
     if kind is not float and kind is not Decimal128:
         return int(value)
-    number = value.to_decimal() if kind is Decimal128 else value
+    number = decimal_of(value) if kind is Decimal128 else value
     if number != number:
         return 0
     if not INT64_MIN < number < INT64_MAX:

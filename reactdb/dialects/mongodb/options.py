@@ -48,7 +48,9 @@ CREATE_FIELDS: Final = " ".join(OPTIONS) + (
 
 
 MODIFIED: Final = f"validator validationLevel validationAction expireAfterSeconds {IMAGES}".split()
-MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries"
+MODIFY_FIELDS: Final = (
+    " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries collectionUUID"
+)
 """The fields of `collMod` beside those of all commands."""
 
 

@@ -30,6 +30,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import decimal_of
 from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.errors import type_in_words
 
@@ -211,7 +212,7 @@ def _float_key(value: float, text: TextKey | None) -> _Key:
 
 
 def _decimal_key(value: Decimal128, text: TextKey | None) -> _Key:
-    number = value.to_decimal()
+    number = decimal_of(value)
     return (10, 1, number) if not number.is_nan() else _NAN
 
 
@@ -312,7 +313,7 @@ def identical(left: Any, right: Any) -> bool:
 def is_nan(value: Any) -> bool:
     """Whether it is a number that is none."""
     if type(value) is Decimal128:
-        return bool(value.to_decimal().is_nan())
+        return bool(decimal_of(value).is_nan())
     return bool(value != value)
 
 
@@ -323,4 +324,4 @@ def number_of(value: Any) -> int | float | Decimal | None:
         return value  # type: ignore[no-any-return]
     if kind is Int64:
         return int(value)
-    return value.to_decimal() if kind is Decimal128 else None
+    return decimal_of(value) if kind is Decimal128 else None

@@ -16,14 +16,16 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from reactdb.dialects.mongodb.unicode_classes import CLASS, ascii_and_others, read_class
 from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
 
 __all__ = ["is_bounded"]
 
 _ESCAPED: Final = {"Z": r"\z", "h": r"[ \t]", "H": r"[^ \t]", "R": r"\n", "G": "", "e": r"\x1b"}
+_CLASSES: Final = re.compile(CLASS)
 _LOOKS: Final = ("(?=", "(?!", "(?<=", "(?<!")
 _TOKENS: Final = re.compile(
-    r"\\[0-9]|\\k[<{'][^>}']*[>}']|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?<?[=!]|\(\?>|\(\?#[^)]*\)"
+    r"\\[pP](?:\{\^?[\w&]+\}|\w)|\\[0-9]|\\k[<{'][^>}']*[>}']|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?<?[=!]|\(\?>|\(\?#[^)]*\)"
     r"|\(\?P?<\w+>|\(\?P=\w+\)|\(\?[a-zA-Z-]*[:)]|[*+?}]\+|#[^\n]*|\s|.",
     re.DOTALL,
 )
@@ -73,7 +75,16 @@ def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
     return [*done, "".join(piece for pieces, _ in open_groups for piece in pieces)]
 
 
+def _superset(found: re.Match[str]) -> str:
+    """At least what a class of Unicode's has."""
+    return ascii_and_others(read_class(found[3] or found[4], is_negated=(found[1] == "P") != bool(found[2])))
+
+
 def _respelled(token: str) -> str:
+    if token[0] == "[":
+        return _CLASSES.sub(_superset, token)
+    if token[:2] in ("\\p", "\\P"):
+        return _CLASSES.sub(lambda found: f"[{_superset(found)}]", token)
     if token[0] == "\\":
         if token[1:].isdigit() and token != "\\0":
             return "[^\\x00]"

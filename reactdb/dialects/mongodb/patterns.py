@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from reactdb.dialects.mongodb.pattern_bounds import is_bounded
+from reactdb.dialects.mongodb.unicode_classes import CLASS, members, read_class
 
 __all__ = ["UnreadablePattern", "compiled_pattern", "option_letters"]
 
@@ -50,7 +51,10 @@ _POSIX: Final = {
     "xdigit": "0-9A-Fa-f",
 }
 _MOST_LETTERS: Final = 32_764
-_TOKENS: Final = re.compile(r"\[:(\^?)(\w*):\]|\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
+_TOKENS: Final = re.compile(rf"\[:(\^?)(\w*):\]|{CLASS}|\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
+# All text is UTF-8 here, so a pattern may say so.
+_UTF: Final = re.compile(r"(?:\(\*UTF8?\))+")
+_OF_ONE_CASE: Final = frozenset(("Lu", "Ll", "Lt"))
 
 
 class UnreadablePattern(ValueError):
@@ -76,15 +80,17 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
         flags |= _FLAGS[letter]
     if len(pattern) > _MOST_LETTERS:
         raise UnreadablePattern(f"it has more than {_MOST_LETTERS} letters")
+    said = _UTF.match(pattern)
+    pattern = pattern if said is None else pattern[said.end() :]
     if not is_bounded(pattern, options):
         raise UnreadablePattern("parts of it can match in so many ways that a search might never end")
     try:
-        return re.compile(_respelled(pattern), flags)
+        return re.compile(_respelled(pattern, ignores_case="i" in options), flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnreadablePattern(str(error)) from None
 
 
-def _respelled(pattern: str) -> str:
+def _respelled(pattern: str, *, ignores_case: bool) -> str:
     """The pattern as `re` writes it."""
     is_inside = False
 
@@ -96,7 +102,9 @@ def _respelled(pattern: str) -> str:
                 raise UnreadablePattern("POSIX named classes are supported only within a class")
             return _posix(found[2], is_negated=bool(found[1]))
         if found[3] is not None:
-            return (_INSIDE if is_inside else _OUTSIDE).get(found[3], token)
+            return _unicode(found, is_inside=is_inside, ignores_case=ignores_case)
+        if found[7] is not None:
+            return (_INSIDE if is_inside else _OUTSIDE).get(found[7], token)
         if token.startswith("["):
             if is_inside:
                 return "\\" + token
@@ -108,6 +116,19 @@ def _respelled(pattern: str) -> str:
         return token if is_inside else "(?P<"
 
     return _TOKENS.sub(spelled, pattern)
+
+
+def _unicode(found: re.Match[str], *, is_inside: bool, ignores_case: bool) -> str:
+    """A class of Unicode's categories. The option for letters in either case is not about it."""
+    name = found[5] or found[6]
+    categories = read_class(name, is_negated=(found[3] == "P") != bool(found[4]))
+    if not categories and name != "Any":
+        raise UnreadablePattern(f"unknown property '{name}' after \\P or \\p")
+    if not is_inside:
+        return f"(?-i:[{members(categories)}])" if categories else "(?!)"
+    if ignores_case and 0 < len(categories & _OF_ONE_CASE) < len(_OF_ONE_CASE):
+        raise UnreadablePattern(f"\\p{{{name}}} within a class does not go together with the option i")
+    return members(categories)
 
 
 def _posix(name: str, *, is_negated: bool) -> str:

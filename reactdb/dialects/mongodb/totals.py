@@ -20,13 +20,14 @@ from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
     as_float,
     decimal128,
+    decimal_of,
     integer,
     is_number,
     rank,
 )
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
 
-__all__ = ["TOTALS", "RunningTotal", "quantiles"]
+__all__ = ["TOTALS", "TOTALS_OF_ARGUMENTS", "RunningTotal", "quantiles"]
 
 _INT64, _DOUBLE, _DECIMAL = 1, 2, 3
 
@@ -66,19 +67,14 @@ class RunningSum:
             self._kind = max(self._kind, rank(value))
             self.count += 1
             if kind is Decimal128:
-                self._decimals = DECIMAL.add(self._decimals, value.to_decimal())
+                self._decimals = DECIMAL.add(self._decimals, decimal_of(value))
             else:
                 self._whole += int(value)
 
     def _add_double(self, value: float) -> None:
         self._kind = max(self._kind, _DOUBLE)
-        total = self._doubles + value
-        if math.isfinite(total):
-            if abs(self._doubles) >= abs(value):
-                self._lost += (self._doubles - total) + value
-            else:
-                self._lost += (value - total) + self._doubles
-        self._doubles = total
+        self._doubles, lost = _added_doubles(self._doubles, value)
+        self._lost += lost
 
     def result(self) -> Any:
         if self._kind == _DECIMAL:
@@ -86,15 +82,35 @@ class RunningSum:
             rest = DECIMAL.add(Decimal(self._whole), Decimal(self._double_total()))
             return decimal128(DECIMAL.add(self._decimals, rest))
         if self._kind == _DOUBLE:
-            return self._double_total() + self._whole
+            return self.nearest_double()
         return integer(self._whole, self._kind)
+
+    def nearest_double(self) -> float:
+        """The sum of what is no Decimal128, rounded once."""
+        if not self._whole:
+            return self._double_total()
+        # A whole number beyond 53 bits is a double and a rest that is one, too.
+        upper = float(self._whole)
+        total, lost = _added_doubles(self._doubles, upper)
+        return total + (self._lost + lost + (self._whole - int(upper)))
 
     def _double_total(self) -> float:
         return self._doubles + self._lost
 
 
+def _added_doubles(left: float, right: float) -> tuple[float, float]:
+    """The sum, and what rounding has taken away from it."""
+    total = left + right
+    if not math.isfinite(total):
+        return total, 0.0
+    return total, (left - total) + right if abs(left) >= abs(right) else (right - total) + left
+
+
 class Average:
-    """The mean: a double, or a Decimal128 where one is among the numbers. Null where there are none."""
+    """The mean: a double, or a Decimal128 where one is among the numbers. Null where there are none.
+
+    It is rounded when it is divided, so that the greatest and the least int64 have the mean -0.5.
+    """
 
     __slots__ = ("_sum",)
 
@@ -102,8 +118,7 @@ class Average:
         self._sum = RunningSum()
 
     def add(self, value: Any) -> None:
-        # A mean of whole numbers is one of doubles.
-        self._sum.add(float(value) if type(value) is int or type(value) is Int64 else value)
+        self._sum.add(value)
 
     def result(self) -> Any:
         count = self._sum.count
@@ -111,8 +126,17 @@ class Average:
             return None
         total = self._sum.result()
         if isinstance(total, Decimal128):
-            return decimal128(DECIMAL.divide(total.to_decimal(), Decimal(count)))
-        return total / count
+            return decimal128(DECIMAL.divide(decimal_of(total), Decimal(count)))
+        return self._sum.nearest_double() / count
+
+
+class AverageOfArguments(Average):
+    """The mean in an expression, which has each whole number as a double first. So it is in MongoDB."""
+
+    __slots__ = ()
+
+    def add(self, value: Any) -> None:
+        self._sum.add(float(value) if type(value) is int or type(value) is Int64 else value)
 
 
 class _Extreme:
@@ -202,6 +226,12 @@ TOTALS: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {
     "$stdDevSamp": DeviationOfSample,
 }
 """The totals by the names of their operators."""
+
+TOTALS_OF_ARGUMENTS: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {
+    **TOTALS,
+    "$avg": AverageOfArguments,
+}
+"""The same, as expressions have them."""
 
 
 def quantiles(wanted: Any, method: Any) -> Callable[[list[Any]], list[Any]]:

@@ -39,7 +39,13 @@ from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.times import is_date
 from reactdb.dialects.mongodb.values import ms_of_date
-from reactdb.dialects.mongodb.window_totals import SLIDING, CovarianceOfAll, CovarianceOfSample, Integral
+from reactdb.dialects.mongodb.window_totals import (
+    SLIDING,
+    CovarianceOfAll,
+    CovarianceOfSample,
+    Integral,
+    LeastAndGreatest,
+)
 from reactdb.dialects.mongodb.windows import Partition, Window, read_window
 
 __all__ = ["WINDOW_FUNCTIONS", "Over", "carried", "compile_window_function", "interpolated"]
@@ -171,6 +177,55 @@ def _covariance(call: FunctionCall) -> Over:
     begin = CovarianceOfAll if call.name == "$covariancePop" else CovarianceOfSample
     pair = call.expression(call.argument)
     return _over_windows(GroupAccumulator(pair, lambda _key: begin()), call.window())
+
+
+# --- Places between the least and the greatest value of a window ---
+
+
+@_function("$minMaxScaler")
+def _scaler(call: FunctionCall) -> Over:
+    given, least, most = call.argument, 0, 1
+    # `{$add: [...]}` is an expression, as it is in the place of other functions' arguments.
+    if isinstance(given, Mapping) and not next(iter(given), "").startswith("$"):
+        arguments = call.arguments(("input", "min", "max"), ("input",))
+        given = arguments["input"]
+        least, most = [
+            _constant_number(call, name, arguments.get(name, default))
+            for name, default in (("min", 0), ("max", 1))
+        ]
+    if not sort_key(least) < sort_key(most):
+        raise MongoError(9, f"{call.name} takes a 'min' below its 'max'")
+    source, window, width = call.expression(given), call.window(), subtracted(most, least)
+
+    def over(partition: Partition) -> Iterator[Any]:
+        values = [_scaled_number(call, value) for value in partition.values(source)]
+        reader = iter(values)
+        total = GroupAccumulator(lambda *_: next(reader), lambda _key: LeastAndGreatest())
+        for value, ends in zip(values, _over_windows(total, window)(partition), strict=True):
+            if ends is None:
+                yield None
+                continue
+            extent = subtracted(ends[1], ends[0])
+            if sort_key(extent) == sort_key(0):
+                yield least
+                continue
+            share = divided(subtracted(value, ends[0]), extent)
+            yield added(multiplied(share, width), least)
+
+    return over
+
+
+def _constant_number(call: FunctionCall, name: str, spec: Any) -> Any:
+    found = constant_of(call.expression(spec))
+    if not is_number(found):
+        raise MongoError(9, f"{call.name} takes a constant number as '{name}'")
+    return found
+
+
+def _scaled_number(call: FunctionCall, value: Any) -> Any:
+    if not is_number(value):
+        raise MongoError(14, f"{call.name} wants a number as input, not {type_name(value)}")
+    return value
 
 
 # --- Places in the order ---

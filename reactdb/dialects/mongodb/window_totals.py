@@ -1,4 +1,4 @@
-"""Totals that only windows have: covariances, integrals, deviations of windows that slide.
+"""Totals that only windows have: covariances, integrals, ranges, deviations of windows that slide.
 
 Rule of this file: as in `totals`, a total holds as little as it needs, and `result` may be asked at any time.
 """
@@ -9,11 +9,25 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.numeric import added, as_float, divided, is_number, multiplied, subtracted
+from reactdb.dialects.mongodb.numeric import (
+    added,
+    as_float,
+    decimal_of,
+    divided,
+    is_number,
+    multiplied,
+    subtracted,
+)
 from reactdb.dialects.mongodb.ordering import TextKey
-from reactdb.dialects.mongodb.totals import DeviationOfAll, DeviationOfSample, RunningTotal
+from reactdb.dialects.mongodb.totals import (
+    DeviationOfAll,
+    DeviationOfSample,
+    Greatest,
+    Least,
+    RunningTotal,
+)
 
-__all__ = ["SLIDING", "CovarianceOfAll", "CovarianceOfSample", "Integral"]
+__all__ = ["SLIDING", "CovarianceOfAll", "CovarianceOfSample", "Integral", "LeastAndGreatest"]
 
 
 class CovarianceOfAll:
@@ -67,7 +81,7 @@ class CovarianceOfSample(CovarianceOfAll):
 
 
 def _is_finite(number: Any) -> bool:
-    return number.to_decimal().is_finite() if hasattr(number, "to_decimal") else math.isfinite(number)
+    return decimal_of(number).is_finite() if hasattr(number, "to_decimal") else math.isfinite(number)
 
 
 class Integral:
@@ -92,6 +106,23 @@ class Integral:
 
     def result(self) -> Any:
         return None if self._last is None else divided(self._area, self._unit_ms)
+
+
+class LeastAndGreatest:
+    """The least and the greatest of numbers; None where there is none."""
+
+    __slots__ = ("_greatest", "_least")
+
+    def __init__(self) -> None:
+        self._least, self._greatest = Least(), Greatest()
+
+    def add(self, value: Any) -> None:
+        self._least.add(value)
+        self._greatest.add(value)
+
+    def result(self) -> Any:
+        least = self._least.result()
+        return None if least is None else (least, self._greatest.result())
 
 
 class _Sliding:

@@ -14,7 +14,7 @@ Rule of this file: it is called under the write lock, or for a target that keeps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice, starmap
 from typing import Any, Final, NamedTuple
@@ -25,6 +25,7 @@ from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.projection import Projection
@@ -56,6 +57,7 @@ class UpdateStatement:
         change: What becomes of them.
         is_multi: All of them, and not only the first.
         is_upsert: One is inserted where none matches.
+        hint: The index in whose order they are looked for, and which has them; None for the collection's own order.
     """
 
     def __init__(
@@ -69,11 +71,13 @@ class UpdateStatement:
         collation: Any = None,
         sort: Mapping[str, Any] | None = None,
         variables: Mapping[str, Any] | None = None,
+        hint: HintedIndex | None = None,
     ) -> None:
         """
         Raises:
             MongoError: It makes no sense for any document.
         """
+        self.hint = hint
         self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.change = Update(u, array_filters, collation, variables=variables)
         # Only a `$` in a path asks which element the filter has matched.
@@ -104,8 +108,10 @@ class Delete:
         is_multi: bool = True,
         collation: Any = None,
         variables: Mapping[str, Any] | None = None,
+        hint: HintedIndex | None = None,
     ) -> None:
         """Errors as for `UpdateStatement`."""
+        self.hint = hint
         self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.is_multi = is_multi
 
@@ -130,6 +136,7 @@ class Modify:
         array_filters: Any = None,
         collation: Any = None,
         variables: Mapping[str, Any] | None = None,
+        hint: HintedIndex | None = None,
     ) -> None:
         """Errors as for `UpdateStatement`; 9, both or neither of an update and a removal are asked for."""
         query = query or {}
@@ -144,6 +151,7 @@ class Modify:
             )
         if not remove and update is None:
             raise MongoError(9, "Either an update or remove=true must be specified")
+        self.hint = hint
         self.statement: UpdateStatement | None = None
         if remove:
             self.selection = FilterSelection(query, variables=variables, collation=collation)
@@ -247,7 +255,7 @@ class DocumentWriter:
         Raises:
             MongoError: As the statement deserves; of many documents, those before stay written.
         """
-        rows = self._rows(statement.selection, statement.sort, is_multi=statement.is_multi)
+        rows = self._rows(statement.selection, statement.hint, statement.sort, is_multi=statement.is_multi)
         if not rows and statement.is_upsert:
             return self._upsert(statement)
         modified = 0
@@ -257,7 +265,9 @@ class DocumentWriter:
             modified += after is not before
         return Updated(len(rows), modified, None, before, after)
 
-    def _rows(self, selection: FilterSelection, sort: Order | None, *, is_multi: bool) -> list[Found]:
+    def _rows(
+        self, selection: FilterSelection, hint: HintedIndex | None, sort: Order | None, *, is_multi: bool
+    ) -> list[Found]:
         """What a statement is about. All is read before anything is written."""
         key = selection.point
         if key is not None:
@@ -266,8 +276,14 @@ class DocumentWriter:
                 return []
             document = document_of(self.table, head[1])
             is_there = selection.key is not None or selection.filter.matches(document)
+            is_there = is_there and (hint is None or hint.holds(document))
             return [Found(key, document, head)] if is_there else []
-        found = starmap(Found, selected(self.target.snapshot(), self.table, self._indexes, selection))
+        found: Iterator[Found] = starmap(
+            Found, selected(self.target.snapshot(), self.table, self._indexes, selection)
+        )
+        if hint is not None:
+            held = (row for row in found if hint.holds(row.document))
+            found = IndexWalk(hint, {}).rows(held, lambda row: row.document)
         if is_multi:
             return list(found)
         if sort is not None:
@@ -302,7 +318,7 @@ class DocumentWriter:
 
     def delete(self, statement: Delete) -> int:
         """How many documents are gone."""
-        rows = self._rows(statement.selection, None, is_multi=statement.is_multi)
+        rows = self._rows(statement.selection, statement.hint, None, is_multi=statement.is_multi)
         for row in rows:
             self.remove(row.key, row.head)
         return len(rows)
@@ -313,7 +329,7 @@ class DocumentWriter:
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
         """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""
-        rows = self._rows(command.selection, command.sort, is_multi=False)
+        rows = self._rows(command.selection, command.hint, command.sort, is_multi=False)
         statement = command.statement
         if statement is None:
             if rows:

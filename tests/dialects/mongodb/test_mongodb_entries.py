@@ -86,6 +86,30 @@ def test_numbers_that_are_equal_are_one_id():
     assert 1 == len({entries.key_of(one) for one in (1, 1.0, Int64(1), Decimal128("1.0"))})
 
 
+@pytest.mark.parametrize(
+    "alike",
+    [
+        (float("nan"), Decimal128("NaN"), Decimal128("-NaN"), Decimal128("sNaN")),
+        (float("inf"), Decimal128("Infinity")),
+        (float("-inf"), Decimal128("-Infinity")),
+        ({"a": 1}, {"a": 1.0}, {"a": Int64(1)}, {"a": Decimal128("1.00")}),
+        ({"a": [0, {"b": 2**62}]}, {"a": [-0.0, {"b": 2.0**62}]}),
+        ({"a": float("nan")}, {"a": Decimal128("NaN")}),
+    ],
+    ids=repr,
+)
+def test_what_has_equal_numbers_is_one_id_and_keeps_its_types(db, orders, alike):
+    assert 1 == len({entries.key_of(one) for one in alike})
+    write(db, orders, {"_id": alike[-1]})
+    assert repr(alike[-1]) == repr(read(db, orders, alike[0])["_id"])
+
+
+def test_documents_that_are_not_equal_are_several_ids():
+    others = [{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}, {"a": True}, {"a": 1.5}, {"a": "1"}, {}, None]
+
+    assert len(others) == len({entries.key_of(one) for one in others})
+
+
 def test_such_files_are_sound(tmp_path):
     with reactdb.connect(tmp_path / "a.db") as db:
         table = Namespaces(db.session).create(ORDERS).table

@@ -199,6 +199,10 @@ def value_of(expression, document=DOCUMENT, variables=None):
         # Totals
         ({"$sum": "$b.d"}, 6),
         ({"$avg": [1, 2, "x"]}, 1.5),
+        # The arguments of an expression are doubles each, before they are added: see `$group` for the other way.
+        ({"$avg": [Int64(2**63 - 1), Int64(-(2**63))]}, 0.0),
+        ({"$sum": [Int64(2**62), Int64(1), float(-(2**62))]}, 1.0),
+        ({"$sum": [float("inf"), Int64(2**62), 1.5]}, float("inf")),
         ({"$max": ["$a", "$none", 5]}, 5),
         ({"$stdDevPop": [2, 4]}, 1.0),
         ({"$median": {"input": [3, 1, 2], "method": "approximate"}}, 2.0),

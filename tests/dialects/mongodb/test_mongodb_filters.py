@@ -134,6 +134,35 @@ def test_a_query_matches_these_and_not_those(
         assert not matches(document), document
 
 
+SIGNALING = Decimal128("sNaN")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *[{"a": other} for other in (0, 1.5, Int64(1), Decimal128("2"), NAN, Decimal128("NaN"), "x", None)],
+        *[{"a": {name: 1}} for name in ("$gt", "$gte", "$lt", "$lte", "$ne")],
+        *[{"a": {name: Decimal128("NaN")}} for name in ("$gt", "$gte", "$lt", "$lte", "$ne")],
+        *[
+            {"a": {"$in": [0, NAN]}},
+            {"a": {"$mod": [2, 0]}},
+            {"a": {"$type": "number"}},
+            {"a": {"$bitsAllSet": 1}},
+        ],
+        *[{"$expr": "$a"}, {"$expr": {"$gt": ["$a", 1]}}, {"$expr": {"$lt": [{"$add": ["$a", 1]}, 1]}}],
+        *[
+            {"$expr": {"$lt": [{name: "$a"}, 1]}}
+            for name in ("$abs", "$floor", "$sqrt", "$round", "$toDouble")
+        ],
+    ],
+)
+def test_a_signaling_nan_is_found_as_any_other(query: dict[str, Any]) -> None:
+    filters = Filter(query)
+    assert filters.matches({"a": Decimal128("NaN")}) == filters.matches({"a": SIGNALING})
+    if "$expr" not in query:
+        assert filters.matches({"a": [Decimal128("NaN")]}) == filters.matches({"a": [SIGNALING]})
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [
@@ -231,7 +260,10 @@ def test_a_filter_knows_what_a_matching_document_has_to_have() -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["^(a+)+$", "(a|a)*b", "(?!x)(a*)*b", "(?=(a+)+b)c", r"(x+x+)+y", r"((a)\2*)*c", "( a + ) + # x"],
+    [
+        *("^(a+)+$", "(a|a)*b", "(?!x)(a*)*b", "(?=(a+)+b)c", r"(x+x+)+y", r"((a)\2*)*c", "( a + ) + # x"),
+        *(r"(\p{L}+)+$", r"([^\PL]+)+$", r"(\p{Lu}+é)+$", r"(\P{Nd}+a)+$"),
+    ],
 )
 def test_a_pattern_whose_search_might_never_end_is_refused(pattern: str) -> None:
     with pytest.raises(MongoError) as caught:
@@ -252,16 +284,63 @@ def test_a_pattern_whose_search_might_never_end_is_refused(pattern: str) -> None
         (r"[(]+[)]", "(()"),
         (r".*foo.*", "a foo b"),
         (r"\(a+\)+", "(aa))"),
+        (r"^(\p{L}+\s)+$", "Größe x "),
+        (r"^([\p{L}\p{Nd}]+[-.])+$", "ab.é2-"),
     ],
 )
 def test_a_pattern_that_is_often_written_is_not(pattern: str, text: str) -> None:
     assert Filter({"a": Regex(pattern, "i")}).matches({"a": text})
 
 
+# What is in the class, and what is not.
+CLASSES: dict[str, tuple[str, str]] = {
+    r"\p{L}": ("aZéß日ªǅ", "1_ -٣\u0301"),
+    r"\pL": ("aé", "1"),
+    r"\P{L}": ("1_ -٣", "aZé日"),
+    r"\p{^L}": ("1", "a"),
+    r"\P{^L}": ("a", "1"),
+    r"\p{Lu}": ("AÉЖ", "aéж1"),
+    r"\p{L&}": ("aAéǅ", "日1"),
+    r"\p{Nd}": ("1٣", "a½"),
+    r"\p{N}": ("1٣½", "a"),
+    r"\p{Zs}": (" \u00a0\u3000", "a\n"),
+    r"\p{P}": ("-.]\\", "+a^"),
+    r"\p{Any}": ("a1\n\U0010ffff", ""),
+    r"\P{Any}": ("", "a1"),
+    r"[\p{L}\d]": ("aé1", "٣-"),
+    r"[^\p{L}]": ("1-", "aé"),
+    r"[\P{L}x]": ("1x", "aé"),
+    r"(*UTF)[é]": ("é", "e"),
+    r"(*UTF8)(*UTF)é": ("é", "e"),
+}
+
+
+@pytest.mark.parametrize("pattern", CLASSES)
+@pytest.mark.parametrize("options", ["", "i", "x"])
+def test_a_class_of_unicode_s_categories_has_their_characters(pattern: str, options: str) -> None:
+    own, others = CLASSES[pattern]
+    condition = Filter({"a": {"$regex": pattern, "$options": options}})
+
+    assert own == "".join(one for one in own + others if condition.matches({"a": one}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options"),
+    [(r"\p{Xx}", ""), (r"\p{Latin}", ""), (r"\p{L", ""), (r"\p", ""), (r"a(*UTF)", ""), (r"[\p{Lu}]", "i")],
+)
+def test_what_is_no_such_class_is_refused(pattern: str, options: str) -> None:
+    with pytest.raises(MongoError) as caught:
+        Filter({"a": {"$regex": pattern, "$options": options}})
+    assert caught.value.code == 51091
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(
-        st.sampled_from([*"ab.*+?()^$|", "[a]", "\\", "\\d", "\\1", "(?=", "(?!", "(?>", "{2}"]), max_size=10
+        st.sampled_from(
+            [*"ab.*+?()^$|", "[a]", "\\", "\\d", "\\1", "(?=", "(?!", "(?>", "{2}", r"\p{L}", r"\P"]
+        ),
+        max_size=10,
     )
 )
 def test_any_pattern_is_matched_or_refused(tokens: list[str]) -> None:

@@ -79,6 +79,41 @@ class TestOrder:
         assert 8 == len(list(orders.find(hint="n_1")))
 
 
+class TestOrderOfWrites:
+    def test_the_first_is_that_of_the_index(self, orders: Any) -> None:
+        orders.delete_one({}, hint=[("n", 1)])
+        orders.delete_one({"n": {"$lt": 6}}, hint=[("m", 1), ("n", -1)])
+        assert [1, 2, 3, 4, 6] == values(orders.find(hint="n_1"))
+        orders.update_one({"n": {"$gt": 1}}, {"$set": {"x": 1}}, hint="n_1")
+        assert [2] == values(orders.find({"x": 1}))
+        assert 1 == orders.find_one_and_delete({}, hint="n_1")["n"]
+        assert 6 == orders.find_one_and_update({}, {"$inc": {"x": 1}}, sort=[("n", -1)], hint="n_1")["n"]
+
+    def test_the_order_of_the_collection_is_turned_round(self, orders: Any) -> None:
+        backwards = [("$natural", -1)]
+        orders.delete_one({}, hint=backwards)
+        orders.update_one({}, {"$set": {"x": 1}}, hint=backwards)
+        assert 4 == orders.find_one_and_delete({"x": {"$exists": False}}, hint=backwards)["_id"]
+        assert [5] == values(orders.find({"x": 1}), "_id")
+        assert [0, 1, 2, 3, 5] == values(orders.find(), "_id")
+        orders.delete_one({}, hint=[("$natural", 1)])
+        assert [1, 2, 3, 5] == values(orders.find(), "_id")
+
+    def test_what_the_index_does_not_have_is_left_alone(self, orders: Any) -> None:
+        orders.create_index("s", sparse=True)
+        orders.update_one({"_id": 3}, {"$set": {"s": 1}})
+        assert 1 == orders.update_many({}, {"$set": {"x": 1}}, hint="s_1").matched_count
+        assert 0 == orders.delete_one({"_id": 4}, hint="s_1").deleted_count
+        assert 1 == orders.delete_many({}, hint="s_1").deleted_count
+        assert [0, 1, 2, 4, 5, 6] == values(orders.find(), "_id")
+
+    def test_neither_is_it_in_a_transaction(self, orders: Any) -> None:
+        with orders.database.client.start_session() as session, session.start_transaction():
+            orders.delete_one({}, hint=[("$natural", -1)], session=session)
+            orders.bulk_write([DeleteOne({}, hint="n_1")], session=session)
+        assert [1, 2, 3, 4, 5] == values(orders.find(), "_id")
+
+
 class TestBounds:
     def test_the_first_is_inclusive_and_the_second_is_not(self, orders: Any) -> None:
         assert [3, 4, 5, 6] == values(orders.find().min([("n", 3)]).hint("n_1"))

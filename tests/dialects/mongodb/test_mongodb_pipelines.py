@@ -116,6 +116,25 @@ def run(stages, documents=SALES, **setting):
             [{"_id": None, "b": "leek"}],
         ),
         (
+            # The greatest and the least int64: their sum is -1, which a sum of doubles would lose.
+            [
+                {"$set": {"long": {"$cond": [{"$lt": ["$_id", 3]}, Int64(2**63 - 1), Int64(-(2**63))]}}},
+                {"$match": {"_id": {"$in": [2, 3]}}},
+                {"$group": {"_id": None, "mean": {"$avg": "$long"}, "sum": {"$sum": "$long"}}},
+            ],
+            [{"_id": None, "mean": -0.5, "sum": Int64(-1)}],
+        ),
+        (
+            # A double among them loses nothing either, nor does an infinity become another number.
+            [
+                {"$set": {"a": {"$cond": [{"$eq": ["$_id", 1]}, Int64(2**63 - 1), 0]}}},
+                {"$set": {"a": {"$cond": [{"$eq": ["$_id", 2]}, -(2.0**63), "$a"]}}},
+                {"$match": {"_id": {"$lt": 3}}},
+                {"$group": {"_id": None, "mean": {"$avg": "$a"}, "sum": {"$sum": "$a"}}},
+            ],
+            [{"_id": None, "mean": -0.5, "sum": -1.0}],
+        ),
+        (
             [{"$group": {"_id": {"c": "$at.city"}}}],
             [{"_id": {"c": "Oslo"}}, {"_id": {"c": "Rome"}}, {"_id": {}}],
         ),

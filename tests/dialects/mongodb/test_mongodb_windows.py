@@ -336,6 +336,34 @@ def test_results_are_made_as_documents_are_asked_for():
     assert {"t": 1, "r": [1.0]} == next(made)
 
 
+@given(st.lists(numbers, max_size=9), bounds, st.integers(-3, 3), st.integers(1, 5))
+@settings(max_examples=examples(120))
+def test_a_scaled_value_lies_between_the_ends_as_it_does_in_its_window(given_, pair, least, width):
+    function = {"input": "$v", "min": least, "max": least + width}
+
+    made = results(of_values(*given_), {"$minMaxScaler": function, "window": {"documents": list(pair)}})
+
+    expected = []
+    for place, value in enumerate(given_):
+        near = [float(row["v"]) for row in naive_window(of_values(*given_), place, "documents", pair)]
+        extent = max(near, default=0) - min(near, default=0)
+        share = (float(value) - min(near, default=0)) / extent if extent else 0
+        expected.append(share * width + least if near else None)
+    assert [True] * len(made) == list(map(equal, expected, made))
+
+
+def test_values_are_scaled_to_0_and_1_unless_it_says_to_what():
+    rows = of_values(1, 5, 13, 21)
+
+    assert [0.0, 0.2, 0.6, 1.0] == results(rows, {"$minMaxScaler": "$v"})
+    assert [0.0, 0.2, 0.6, 1.0] == results(rows, {"$minMaxScaler": {"$multiply": ["$v", 2]}})
+    assert [0.0, 20.0, 60.0, 100.0] == results(rows, {"$minMaxScaler": {"input": "$v", "max": 100}})
+    assert [2, 2] == results(of_values(7, 7), {"$minMaxScaler": {"input": "$v", "min": 2, "max": 3}})
+    assert [Decimal128("0"), Decimal128("0.5"), Decimal128("1")] == results(
+        of_values(Decimal128("0.1"), Decimal128("0.2"), Decimal128("0.3")), {"$minMaxScaler": "$v"}
+    )
+
+
 # --- What is refused ---
 
 
@@ -415,6 +443,12 @@ def _window(**window: Any) -> dict[str, Any]:
         (_output(expMovingAvg={"input": "$v", "N": 1.5}), 9),
         (_output(expMovingAvg={"input": "$v", "alpha": 1}), 9),
         (_output(expMovingAvg={"input": "$v", "N": 2}, window={}), 9),
+        (_output(minMaxScaler={}), 9),
+        (_output(minMaxScaler={"min": 0}), 9),
+        (_output(minMaxScaler={"input": "$v", "more": 1}), 9),
+        (_output(minMaxScaler={"input": "$v", "max": "$v"}), 9),
+        (_output(minMaxScaler={"input": "$v", "min": "0"}), 9),
+        (_output(minMaxScaler={"input": "$v", "min": 1}), 9),
         (_output(derivative={"input": "$v"}), 9),
         (_output(derivative={"input": "$v", "unit": "month"}, window={}), 5490710),
         (_output(derivative={"input": "$v", "unit": "x"}, window={}), 9),
@@ -454,6 +488,10 @@ def test_a_stage_that_is_wrong_is_refused_before_a_document_is_read(stage, code)
         ({"$linearFill": "$v"}, [{"t": 1}, {"t": DAY}], 14),
         ({"$linearFill": "$v"}, [{"t": 1}, {"t": 1}], 6050106),
         ({"$firstN": {"n": 0, "input": "$v"}}, [{"t": 1}], 7548606),
+        ({"$minMaxScaler": "$v"}, of_values(1, "x"), 14),
+        ({"$minMaxScaler": "$v"}, of_values(1, None), 14),
+        ({"$minMaxScaler": "$v"}, of_values(1, []), 14),
+        ({"$minMaxScaler": "$v"}, [{"t": 1}], 14),
     ],
     ids=repr,
 )

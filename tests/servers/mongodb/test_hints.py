@@ -56,6 +56,15 @@ def test_a_write_with_a_hint_needs_the_index(orders: Any) -> None:
         assert 2 == caught.value.code
 
 
+def test_a_write_is_about_the_first_document_in_the_order_of_the_index(orders: Any) -> None:
+    orders.delete_one({}, hint=[("$natural", -1)])
+    orders.update_one({}, {"$set": {"a": 1}}, hint="n_1")
+    assert 1 == orders.delete_many({"_id": {"$in": [4, 5]}}, hint="partial").deleted_count
+
+    assert [{"_id": 8, "n": 1, "a": 1}] == list(orders.find({"a": 1}))
+    assert [0, 1, 2, 3, 5, 6, 7, 8] == [one["_id"] for one in orders.find()]
+
+
 class TestPlans:
     def plan(self, found: dict[str, Any]) -> dict[str, Any]:
         plan: dict[str, Any] = found["queryPlanner"]["winningPlan"]

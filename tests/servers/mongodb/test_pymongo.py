@@ -498,7 +498,27 @@ class TestTheServer:
     def test_statistics_and_versions(self, client: Client) -> None:
         assert client.server_info()["version"].startswith("8.")
         assert client.admin.command("serverStatus")["repl"]["setName"] == "rs0"
+        less = client.admin.command("serverStatus", repl=0, mem=None, host=False)
+        assert {"host"} == {"repl", "mem", "host"} & less.keys()
+        assert {"repl", "mem"} <= client.admin.command("serverStatus", repl=1, mem="x").keys()
         assert {"insert", "find", "aggregate"} <= client.admin.command("listCommands")["commands"].keys()
+
+    def test_what_was_asked_for_is_counted(self, client: Client) -> None:
+        orders = client["shop"]["orders"]
+        before = client.admin.command("serverStatus")
+        orders.insert_many([{"_id": n} for n in range(3)])
+        assert 3 == len(list(orders.find(batch_size=2)))
+        orders.update_one({}, {"$set": {"n": 1}})
+        orders.delete_one({})
+        client["shop"].command("ping")
+        client["shop"].command("ping")
+        after = client.admin.command("serverStatus")
+
+        done = {name: number - before["opcounters"][name] for name, number in after["opcounters"].items()}
+        assert 2 <= done.pop("command")
+        assert done == {"insert": 1, "query": 1, "update": 1, "delete": 1, "getmore": 1}
+        assert 2 == after["metrics"]["commands"]["ping"]["total"]
+        assert after["connections"]["totalCreated"] >= after["connections"]["current"] > 0
 
     def test_the_fixture_of_the_plugin(self, reactdb_mongodb: Client) -> None:
         reactdb_mongodb["shop"]["orders"].insert_one({"_id": 1})

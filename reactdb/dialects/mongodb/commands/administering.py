@@ -78,8 +78,9 @@ def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
     raise MongoError(5, f"View cycle detected: {made} stands on itself")
 
 
-@command("drop", fields="", is_write=True)
+@command("drop", fields="collectionUUID", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
+    request.check_uuid()
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
@@ -103,6 +104,7 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
 
 @command("collMod", fields=MODIFY_FIELDS, is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
+    request.check_uuid()
     found = existing(request)
     options = modified_options(request.body, found.options)
     if "viewOn" in options:
@@ -167,6 +169,27 @@ def profile(request: CommandRequest) -> dict[str, Any]:
     return {"was": 0, "slowms": 100, "sampleRate": 1.0}
 
 
-@command("fsync", "fsyncUnlock", "flushRouterConfig")
+@command("flushRouterConfig")
 def nothing_to_do(request: CommandRequest) -> dict[str, Any]:
     return {}
+
+
+@command("fsync", fields="lock fsyncLockAcquisitionTimeoutMillis", is_write=True)
+def fsync(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "fsync may only be run against the admin database.")
+    request.get("fsyncLockAcquisitionTimeoutMillis", (int, float))
+    if request.flag("lock"):
+        # Whoever asks for it copies the file next, and must not believe that nobody writes it meanwhile.
+        raise MongoError(
+            115, "fsync does not lock: a file is copied while it is written by SQLite's own backup"
+        )
+    request.deployment.flush()
+    return {"numFiles": 1}
+
+
+@command("fsyncUnlock", fields="", is_write=True)
+def fsync_unlock(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "fsyncUnlock may only be run against the admin database.")
+    raise MongoError(20, "fsyncUnlock called when not locked")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import count
 from struct import Struct
 from threading import Lock
 from typing import Any, Final
@@ -50,6 +49,7 @@ class Deployment:
         exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
         message_bytes: The size of one message, which drivers keep to.
         for_testing: Whether fail points may be set.
+        opened: How many clients there have been.
         address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
     """
 
@@ -81,8 +81,8 @@ class Deployment:
         self.cursors = Cursors()
         self.fail_points = FailPoints()
         self.clients: set[Client] = set()
+        self.opened = 0
         self.counts: dict[str, int] = {}
-        self._numbers = count(1)
         self._lock = Lock()
         # The newest change that was seen, and the moment of its commit.
         self._moment = 0, Timestamp(1, 1)
@@ -94,13 +94,21 @@ class Deployment:
     def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
         """A socket that has been opened."""
         with self._lock:
-            client = Client(self, next(self._numbers), address, wake)
+            self.opened += 1
+            client = Client(self, self.opened, address, wake)
         self.clients.add(client)
         return client
 
     def count(self, name: str) -> None:
         """Count a command, for `serverStatus`."""
         self.counts[name] = self.counts.get(name, 0) + 1
+
+    def flush(self) -> None:
+        """Wait until all that is written is on the disk. It is at once where each commit waits for that."""
+        if not self.is_memory and self.database.session.durability == "soft":
+            # A commit that waits makes those before it durable, too.
+            with self.database.transaction(durability="hard"):
+                pass
 
     def operation_time(self) -> Timestamp:
         """The moment of the newest commit, which every answer tells."""

@@ -29,6 +29,7 @@ from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.stable_api import API_FIELDS, check_api
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
@@ -59,7 +60,7 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     may_wait = found.is_write or deployment.is_memory or "txnNumber" in body
     if others_run and may_wait and not found.is_open:
         return False
-    if found.is_write and not deployment.writes_quickly:
+    if found.is_write and (not deployment.writes_quickly or wants_disk(body)):
         return False
     return found.quick(body, deployment)
 
@@ -179,9 +180,17 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     if "maxTimeMS" in body:
         limit_time(request)
     reply = in_session(request, found.work)
+    if wants_disk(body):
+        deployment.flush()
     if "writeConcern" in body and request.write_concern_error is None:
         tell_unmet_concern(request)
     return reply
+
+
+def wants_disk(body: dict[str, Any]) -> bool:
+    """Whether what a command writes has to be on the disk when it is answered: `{j: true}`."""
+    concern = body.get("writeConcern")
+    return isinstance(concern, dict) and is_true(concern.get("j"))
 
 
 def tell_unmet_concern(request: CommandRequest) -> None:

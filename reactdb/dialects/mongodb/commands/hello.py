@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from bson import Int64
 
@@ -18,6 +19,7 @@ from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.stable_api import STABLE_COMMANDS
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 
 
@@ -119,7 +121,8 @@ def set_parameter(request: CommandRequest) -> dict[str, Any]:
 def server_status(request: CommandRequest) -> dict[str, Any]:
     deployment = request.deployment
     up_s = time.time() - deployment.started_at
-    return {
+    counts = sorted(deployment.counts.items())
+    found = {
         "host": deployment.address,
         "version": VERSION_TEXT,
         "process": "reactdb",
@@ -127,9 +130,16 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
         "uptime": up_s,
         "uptimeMillis": Int64(up_s * 1000),
         "localTime": datetime.now(UTC),
-        "connections": {"current": len(deployment.clients), "active": len(deployment.clients)},
-        "metrics": {"cursor": {"open": {"total": Int64(len(deployment.cursors))}}},
-        "opcounters": {name: Int64(number) for name, number in sorted(deployment.counts.items())},
+        "connections": {
+            "current": len(deployment.clients),
+            "active": len(deployment.clients),
+            "totalCreated": deployment.opened,
+        },
+        "metrics": {
+            "cursor": {"open": {"total": Int64(len(deployment.cursors))}},
+            "commands": {name: {"total": Int64(number)} for name, number in counts},
+        },
+        "opcounters": operations(counts),
         "repl": {
             "setName": SET_NAME,
             "isWritablePrimary": True,
@@ -139,6 +149,30 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
         "storageEngine": {"name": "reactdb", "persistent": not deployment.is_memory},
         "mem": {"bits": 64},
     }
+    # A section that the command names with what is false is left out.
+    return {
+        name: section
+        for name, section in found.items()
+        if not isinstance(section, dict) or is_true(request.body.get(name, True))
+    }
+
+
+OPERATIONS: Final = {
+    "insert": "insert",
+    "find": "query",
+    "update": "update",
+    "delete": "delete",
+    "getMore": "getmore",
+}
+"""What counters of operations call commands. All others are `command`."""
+
+
+def operations(counts: Iterable[tuple[str, int]]) -> dict[str, Int64]:
+    """The counters of operations, of how often each command was asked for."""
+    found = dict.fromkeys((*OPERATIONS.values(), "command"), 0)
+    for name, number in counts:
+        found[OPERATIONS.get(name, "command")] += number
+    return {name: Int64(number) for name, number in found.items()}
 
 
 @command("connectionStatus", fields="showPrivileges", is_open=True, quick=always)

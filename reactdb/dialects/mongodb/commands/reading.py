@@ -34,7 +34,8 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 @command(
     "find",
     fields="filter sort projection hint skip limit batchSize singleBatch max min returnKey showRecordId tailable awaitData "
-    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings",
+    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings "
+    "collectionUUID",
     quick=is_find_by_key,
 )
 def find(request: CommandRequest) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def find(request: CommandRequest) -> dict[str, Any]:
         request.get(name, dict)
     if request.body.get("filter", {}) is None:
         raise MongoError(14, "BSON field 'find.filter' is the wrong type 'null', expected type 'object'")
+    request.check_uuid()
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0
@@ -109,6 +111,10 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         return opened_stream(request, pipeline)
     check_stages(request, pipeline)
     is_of_database = is_whole_database(request.value)
+    if not is_of_database:
+        request.check_uuid()
+    elif request.body.get("collectionUUID") is not None:
+        raise MongoError(72, "collectionUUID is of an aggregate of a collection")
     namespace = MongoNamespace(
         check_database_name(request.database), None if is_of_database else request.collection
     )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bson.binary import UUID_SUBTYPE, Binary
-
+from reactdb.dialects.mongodb.collection_uuids import check_uuid
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -17,7 +16,6 @@ from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
 _MOST_BYTES: Final = 255
-_UUID_BYTES: Final = 16
 
 
 @command("renameCollection", fields="to dropTarget stayTemp collectionUUID", is_write=True)
@@ -63,35 +61,6 @@ def renamed(field: str, name: Any) -> MongoNamespace:
             20, f"error with namespace: '{name}' cannot be renamed, or be the new name of another"
         )
     return found
-
-
-def check_uuid(spaces: Namespaces, named: MongoNamespace, told: MongoNamespace, wanted: Any) -> None:
-    """
-    Args:
-        named: The collection that has to have the UUID.
-        told: The collection that an error is about.
-        wanted: What a command says; None where it says nothing.
-
-    Raises:
-        MongoError: 14 or 207, it is no UUID; 361, the collection has another one.
-    """
-    if wanted is None:
-        return
-    if not isinstance(wanted, bytes):
-        raise MongoError(14, f"a collection's UUID is binary data, not {type_name(wanted)}")
-    if not isinstance(wanted, Binary) or wanted.subtype != UUID_SUBTYPE or len(wanted) != _UUID_BYTES:
-        raise MongoError(207, "a collection's UUID is binary data of the subtype 4, with 16 bytes")
-    found = spaces.find(named)
-    if found is None or bytes(found.uuid) != bytes(wanted):
-        actual = next((one for one in spaces.collections(named.db) if bytes(one.uuid) == bytes(wanted)), None)
-        raise MongoError(
-            361,
-            "Collection UUID does not match that specified",
-            db=named.db,
-            collectionUUID=wanted,
-            expectedCollection=told.coll,
-            actualCollection=None if actual is None else actual.namespace.coll,
-        )
 
 
 def check_case(spaces: Namespaces, database: str) -> None:

@@ -32,6 +32,7 @@ from reactdb.dialects.mongodb.numeric import (
     as_decimal,
     as_float,
     decimal128,
+    decimal_of,
     divided,
     integer,
     is_number,
@@ -80,7 +81,7 @@ def _milliseconds_of(amount: Any) -> int:
             raise MongoError(15, "a date cannot be moved by an amount that is not finite")
         return int(math.copysign(math.floor(abs(amount) + 0.5), amount))
     if rank(amount) == _DECIMAL:
-        decimal = amount.to_decimal()
+        decimal = decimal_of(amount)
         if not decimal.is_finite():
             raise MongoError(15, "a date cannot be moved by an amount that is not finite")
         return int(decimal.to_integral_value(ROUND_HALF_EVEN))
@@ -162,7 +163,7 @@ def unary(
         if kind is int or kind is Int64:
             return value if keeps_integers else of_float(float(value))
         if kind is Decimal128:
-            made = of_decimal(value.to_decimal())
+            made = of_decimal(decimal_of(value))
             return decimal128(made) if isinstance(made, Decimal) else made
         if is_nullish(value):
             return None
@@ -194,7 +195,7 @@ def absolute(value: Any) -> Any:
     if type(value) is float:
         return abs(value)
     if type(value) is Decimal128:
-        return decimal128(value.to_decimal().copy_abs())
+        return decimal128(decimal_of(value).copy_abs())
     if value == INT64_MIN:
         raise MongoError(28680, "can't take $abs of long long min")
     return integer(abs(int(value)), rank(value))
@@ -225,7 +226,7 @@ def _compile_sigmoid(spec: Any, scope: Scope) -> Evaluate:
         if not is_number(value):
             raise _not_numeric("$sigmoid", value)
         if type(value) is Decimal128:
-            number = value.to_decimal()
+            number = decimal_of(value)
             if number.is_nan():
                 return value
             power = DECIMAL.exp(number.copy_negate())
@@ -367,7 +368,7 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
         if not INT64_MIN <= rounded <= INT64_MAX:
             raise MongoError(51080, "what is rounded does not fit into 64 bits")
         return integer(rounded, kind)
-    decimal = value.to_decimal() if kind == _DECIMAL else Decimal(value)
+    decimal = decimal_of(value) if kind == _DECIMAL else Decimal(value)
     if not decimal.is_finite():
         return value
     unit = Decimal((0, (1,), -places))

@@ -32,6 +32,7 @@ from reactdb.dialects.mongodb.numeric import (
     as_decimal,
     as_float,
     decimal128,
+    decimal_of,
     is_number,
 )
 from reactdb.dialects.mongodb.ordering import is_text, type_name
@@ -73,7 +74,7 @@ def _whole_number(value: Any, target: str, least: int, most: int) -> int:
             raise _failed(value[:40], target, "it does not fit")
         number = int(digits or "0") * (-1 if value.startswith("-") else 1)
     elif is_number(value):
-        decimal = value.to_decimal() if isinstance(value, Decimal128) else Decimal(value)
+        decimal = decimal_of(value) if isinstance(value, Decimal128) else Decimal(value)
         if not decimal.is_finite():
             raise _failed(value, target, "it is not finite")
         number = int(decimal.to_integral_value(ROUND_DOWN))
@@ -101,7 +102,7 @@ def _to_double(value: Any) -> float:
         return float(ms_of_date(value))
     if is_number(value):
         number = as_float(value)
-        if math.isinf(number) and isinstance(value, Decimal128) and value.to_decimal().is_finite():
+        if math.isinf(number) and isinstance(value, Decimal128) and decimal_of(value).is_finite():
             raise _failed(value, "double", "it does not fit")
         return number
     if is_text(value):
@@ -155,7 +156,7 @@ def _to_date(value: Any) -> Any:
         return parsed_date(value)
     is_int32 = isinstance(value, int) and not isinstance(value, Int64) and INT32_MIN <= value <= INT32_MAX
     if is_number(value) and not is_int32:
-        decimal = value.to_decimal() if isinstance(value, Decimal128) else Decimal(value)
+        decimal = decimal_of(value) if isinstance(value, Decimal128) else Decimal(value)
         if not decimal.is_finite() or not INT64_MIN <= decimal <= INT64_MAX:
             raise _failed(value, "date", "it does not fit")
         return from_milliseconds(int(decimal.to_integral_value(ROUND_DOWN)))

@@ -26,6 +26,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     named_parts,
     syntax,
 )
+from reactdb.dialects.mongodb.numeric import decimal_of
 
 __all__ = ["is_true"]
 
@@ -39,7 +40,7 @@ def is_true(value: Any) -> bool:
     if isinstance(value, int | float):
         return value != 0
     if type(value) is Decimal128:
-        decimal = value.to_decimal()
+        decimal = decimal_of(value)
         return bool(decimal.is_nan() or decimal != 0)
     return True
 

@@ -30,7 +30,15 @@ from reactdb.dialects.mongodb.expressions.compiling import (
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
 from reactdb.dialects.mongodb.expressions.number_text import number_text
-from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, is_number, whole
+from reactdb.dialects.mongodb.numeric import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    decimal_of,
+    is_number,
+    whole,
+)
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
 from reactdb.dialects.mongodb.times import EPOCH, is_date
@@ -141,10 +149,11 @@ def _cut(number: Any) -> int:
         return int(number)
     if isinstance(number, float):
         return 0 if math.isnan(number) else int(min(max(number, float(INT64_MIN)), float(INT64_MAX)))
-    decimal = number.to_decimal()
+    decimal = decimal_of(number)
     if not decimal.is_finite():
         return INT64_MIN
-    return int(min(max(decimal.to_integral_value(ROUND_HALF_EVEN), INT64_MIN), INT64_MAX))
+    whole_number = int(decimal.to_integral_value(ROUND_HALF_EVEN))
+    return min(max(whole_number, INT64_MIN), INT64_MAX)
 
 
 _substring_of_bytes("$substr")

@@ -20,7 +20,7 @@ from reactdb.dialects.mongodb.expressions.compiling import (
     named_parts,
     syntax,
 )
-from reactdb.dialects.mongodb.totals import TOTALS, quantiles
+from reactdb.dialects.mongodb.totals import TOTALS_OF_ARGUMENTS, quantiles
 
 __all__: list[str] = []
 
@@ -31,7 +31,7 @@ def _summary(name: str) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         parts = arguments(name, spec, scope)
-        begin = TOTALS[name]
+        begin = TOTALS_OF_ARGUMENTS[name]
         text = scope.text
 
         def evaluate(document: Any, variables: Variables) -> Any:
@@ -46,7 +46,7 @@ def _summary(name: str) -> None:
         return evaluate
 
 
-for _name in TOTALS:
+for _name in TOTALS_OF_ARGUMENTS:
     _summary(_name)
 
 _PERCENTILE = NamedArguments(40414, 40415, {"input": 40414, "p": 40414, "method": 40414})

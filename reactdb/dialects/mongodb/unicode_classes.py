@@ -1,0 +1,69 @@
+r"""Unicode's general categories as classes of a regular expression: `\p{L}`, `\PN`, `\p{^Lu}`, which Python's `re` does not have.
+
+    members(read_class("Lu", is_negated=False))     the capital letters, to stand in brackets
+
+Rule of this file: every character has one category, so what a class has not is what the other categories have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import groupby
+from sys import maxunicode
+from typing import Final
+from unicodedata import category
+
+__all__ = ["CLASS", "Categories", "ascii_and_others", "members", "read_class"]
+
+CLASS: Final = r"\\([pP])(?:\{(\^?)([A-Z][a-z&]?|Any)\}|([A-Z]))"
+"""A class in a pattern: the letter that says whether it is negated, a sign that negates it again, and its name, with braces or
+without."""
+
+Categories = frozenset[str]
+_MINOR: Final = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfson"}
+_ALL: Final = frozenset(major + minor for major, minors in _MINOR.items() for minor in minors)
+
+
+def read_class(name: str, *, is_negated: bool) -> Categories:
+    """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. None of them where there is no such class."""
+    if name == "Any":
+        found = _ALL
+    elif name == "L&":
+        found = frozenset(("Lu", "Ll", "Lt"))
+    else:
+        found = frozenset(one for one in _ALL if one.startswith(name))
+    return _ALL - found if is_negated and found else found
+
+
+@lru_cache(maxsize=64)
+def members(categories: Categories) -> str:
+    """The characters of some categories, to stand in brackets."""
+    return "".join(
+        f"\\U{first:08x}-\\U{last:08x}"
+        for one, runs in sorted(_runs().items())
+        if one in categories
+        for first, last in runs
+    )
+
+
+def ascii_and_others(categories: Categories) -> str:
+    """The same in RE2's syntax, and beyond ASCII all characters: at least what the class has."""
+    own = "".join(f"\\x{code:02x}" for code in range(128) if category(chr(code)) in categories)
+    return own + r"\x{80}-\x{10ffff}"
+
+
+@lru_cache(maxsize=1)
+def _runs() -> dict[str, list[tuple[int, int]]]:
+    """The first and the last character of each run of characters of one category."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    first = 0
+    for name, run in groupby(map(category, map(chr, range(maxunicode + 1)))):
+        count = _length(run)
+        found.setdefault(name, []).append((first, first + count - 1))
+        first += count
+    return found
+
+
+def _length(run: Iterable[str]) -> int:
+    return sum(1 for _ in run)
