@@ -705,8 +705,10 @@ def test_an_index_of_nothing_is_refused(orders: Any) -> None:
 
 
 def test_an_index_that_is_not_there_cannot_be_dropped(orders: Any) -> None:
+    # PyMongo takes MongoDB's refusal for an answer where there is no collection.
+    orders.drop_index("a_1")
     with pytest.raises(OperationFailure) as refused:
-        orders.drop_index("a_1")
+        orders.database.command("dropIndexes", orders.name, index="a_1")
     assert refused.value.code == 26
     orders.insert_one({})
     with pytest.raises(OperationFailure) as refused:

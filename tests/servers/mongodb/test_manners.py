@@ -68,6 +68,7 @@ SET = {"$set": {"n": 2}}
         (ValueError, lambda orders: orders.create_index([])),
         (TypeError, lambda orders: orders.create_indexes([5])),
         (ValueError, lambda orders: orders.find().sort([])),
+        (ValueError, lambda orders: orders.find().to_list(0)),
         (ConfigurationError, lambda orders: orders.aggregate([], explain=True)),
         (InvalidName, lambda orders: orders.rename("")),
         (InvalidName, lambda orders: orders.rename("a$b")),
@@ -91,6 +92,7 @@ def test_what_pymongo_refuses_is_not_carried_out(
         (40415, lambda orders: orders.count_documents({}, sorted=True)),
         (40415, lambda orders: orders.estimated_document_count(sorted=True)),
         (40415, lambda orders: orders.distinct("n", sorted=True)),
+        (40415, lambda orders: orders.rename("others", drop=True)),
         (40415, lambda orders: orders.find_one_and_update(ONE, SET, arrayFilter=[])),
         (15958, lambda orders: orders.count_documents({}, limit=0)),
         (5107201, lambda orders: orders.count_documents({}, limit=-1)),
@@ -123,6 +125,11 @@ def test_options_of_reading_are_kept_to(mongo: Any, orders: Any) -> None:
 def test_an_index_is_made_with_a_collation(orders: Any) -> None:
     orders.create_index("n", collation=Collation("simple"), maxTimeMS=1_000)
     assert {"v": 2, "key": [("n", 1)]} == orders.index_information()["n_1"]
+
+
+def test_an_index_of_no_collection_can_be_dropped(mongo: Any, orders: Any) -> None:
+    mongo["shop"]["others"].drop_index("n_1")
+    assert ["orders"] == mongo["shop"].list_collection_names()
 
 
 def told(result: Any) -> dict[str, Any]:

@@ -578,12 +578,13 @@ class EmbeddedCollection:
     def drop_index(
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
-        """Drop an index by its name or its keys."""
+        """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
         name = (
             index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
         )
         with alone(session, self.database.client, "dropIndexes"):
-            call(self._work.drop_indexes, name)
+            if self.database.client.spaces.table(self._namespace) is not None:
+                call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes but that of `_id`."""
@@ -627,6 +628,7 @@ class EmbeddedCollection:
             TypeError, InvalidName: No collection can have it.
         """
         check_collection_spelling(new_name)
+        check_options("renameCollection", options, _RENAMING)
         target = MongoNamespace(self.database.name, new_name)
         drop_target = bool(options.get("dropTarget"))
         with alone(session, self.database.client, "renameCollection"):
@@ -646,6 +648,7 @@ _AGGREGATING: Final = frozenset(
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
 _ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
+_RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
 """The options that commands know beside those that PyMongo's methods name."""
 
 

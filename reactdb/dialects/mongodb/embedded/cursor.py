@@ -72,7 +72,9 @@ class _Results:
         return next(self, None)
 
     def to_list(self, length: int | None = None) -> list[Document]:
-        """The next `length` documents, or all that are left."""
+        """The next `length` documents, or all that are left. Raises: ValueError: `length` is below 1."""
+        if length is not None and length < 1:
+            raise ValueError("to_list() length must be greater than 0")
         found: list[Document] = []
         while length is None or len(found) < length:
             document = next(self, None)
