@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb import holders
 from reactdb.change import Change
@@ -47,7 +47,6 @@ from reactdb.store.leases import (
     write_lease,
 )
 from reactdb.store.transaction import WriteTransaction
-from reactdb.values.value import Value
 
 if TYPE_CHECKING:
     from reactdb.session import Session
@@ -86,42 +85,18 @@ class Clock:
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
 
-class Settings(Value):
+class Settings(NamedTuple):
     """What all workers of one consumer have in common: see `Database.consumer`."""
 
-    __slots__ = (
-        "backoff_s",
-        "clock",
-        "lease_ms",
-        "max_attempts",
-        "most_backoff_s",
-        "name",
-        "query",
-        "selection",
-        "session",
-    )
-
-    def __init__(
-        self,
-        session: Session,
-        name: str,
-        query: Query,
-        selection: str,
-        lease_ms: int,
-        max_attempts: int | None,
-        backoff_s: float,
-        most_backoff_s: float,
-        clock: Clock,
-    ) -> None:
-        self.session = session
-        self.name = name
-        self.query = query
-        self.selection = selection
-        self.lease_ms = lease_ms
-        self.max_attempts = max_attempts
-        self.backoff_s = backoff_s
-        self.most_backoff_s = most_backoff_s
-        self.clock = clock
+    session: Session
+    name: str
+    query: Query
+    selection: str
+    lease_ms: int
+    max_attempts: int | None
+    backoff_s: float
+    most_backoff_s: float
+    clock: Clock
 
 
 # ---------------------------------------------------------------------------------------------------------------

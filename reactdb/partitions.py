@@ -6,7 +6,7 @@
 Partitions that stand at different places of the log meet where the one that is furthest behind catches up. One that has more than
 its share of what is held is passed by, and reads on by itself later.
 
-A page is read, and its checksums compared, once for all; documents are decoded for a batch, a few before they are looked at.
+A page is read, and its checksums compared, once for all; documents are decoded for a batch.
 
 Rule of this file: it reads. Leases, batches and time are the worker's business, in `batches`.
 """
@@ -30,7 +30,6 @@ from reactdb.feeds.views.select import AllTablesView, PairingView
 from reactdb.query import Query
 from reactdb.set_aside import SET_ASIDE
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.log import DECODED, decode_together
 from reactdb.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -151,8 +150,6 @@ class PartitionReader:
         self._session = session
         self._query = query
         self._plan: tuple[object, Plan] | None = None
-        # Whether the selection is worked out from documents.
-        self._looks_inside = False
 
     def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
         """Read on until `part` has `most` changes, or all parts together have too many, or one that fails comes next.
@@ -188,14 +185,11 @@ class PartitionReader:
         """Read a page from where the furthest behind of these stands, about as long as they need it."""
         by_number = {part.number: part for part in takers}
         start = min(part.read_to for part in takers)
-        is_whole = len(takers) == partitions
         read_to = None
-        if not is_whole or any(part.read_to != start for part in takers):
+        if len(takers) < partitions or any(part.read_to != start for part in takers):
             read_to = {part.number: part.read_to for part in takers}
         reader = LogReader(self._session.engine, self._plan_of(snapshot, read_to, partitions), start)
-        # Of the changes of others, only the keys are looked at.
-        decoded = is_whole and self._looks_inside
-        deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)), decoded=decoded)
+        deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)))
         if partitions == 1:
             takers[0].waiting += deltas
         else:
@@ -217,9 +211,7 @@ class PartitionReader:
         plan = made[1]
         view = plan.view
         assert isinstance(view, (PairingView, AllTablesView))
-        is_verbatim = isinstance(view, PairingView) and view.is_verbatim
-        self._looks_inside = isinstance(view, PairingView) and not is_verbatim
-        if read_to is None and is_verbatim:
+        if read_to is None and isinstance(view, PairingView) and view.is_verbatim:
             # Its changes are given as they are, each once.
             return plan
         wanted = PartitionedView(view, partitions)
@@ -237,13 +229,9 @@ class PartitionReader:
             prefix = f"{engine.database_id}.{names[0]}."
             is_one_epoch = names[0] == names[1]
             info: TableInfo | None = None
-            for place, delta in enumerate(deltas):
-                if not place % DECODED:
-                    # Not where they are read: what waits for its turn would wait in four times the room.
-                    decode_together(map(change_of, deltas[place : place + DECODED]))
+            for delta in deltas:
                 if type(delta) is Change:
-                    # Where a document cannot be decoded there is none, and asking for it raises.
-                    change, old, new = delta, delta.old or delta.old_val, delta.new or delta.new_val
+                    change, (old, new) = delta, delta.documents()
                 else:
                     change, old, new = delta.change, delta.old_val, delta.new_val  # type: ignore[union-attr]
                 seq = change.seq

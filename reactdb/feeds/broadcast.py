@@ -1,9 +1,10 @@
 """Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
-    BroadcastEntry    what one commit does, linked to what the next does
-    ReadPosition      the position of a subscriber that polls: a cursor, or an observer on a scheduler
-    CallPosition      the position of a subscriber that is called by the committing thread
-    Recipients        the subscribers that are called with a delta
+    BroadcastEntry      what one commit does, linked to what the next does
+    BroadcastPosition   where a subscriber is in it:
+    ReadPosition        one that polls: a cursor, or an observer on a scheduler
+    CallPosition        one that is called by the committing thread
+    Recipients          the subscribers that are called with a delta
 
 Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a delta once
 and hands copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next
@@ -415,24 +416,17 @@ class Broadcast:
         return index is not None and (rest is None or index >= len(recipients.calls) - length_hint(rest))
 
 
-class ReadPosition:
-    """The position of a subscriber that polls, as a queue that is only taken from.
+class BroadcastPosition:
+    """The position of a subscriber in a broadcast, as a queue that is only taken from.
 
     Attributes:
-        at: The entry of what is read next, or an earlier one.
         broadcast: What it reads.
     """
 
-    __slots__ = ("_dropped", "_limit", "_number", "_stop", "at", "broadcast")
-
-    is_squashed = False
+    __slots__ = ("_dropped", "_stop", "broadcast")
 
     def __init__(self, broadcast: Broadcast) -> None:
         self.broadcast = broadcast
-        self.at = broadcast.tail
-        self._limit = broadcast.kind[0]
-        # The number of the delta that it reads next, if it can still be had.
-        self._number = self.at.number
         self._dropped = 0
         # After the end of its feed, nothing is appended for it.
         self._stop: int | None = None
@@ -442,13 +436,30 @@ class ReadPosition:
         return self.broadcast.tail.number if self._stop is None else self._stop
 
     def stop(self) -> None:
-        """What is appended from now on is not for this reader. Under the publish lock."""
+        """What is appended from now on is not for this one. Under the publish lock."""
         if self._stop is None:
             self._stop = self.broadcast.tail.number
 
     def carry(self, dropped: int) -> None:
         """It goes on where another queue of the subscription ended, which has dropped `dropped` deltas."""
         self._dropped += dropped
+
+
+class ReadPosition(BroadcastPosition):
+    """That of a subscriber that polls.
+
+    Attributes:
+        at: The entry of what is read next, or an earlier one.
+    """
+
+    __slots__ = ("_limit", "_number", "at")
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        super().__init__(broadcast)
+        self.at = broadcast.tail
+        self._limit = broadcast.kind[0]
+        # The number of the delta that it reads next, if it can still be had.
+        self._number = self.at.number
 
     def __len__(self) -> int:
         return min(self._end - self._number, self._limit)
@@ -489,34 +500,21 @@ class ReadPosition:
         self.at = BroadcastEntry(self._number)
 
 
-class CallPosition:
-    """The position of a subscriber that is called: that of all recipients, from the delta on that was next when it came."""
+class CallPosition(BroadcastPosition):
+    """That of a subscriber that is called: the one of all recipients, from the delta on that was next when it came."""
 
-    __slots__ = ("_dropped", "_member", "_start", "_stop", "broadcast")
-
-    is_squashed = False
+    __slots__ = ("_member", "_start")
 
     def __init__(self, broadcast: Broadcast, member: BroadcastMember) -> None:
-        self.broadcast = broadcast
+        super().__init__(broadcast)
         self._member = member
         self._start = broadcast.tail.number
-        self._stop: int | None = None
-        self._dropped = 0
-
-    @property
-    def _end(self) -> int:
-        return self.broadcast.tail.number if self._stop is None else self._stop
 
     def stop(self) -> None:
-        """What is appended from now on is not for this one. Under the publish lock."""
-        if self._stop is None:
-            self._stop = self.broadcast.tail.number
+        """As every position; then it gets in line, to deliver its end."""
+        super().stop()
         # Also where it is in line, as it says: Ctrl-C may have struck between its saying so and being there.
         self.broadcast.wake()
-
-    def carry(self, dropped: int) -> None:
-        """It goes on where another queue of the subscription ended, which has dropped `dropped` deltas."""
-        self._dropped += dropped
 
     def missed(self, count: int) -> None:
         """`count` deltas were dropped and never delivered."""

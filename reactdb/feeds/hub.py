@@ -450,12 +450,6 @@ class FeedHub:
             )
 
     @property
-    def node_count(self) -> int:
-        """Different views that are kept up to date."""
-        with self.held():
-            return len(self.live.nodes)
-
-    @property
     def is_clean(self) -> bool:
         """Nothing is registered, and nothing is left of what was."""
         with self.held():

@@ -117,14 +117,11 @@ class LogReader:
         with self._engine.fresh_snapshot() as snapshot:
             return self.read(snapshot)
 
-    def read(
-        self, now: Snapshot, limit: int = PAGE_CHANGES, *, decoded: bool = False
-    ) -> tuple[list[AnyDelta], bool]:
+    def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
         """What the next changes do, and whether these were the last.
 
         Args:
             limit: Changes that are read.
-            decoded: All documents will be looked at, so they are decoded together.
 
         Raises:
             HistoryLost: They were compacted away.
@@ -137,7 +134,7 @@ class LogReader:
         tables = view.tables()
         head = now.seq
         table = tables[0] if len(tables) == 1 else None
-        changes = now.changes(self.position, head, table, limit, decoded=decoded)
+        changes = now.changes(self.position, head, table, limit)
         is_last = len(changes) < limit
         end = head if is_last else changes[-1].seq
         if self._is_whole and not is_last:

@@ -31,20 +31,16 @@ from reactdb.change import (
     Change,
     TableReference,
 )
-from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.errors import HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.values.decoding import decode_many_frozen
-from reactdb.values.frozen import FrozenDict
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
 PAGE_CHANGES = 500
-# Changes whose documents are decoded together.
-DECODED = 64
 
 # In the order of `checksums.entry_checksum`, and the checksum.
 ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
@@ -65,7 +61,6 @@ ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 TIME_AT = "SELECT time FROM log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
-Documents = Iterable[FrozenDict | None]
 # Documents that are looked up with one statement.
 PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
@@ -214,16 +209,12 @@ def fetch(
 
 
 def changes_of(
-    entries: Entries | None,
-    catalogue: Catalogue,
-    old_documents: OldDocuments | None = None,
-    decoded: tuple[Documents, Documents] = (repeat(None), repeat(None)),
+    entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
 ) -> Iterator[Change]:
     """Log entries as changes, made one by one as they are asked for.
 
     Args:
         old_documents: Where the documents before are looked up, if the entries were read without.
-        decoded: The documents before and after, from a caller that has decoded them already.
     """
     if entries is None:
         return iter(())
@@ -245,7 +236,6 @@ def changes_of(
         times,
         origins,
         metas,
-        *decoded,
     )
 
 
@@ -361,48 +351,9 @@ def _pages(
                 old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
-            found = (
-                _decoded(entries, now.catalogue)
-                if is_asked
-                else iter((changes_of(entries, now.catalogue, old_documents),))
-            )
-            yield from (filter(is_shown, changes) for changes in found) if now.catalogue.has_hidden else found
+            found = changes_of(entries, now.catalogue, old_documents)
+            yield filter(is_shown, found) if now.catalogue.has_hidden else found
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
-
-
-def decoded_changes(entries: Entries | None, catalogue: Catalogue) -> Iterator[Change]:
-    """`changes_of`, for a caller that will look at every document."""
-    return iter(()) if entries is None else chain.from_iterable(_decoded(entries, catalogue))
-
-
-def _decoded(entries: Entries, catalogue: Catalogue) -> Iterator[Iterator[Change]]:
-    """The changes of these entries, some at a time, with their documents decoded together: a quarter less than one by one."""
-    # Not all at once, so that they are still in the processor's cache when the caller looks at them.
-    for start in range(0, len(entries.seqs), DECODED):
-        some = Entries._make(column[start : start + DECODED] for column in entries)
-        yield changes_of(some, catalogue, decoded=(_documents_of(some.olds), _documents_of(some.bodies)))
-
-
-def decode_together(changes: Iterable[Change]) -> None:
-    """Decode the documents of changes that were read before. At most `DECODED`, and look at them then."""
-    encoded = [change for change in changes if change.old is None and change.new is None]
-    olds = _documents_of([change.old_bytes for change in encoded])
-    news = _documents_of([change.new_bytes for change in encoded])
-    for change, old, new in zip(encoded, olds, news, strict=True):
-        change.old, change.new = old, new
-
-
-def _documents_of(bodies: Sequence[bytes | None]) -> list[FrozenDict | None]:
-    """Decoded; None for all where one cannot be: whoever asks for that one hears of it."""
-    present = [body for body in bodies if body is not None]
-    try:
-        found: list[Any] = decode_many_frozen(present)
-    except CorruptDatabase:
-        return [None] * len(bodies)
-    if len(found) == len(bodies):
-        return found
-    rest = iter(found)
-    return [None if body is None else next(rest) for body in bodies]
 
 
 class OldDocuments:

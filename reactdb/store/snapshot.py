@@ -21,7 +21,7 @@ from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, Ta
 from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, decoded_changes, read, read_one
+from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sums import Known, Tally, check
 from reactdb.store.undo import Undo
@@ -344,14 +344,11 @@ class Snapshot:
         table: TableInfo | None = None,
         limit: int = PAGE_CHANGES,
         oldest: int | None = None,
-        *,
-        decoded: bool = False,
     ) -> list[Change]:
         """Log entries with since < seq <= until, oldest first, at most `limit`.
 
         Args:
             oldest: See `end`; None: not asked yet.
-            decoded: All documents will be looked at: they are decoded together, which takes less than one by one.
 
         Raises:
             HistoryLost: Some of them were compacted away.
@@ -362,7 +359,7 @@ class Snapshot:
         entries, _ = read(
             self.connection, self.catalogue, since, top, table_ids=table_ids, limit=limit, oldest=oldest
         )
-        return list((decoded_changes if decoded else changes_of)(entries, self.catalogue))
+        return list(changes_of(entries, self.catalogue))
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
@@ -535,11 +532,9 @@ class PastSnapshot(Snapshot):
         table: TableInfo | None = None,
         limit: int = PAGE_CHANGES,
         oldest: int | None = None,
-        *,
-        decoded: bool = False,
     ) -> list[Change]:
         until = self._seq if until is None else min(until, self._seq)
-        return self._now.changes(since, until, table, limit, oldest, decoded=decoded)
+        return self._now.changes(since, until, table, limit, oldest)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         return (change for change in self._now.history(table, key) if change.seq <= self._seq)

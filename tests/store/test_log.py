@@ -226,7 +226,6 @@ def documents_of(changes: Any) -> list[Any]:
 def test_the_log_says_the_same_however_it_is_read(given_steps, size):
     with pytest.MonkeyPatch.context() as patch, reactdb.connect(":memory:", durability="soft") as db:
         patch.setattr(store_log, "PAGE_CHANGES", size)
-        patch.setattr(store_log, "DECODED", 2)
         for name in ("games", "others"):
             db.table_create(name)
         for step in given_steps:

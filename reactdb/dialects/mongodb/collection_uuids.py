@@ -8,7 +8,7 @@ Rule of this file: where the error belongs, to the command or to a statement, is
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from bson.binary import UUID_SUBTYPE, Binary
 
@@ -17,7 +17,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.ordering import type_name
 
-__all__ = ["check_uuid", "checked_uuid", "mismatch"]
+__all__ = ["check_uuid", "checked_uuid", "is_uuid", "mismatch"]
 
 _UUID_BYTES: Final = 16
 
@@ -41,11 +41,16 @@ def checked_uuid(wanted: Any) -> Binary | None:
     """The UUID that a command says. Raises: MongoError: 14 or 207, it is none."""
     if wanted is None:
         return None
-    if not isinstance(wanted, bytes):
-        raise MongoError(14, f"a collection's UUID is binary data, not {type_name(wanted)}")
-    if not isinstance(wanted, Binary) or wanted.subtype != UUID_SUBTYPE or len(wanted) != _UUID_BYTES:
-        raise MongoError(207, "a collection's UUID is binary data of the subtype 4, with 16 bytes")
+    if not is_uuid(wanted):
+        raise MongoError(14, f"a collection's UUID is binary data of the subtype 4, not {type_name(wanted)}")
+    if len(wanted) != _UUID_BYTES:
+        raise MongoError(207, "a collection's UUID has 16 bytes")
     return wanted
+
+
+def is_uuid(value: Any) -> TypeGuard[Binary]:
+    """Whether a value has the type of UUIDs, whatever its length."""
+    return isinstance(value, Binary) and value.subtype == UUID_SUBTYPE
 
 
 def mismatch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -502,6 +503,30 @@ class TestTheServer:
         assert {"host"} == {"repl", "mem", "host"} & less.keys()
         assert {"repl", "mem"} <= client.admin.command("serverStatus", repl=1, mem="x").keys()
         assert {"insert", "find", "aggregate"} <= client.admin.command("listCommands")["commands"].keys()
+
+    def test_the_machine_and_the_logs_are_described(self, client: Client) -> None:
+        told = client.admin.command("hostInfo")
+        assert told["system"]["numCores"] >= 1
+        assert told["system"]["cpuArch"]
+        assert told["os"]["type"] == platform.system()
+        assert ["global", "startupWarnings"] == client.admin.command("getLog", "*")["names"]
+        assert [] == client.admin.command("getLog", "startupWarnings")["log"]
+
+    @pytest.mark.parametrize(
+        ("code", "database", "body"),
+        [
+            (96, "admin", {"getLog": "rs"}),
+            (14, "admin", {"getLog": 1}),
+            (13, "shop", {"getLog": "global"}),
+            (40415, "admin", {"getLog": "global", "lines": 1}),
+        ],
+    )
+    def test_a_log_that_is_not_there_is_refused(
+        self, client: Client, code: int, database: str, body: dict[str, Any]
+    ) -> None:
+        with pytest.raises(OperationFailure) as refused:
+            client[database].command(body)
+        assert code == refused.value.code
 
     def test_what_was_asked_for_is_counted(self, client: Client) -> None:
         orders = client["shop"]["orders"]

@@ -6,6 +6,7 @@ Rule of this file: nothing here reads or writes a document.
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from reactdb.dialects.mongodb.commands.stable_api import STABLE_COMMANDS
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.logic import is_true
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 
 
@@ -231,7 +233,21 @@ def command_line(request: CommandRequest) -> dict[str, Any]:
 
 @command("hostInfo", quick=always)
 def host_info(request: CommandRequest) -> dict[str, Any]:
-    return {"system": {"currentTime": datetime.now(UTC), "hostname": request.deployment.address}, "os": {}}
+    system: dict[str, Any] = {
+        "currentTime": datetime.now(UTC),
+        "hostname": request.deployment.address,
+        "cpuAddrSize": 64,
+        "numCores": os.cpu_count() or 1,
+        "cpuArch": platform.machine(),
+    }
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        bytes_ = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        system["memSizeMB"] = Int64(bytes_ // 2**20)
+    return {
+        "system": system,
+        "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
+        "extra": {},
+    }
 
 
 @command("listCommands", quick=always)
@@ -245,8 +261,24 @@ def list_commands(request: CommandRequest) -> dict[str, Any]:
     }
 
 
-@command("getLog", quick=always)
+LOGS: Final = ("global", "startupWarnings")
+
+
+@command("getLog", fields="", quick=always)
 def get_log(request: CommandRequest) -> dict[str, Any]:
+    if request.database != "admin":
+        raise MongoError(13, "getLog may only be run against the admin database.")
+    name = request.value
+    if not is_text(name):
+        raise MongoError(
+            14,
+            f"BSON field 'getLog.getLog' is the wrong type '{type_name(name)}', expected type 'string'",
+        )
+    if name == "*":
+        return {"names": list(LOGS)}
+    if name not in LOGS:
+        raise MongoError(96, f"No log named '{name}'")
+    # What the server has to say is written by Python's `logging`, and not kept.
     return {"totalLinesWritten": 0, "log": []}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.collection_uuids import check_uuid
+from reactdb.dialects.mongodb.collection_uuids import check_uuid, is_uuid
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -32,6 +32,8 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
     if isinstance(drops, bytes):
         if source.db != target.db:
             raise MongoError(72, "dropTarget names a UUID only where the database stays the same")
+        if not is_uuid(drops):
+            raise MongoError(207, "dropTarget is binary data of another subtype than UUIDs have")
         check_uuid(spaces, target, source, drops)
     elif not isinstance(drops, bool):
         raise MongoError(14, f"dropTarget is a boolean or a UUID, not {type_name(drops)}")
