@@ -189,6 +189,14 @@ class TestTransactions:
         session.start_transaction()
         assert 48 == code_of(lambda: shop.create_collection("orders", session=session))
 
+    def test_a_cursor_is_read_in_it_whatever_is_asked_of_it(self, orders: Any, session: Any) -> None:
+        with session.start_transaction():
+            orders.insert_one({"_id": 3, "n": 3}, session=session)
+            cursor = orders.find({"n": {"$gt": 1}}, session=session)
+            assert [2, 3] == cursor.distinct("n") == [one["n"] for one in cursor]
+            assert [2, 3] == cursor.clone().distinct("n")
+            assert 263 == code_of(cursor.clone().explain)
+
 
 class TestSnapshots:
     def test_all_reads_are_of_the_moment_of_the_first(self, client: Any, orders: Any) -> None:
@@ -261,6 +269,29 @@ class TestMoments:
         assert orders.find_one(1, session=session) is not None
         assert moment < session.operation_time
 
+    @pytest.mark.parametrize(
+        ("kind", "work"),
+        [
+            ("drop", lambda orders, session: orders.drop(session)),
+            ("rename", lambda orders, session: orders.rename("others", session)),
+            ("dropIndexes", lambda orders, session: orders.drop_index("n_1", session)),
+            ("createIndexes", lambda orders, session: orders.create_index("m", session)),
+            ("create", lambda orders, session: orders.database.create_collection("new", session=session)),
+            ("drop", lambda orders, session: orders.database.drop_collection("orders", session)),
+            ("drop", lambda orders, session: orders.database.client.drop_database("shop", session)),
+        ],
+    )
+    def test_so_does_a_command_about_collections(
+        self, client: Any, orders: Any, session: Any, kind: str, work: Any
+    ) -> None:
+        orders.create_index("n")
+        orders.insert_one({"_id": 3})
+        work(orders, session)
+        with client.watch(
+            start_at_operation_time=session.operation_time, show_expanded_events=True
+        ) as stream:
+            assert kind == stream.next()["operationType"]
+
     def test_another_session_can_be_told_of_it(self, client: Any, orders: Any, session: Any) -> None:
         orders.insert_one({"_id": 3}, session=session)
         with client.start_session() as other:
@@ -296,6 +327,20 @@ def test_a_session_is_used_by_every_client_of_its_file(db: Database) -> None:
     with one.start_session() as session, session.start_transaction():
         other["shop"]["orders"].insert_one({"_id": 1}, session=session)
     assert {"_id": 1} == one["shop"]["orders"].find_one()
+
+
+def test_a_cursor_tells_different_values_by_its_collation(orders: Any) -> None:
+    orders.insert_many([{"_id": 3, "n": "a"}, {"_id": 4, "n": "A"}])
+
+    def values() -> int | None:
+        try:
+            cursor = orders.find({"_id": {"$gt": 2}}).collation({"locale": "en", "strength": 1})
+            return len(cursor.distinct("n"))
+        except OperationFailure as error:
+            return error.code
+
+    # What MongoDB compares by ICU is refused where there is none.
+    assert values() in (1, 238)
 
 
 def test_a_cursor_that_is_not_there_has_pymongo_s_error(client: Any, orders: Any) -> None:

@@ -9,7 +9,8 @@
     collection               reading and writing one
     shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
-    bulk                     several writes in one call
+    bulk, client_bulk        several writes in one call
+    checking                 what PyMongo refuses of a write by itself
     session, statements      transactions, and reads of one moment; what an operation is to its session
     commanding               `database.command(...)`, with the commands that the server has
     watching, resuming       change streams; how one goes on after a fault

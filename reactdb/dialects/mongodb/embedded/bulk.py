@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bson.objectid import ObjectId
-
 from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.embedded.checking import check_replacement, check_update, identified
 from reactdb.dialects.mongodb.embedded.shaping import given_document, order_document
 
 __all__ = ["Bulk", "merged_inserts"]
@@ -24,7 +23,7 @@ class Bulk:
     def __init__(self, requests: Sequence[Any]) -> None:
         """
         Raises:
-            TypeError: One of them is no request.
+            TypeError: One of them is no request. ValueError: One is no update, or no replacement.
         """
         # (kind, statement, the same as errors show it)
         self._statements: list[tuple[str, Document, Document]] = []
@@ -40,8 +39,7 @@ class Bulk:
         return self._statements[0][0]
 
     def add_insert(self, document: Any) -> None:
-        if "_id" not in document:
-            document["_id"] = ObjectId()
+        identified(document)
         self._statements.append(("insert", given_document(document), document))
 
     def add_update(
@@ -55,6 +53,7 @@ class Bulk:
         hint: Any = None,
         sort: Any = None,
     ) -> None:
+        check_update(update)
         u = [given_document(one) for one in update] if isinstance(update, list) else given_document(update)
         statement = {"q": given_document(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
         if array_filters is not None:
@@ -70,7 +69,10 @@ class Bulk:
         hint: Any = None,
         sort: Any = None,
     ) -> None:
-        self.add_update(selector, replacement, False, upsert, collation, None, hint, sort)
+        check_replacement(replacement)
+        u = given_document(replacement)
+        statement = {"q": given_document(selector), "u": u, "multi": False, "upsert": bool(upsert)}
+        self._add("update", statement, collation, sort, hint)
 
     def add_delete(self, selector: Any, limit: int, collation: Any = None, hint: Any = None) -> None:
         self._add("delete", {"q": given_document(selector), "limit": limit}, collation, None, hint)

@@ -5,12 +5,13 @@ Rule of this file: it opens no connection, and closes nothing that it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
 
 from reactdb.dialects.mongodb.commands import Deployment
+from reactdb.dialects.mongodb.embedded.client_bulk import ClientBulk
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -22,6 +23,7 @@ from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
 
 if TYPE_CHECKING:
+    from pymongo.results import ClientBulkWriteResult
     from reactivex import Observable
 
     from reactdb.database import Database
@@ -84,15 +86,16 @@ class EmbeddedClient:
     def list_databases(
         self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
     ) -> EmbeddedCommandCursor:
-        """A document a database that has collections: `name`, `sizeOnDisk` (not known: 0), `empty`."""
-        alone(session, self, "listDatabases")
-        found = [{"name": name, "sizeOnDisk": 0, "empty": False} for name in call(self.spaces.databases)]
-        return EmbeddedCommandCursor(iter(found))
+        """A document a database that has collections: `name`, `sizeOnDisk` (not known), `empty`. `options`: those of MongoDB's
+        `listDatabases`, such as `filter` and `nameOnly`.
+        """
+        found = self["admin"].command({"listDatabases": 1, **options}, session=session)
+        return EmbeddedCommandCursor(iter(found["databases"]))
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
         """The names of the databases that have collections, sorted."""
-        alone(session, self, "listDatabases")
-        return call(self.spaces.databases)
+        with alone(session, self, "listDatabases"):
+            return call(self.spaces.databases)
 
     def drop_database(
         self,
@@ -101,9 +104,37 @@ class EmbeddedClient:
         comment: Any = None,
     ) -> None:
         """Drop all collections of a database."""
-        alone(session, self, "dropDatabase")
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
-        call(self.spaces.drop_database, name)
+        if not isinstance(name, str):
+            raise TypeError(f"name_or_database must be an instance of str or a Database, not {type(name)}")
+        with alone(session, self, "dropDatabase"):
+            call(self.spaces.drop_database, name)
+
+    def bulk_write(
+        self,
+        models: Sequence[Any],
+        session: EmbeddedSession | None = None,
+        ordered: bool = True,
+        verbose_results: bool = False,
+        bypass_document_validation: bool | None = None,
+        comment: Any = None,
+        let: Mapping[str, Any] | None = None,
+        write_concern: Any = None,
+    ) -> ClientBulkWriteResult:
+        """Carry out PyMongo's requests that name their collection: `InsertOne({...}, namespace="shop.orders")`. All of it is one
+        commit.
+
+        Raises:
+            ClientBulkWriteException: One of them failed; with `ordered`, those after it were not carried out.
+        """
+        return ClientBulk(models).execute(
+            self,
+            session,
+            ordered=ordered,
+            is_verbose=verbose_results,
+            bypasses=bool(bypass_document_validation),
+            variables=let,
+        )
 
     def server_info(self, session: EmbeddedSession | None = None) -> dict[str, Any]:
         """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""

@@ -8,15 +8,22 @@ Rule of this file: what is written or read is worked out by `ViewingWork`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from bson.objectid import ObjectId
-from bson.raw_bson import RawBSONDocument
-from pymongo.errors import BulkWriteError, InvalidOperation
+from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation
+from pymongo.operations import IndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
+from reactdb.dialects.mongodb.embedded.checking import (
+    check_flag,
+    check_options,
+    check_replacement,
+    check_update,
+    collation_document,
+    identified,
+)
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.raising import call, raise_first
@@ -140,7 +147,7 @@ class EmbeddedCollection:
         Raises:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
-        id = _identified(document)
+        id = identified(document)
         raise_first(
             carried_out(
                 session,
@@ -169,7 +176,7 @@ class EmbeddedCollection:
         given = list(documents)
         if not given:
             raise TypeError("documents must be a non-empty list")
-        ids = list(map(_identified, given))
+        ids = list(map(identified, given))
         answer = carried_out(
             session,
             self._of(session, "insert", bypass_document_validation).insert,
@@ -199,7 +206,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> UpdateResult:
         """Update the first document that matches."""
-        _check_update(update)
+        check_update(update)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, False, upsert, collation, array_filters, let, sort, hint
@@ -219,7 +226,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> UpdateResult:
         """Update all documents that match, as one commit."""
-        _check_update(update)
+        check_update(update)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, True, upsert, collation, array_filters, let, None, hint
@@ -239,7 +246,7 @@ class EmbeddedCollection:
         comment: Any = None,
     ) -> UpdateResult:
         """Put another document in the place of the first one that matches."""
-        _check_replacement(replacement)
+        check_replacement(replacement)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, replacement, False, upsert, collation, None, let, sort, hint
@@ -322,8 +329,8 @@ class EmbeddedCollection:
         Raises:
             BulkWriteError: One of them failed; with `ordered`, those after it were not carried out.
         """
-        if not isinstance(requests, Sequence):
-            raise TypeError(f"requests must be an instance of list, not {type(requests)}")
+        if not isinstance(requests, list):
+            raise TypeError(f"requests must be a list, not {type(requests)}")
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests)
@@ -352,7 +359,8 @@ class EmbeddedCollection:
         **options: Any,
     ) -> Document | None:
         """Update the first document that matches, and give it as it was, or with `ReturnDocument.AFTER` as it is."""
-        _check_update(update)
+        check_update(update)
+        _check_changed(upsert, return_document)
         command = {
             "update": _plain(update),
             "upsert": upsert,
@@ -376,7 +384,8 @@ class EmbeddedCollection:
         **options: Any,
     ) -> Document | None:
         """Replace the first document that matches, likewise."""
-        _check_replacement(replacement)
+        check_replacement(replacement)
+        _check_changed(upsert, return_document)
         command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
         return self._modify(filter, command, projection, sort, hint, session, let, options)
 
@@ -406,13 +415,14 @@ class EmbeddedCollection:
         options: Mapping[str, Any],
     ) -> Document | None:
         command["query"] = _plain(filter)
+        check_options("findAndModify", options, _MODIFYING)
         if projection is not None:
-            command["fields"] = fields_document(projection) or {"_id": 1}
+            command["fields"] = fields_document(projection)
         if sort is not None:
             command["sort"] = order_document(sort, None)
         command["let"] = let
         command["hint"] = _hint(hint)
-        command["collation"] = _collation(options.get("collation"))
+        command["collation"] = collation_document(options.get("collation"))
         work = self._of(session, "findAndModify", options.get("bypassDocumentValidation"))
         value = carried_out(session, work.find_and_modify, command)["value"]
         return None if value is None else driver_document(value)
@@ -447,7 +457,7 @@ class EmbeddedCollection:
         def read(asked: Mapping[str, Any]) -> Iterator[Document]:
             return results(session, carried_out(session, self._of(session, "find").find, asked))
 
-        return EmbeddedCursor(self, read, command)
+        return EmbeddedCursor(self, read, command, session)
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Document | None:
         """The first document that matches, or None. What is no mapping is an `_id`."""
@@ -462,14 +472,22 @@ class EmbeddedCollection:
         self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
     ) -> int:
         """How many documents match."""
-        command = {"query": _plain(filter), "skip": options.get("skip"), "limit": options.get("limit")}
-        command["collation"] = _collation(options.get("collation"))
+        check_options("aggregate", options, _COUNTING)
+        if "limit" in options or "skip" in options:
+            # As PyMongo counts: the stages say what no limit is.
+            limits = [{f"${name}": options.pop(name)} for name in ("skip", "limit") if name in options]
+            grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
+            counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
+            return sum(one["n"] for one in counted)
+        command: Document = {"query": _plain(filter)}
+        command["collation"] = collation_document(options.get("collation"))
         command["hint"] = _hint(options.get("hint"))
         # It is an aggregation, as PyMongo counts.
         return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """How many documents there are, exactly."""
+        check_options("count", options, _ESTIMATING)
         return call(self._work.count, {})
 
     def distinct(
@@ -484,11 +502,12 @@ class EmbeddedCollection:
         """The different values of a field, and of the elements of arrays there."""
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
+        check_options("distinct", options, _ESTIMATING | {"collation"})
         command = {
             "key": key,
             "query": _plain(filter or {}),
             "hint": _hint(hint),
-            "collation": _collation(options.get("collation")),
+            "collation": collation_document(options.get("collation")),
         }
         return carried_out(session, self._of(session, "distinct").distinct, command)
 
@@ -503,6 +522,9 @@ class EmbeddedCollection:
         """The results of a pipeline."""
         if not isinstance(pipeline, list):
             raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
+        if "explain" in options:
+            raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
+        check_options("aggregate", options, _AGGREGATING)
         client = self.database.client
         transaction = transaction_of(session, client)
         documents = carried_out(
@@ -512,7 +534,7 @@ class EmbeddedCollection:
             self._namespace,
             list(map(_plain, pipeline)),
             variables=let,
-            collation=_collation(options.get("collation")),
+            collation=collation_document(options.get("collation")),
             hint=_hint(options.get("hint")),
             transaction=transaction,
             bypasses=bool(options.get("bypassDocumentValidation")),
@@ -537,15 +559,16 @@ class EmbeddedCollection:
             keys: `"a"`, `[("a", 1), ("b", -1)]` or `{"a": 1}`.
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
-        key = order_document(keys, None)
-        spec = {"key": key, "name": name_of(key), **options}
-        carried_out(session, self._of(session, "createIndexes").create_indexes, [spec])
-        return str(spec["name"])
+        options.pop("maxTimeMS", None)
+        return self.create_indexes([IndexModel(keys, **options)], session)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Make the indexes of some `IndexModel`s. Returns: their names."""
+        for one in indexes:
+            if not isinstance(one, IndexModel):
+                raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
         specs = [dict(one.document) for one in indexes]
         for spec in specs:
             spec["key"] = dict(spec["key"])
@@ -555,25 +578,26 @@ class EmbeddedCollection:
     def drop_index(
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
-        """Drop an index by its name or its keys."""
+        """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
         name = (
             index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
         )
-        alone(session, self.database.client, "dropIndexes")
-        call(self._work.drop_indexes, name)
+        with alone(session, self.database.client, "dropIndexes"):
+            if self.database.client.spaces.table(self._namespace) is not None:
+                call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes but that of `_id`."""
-        alone(session, self.database.client, "dropIndexes")
-        if self.database.client.spaces.table(self._namespace) is not None:
-            call(self._work.drop_indexes, "*")
+        with alone(session, self.database.client, "dropIndexes"):
+            if self.database.client.spaces.table(self._namespace) is not None:
+                call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
         """The specifications of the indexes; none where there is no collection."""
-        alone(session, self.database.client, "listIndexes")
-        if self.database.client.spaces.table(self._namespace) is None:
-            return EmbeddedCommandCursor(iter(()))
-        return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
+        with alone(session, self.database.client, "listIndexes"):
+            if self.database.client.spaces.table(self._namespace) is None:
+                return EmbeddedCommandCursor(iter(()))
+            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
@@ -592,39 +616,40 @@ class EmbeddedCollection:
 
     def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
         """Drop the collection."""
-        alone(session, self.database.client, "drop")
-        call(self.database.client.spaces.drop, self._namespace)
+        with alone(session, self.database.client, "drop"):
+            call(self.database.client.spaces.drop, self._namespace)
 
     def rename(
         self, new_name: str, session: Session = None, comment: Any = None, **options: Any
     ) -> dict[str, Any]:
-        """Give the collection another name; `dropTarget=True` where there is one of that name."""
-        alone(session, self.database.client, "renameCollection")
+        """Give the collection another name; `dropTarget=True` where there is one of that name.
+
+        Raises:
+            TypeError, InvalidName: No collection can have it.
+        """
+        check_collection_spelling(new_name)
+        check_options("renameCollection", options, _RENAMING)
         target = MongoNamespace(self.database.name, new_name)
         drop_target = bool(options.get("dropTarget"))
-        call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
+        with alone(session, self.database.client, "renameCollection"):
+            call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
         return {"ok": 1.0}
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The options that the collection was made with."""
-        alone(session, self.database.client, "listCollections")
-        found = call(self.database.client.spaces.find, self._namespace)
+        with alone(session, self.database.client, "listCollections"):
+            found = call(self.database.client.spaces.find, self._namespace)
         return {} if found is None else dict(found.options)
 
 
-def _identified(document: Any) -> Any:
-    """The `_id` of a document that is inserted; it is given one where it has none."""
-    if type(document) is not dict:
-        if isinstance(document, RawBSONDocument):
-            return document.get("_id")
-        if not isinstance(document, Mapping):
-            raise TypeError(
-                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
-                f"collections.MutableMapping, not {type(document)}"
-            )
-    if "_id" not in document:
-        document["_id"] = ObjectId()
-    return document["_id"]
+_AGGREGATING: Final = frozenset(
+    {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
+)
+_COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
+_ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
+_MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
+_RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
+"""The options that commands know beside those that PyMongo's methods name."""
 
 
 def _plain(given: Any) -> Any:
@@ -634,10 +659,6 @@ def _plain(given: Any) -> Any:
     if not isinstance(given, Mapping):
         raise TypeError(f"filter must be an instance of dict or another mapping, not {type(given)}")
     return given_document(given) if given else {}
-
-
-def _collation(given: Any) -> Any:
-    return getattr(given, "document", given)
 
 
 def update_statement(
@@ -651,9 +672,10 @@ def update_statement(
     hint: Any = None,
 ) -> Document:
     """A statement of the command `update`."""
-    statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": bool(upsert)}
+    check_flag("upsert", upsert)
+    statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": upsert}
     if collation is not None:
-        statement["collation"] = _collation(collation)
+        statement["collation"] = collation_document(collation)
     if array_filters is not None:
         statement["arrayFilters"] = list(map(_plain, array_filters))
     if sort is not None:
@@ -661,6 +683,18 @@ def update_statement(
     if hint is not None:
         statement["hint"] = _hint(hint)
     return statement
+
+
+def _check_changed(upsert: Any, return_document: Any) -> None:
+    """
+    Raises:
+        TypeError: One of the flags of a find-and-modify is none.
+    """
+    check_flag("upsert", upsert)
+    if not isinstance(return_document, bool):
+        raise TypeError(
+            f"return_document must be ReturnDocument.BEFORE or ReturnDocument.AFTER, not {type(return_document)}"
+        )
 
 
 def _hint(given: Any) -> Any:
@@ -673,21 +707,5 @@ def delete_statement(filter: Any, limit: int, collation: Any, hint: Any = None) 
     if hint is not None:
         statement["hint"] = _hint(hint)
     if collation is not None:
-        statement["collation"] = _collation(collation)
+        statement["collation"] = collation_document(collation)
     return statement
-
-
-def _check_update(update: Any) -> None:
-    if not isinstance(update, (Mapping, list)):
-        raise TypeError(f"update must be a mapping type or a list, not {type(update)}")
-    if not update:
-        raise ValueError("update cannot be empty")
-    if isinstance(update, Mapping) and not str(next(iter(update))).startswith("$"):
-        raise ValueError("update only works with $ operators")
-
-
-def _check_replacement(replacement: Any) -> None:
-    if not isinstance(replacement, Mapping):
-        raise TypeError(f"replacement must be a mapping type, not {type(replacement)}")
-    if replacement and not hasattr(replacement, "raw") and str(next(iter(replacement))).startswith("$"):
-        raise ValueError("replacement can not include $ operators")

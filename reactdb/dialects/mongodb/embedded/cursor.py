@@ -72,7 +72,9 @@ class _Results:
         return next(self, None)
 
     def to_list(self, length: int | None = None) -> list[Document]:
-        """The next `length` documents, or all that are left."""
+        """The next `length` documents, or all that are left. Raises: ValueError: `length` is below 1."""
+        if length is not None and length < 1:
+            raise ValueError("to_list() length must be greater than 0")
         found: list[Document] = []
         while length is None or len(found) < length:
             document = next(self, None)
@@ -107,6 +109,7 @@ class EmbeddedCursor(_Results):
 
     Attributes:
         collection: The `EmbeddedCollection` where they are from.
+        session: The `EmbeddedSession` in which they are read, or None.
     """
 
     def __init__(
@@ -114,9 +117,11 @@ class EmbeddedCursor(_Results):
         collection: Any,
         read: Callable[[Mapping[str, Any]], Iterator[Document]],
         command: Document,
+        session: Any = None,
     ) -> None:
         """`read`: gives the documents of a find command."""
         self.collection = collection
+        self.session = session
         self._read = read
         self._command = command
         self._documents = None
@@ -166,7 +171,10 @@ class EmbeddedCursor(_Results):
 
     def sort(self, key_or_list: Any, direction: int | None = None) -> EmbeddedCursor:
         """Order by a field, or by a list or a mapping of fields and directions."""
-        return self._set("sort", order_document(key_or_list, direction))
+        order = order_document(key_or_list, direction)
+        if not order:
+            raise ValueError("key_or_list must not be empty")
+        return self._set("sort", order)
 
     def skip(self, skip: int) -> EmbeddedCursor:
         """Leave out the first documents."""
@@ -226,19 +234,26 @@ class EmbeddedCursor(_Results):
 
     def distinct(self, key: str) -> list[Any]:
         """The different values of a field in the documents that the filter selects."""
-        found: list[Any] = self.collection.distinct(key, self._command.get("filter"))
+        found: list[Any] = self.collection.distinct(
+            key,
+            self._command.get("filter"),
+            session=self.session,
+            collation=self._command.get("collation"),
+        )
         return found
 
     def explain(self) -> Document:
         """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
         of = self.collection
         find = {"find": of.name, **self._command}
-        found: Document = of.database.command({"explain": find, "verbosity": "allPlansExecution"})
+        found: Document = of.database.command(
+            {"explain": find, "verbosity": "allPlansExecution"}, session=self.session
+        )
         return found
 
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
-        return EmbeddedCursor(self.collection, self._read, dict(self._command))
+        return EmbeddedCursor(self.collection, self._read, dict(self._command), self.session)
 
     __copy__ = clone
 
@@ -313,8 +328,7 @@ def find_command(
         )
     command: Document = {"filter": {} if filter is None else filter}
     if projection is not None:
-        fields = fields_document(projection)
-        command["projection"] = fields or {"_id": 1}
+        command["projection"] = fields_document(projection)
     for name, value in options.items():
         if name not in _FIND_OPTIONS:
             raise TypeError(f"find() got an unexpected keyword argument '{name}'")

@@ -122,8 +122,9 @@ class EmbeddedDatabase:
         # PyMongo looks first whether it is there, but not in a transaction, and not where it is told not to.
         is_looked_for = options.get("check_exists") is not False
         if is_looked_for and (session is None or not session.in_transaction):
-            alone(session, self.client, "listCollections")
-            if call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None:
+            with alone(session, self.client, "listCollections"):
+                is_there = call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None
+            if is_there:
                 raise CollectionInvalid(f"collection {name} already exists")
         self.command({"create": name, **said}, session=session)
         return found
@@ -135,8 +136,11 @@ class EmbeddedDatabase:
         comment: Any = None,
         **options: Any,
     ) -> EmbeddedCommandCursor:
-        """A document a collection: `name`, `type`, `options`, `info`, `idIndex`."""
-        return EmbeddedCommandCursor(iter(self._listed(filter, session)))
+        """A document a collection: `name`, `type`, `options`, `info`, `idIndex`; with `nameOnly` the first two."""
+        found = self._listed(filter, session)
+        if options.get("nameOnly"):
+            found = [{"name": one["name"], "type": one["type"]} for one in found]
+        return EmbeddedCommandCursor(iter(found))
 
     def list_collection_names(
         self,
@@ -149,9 +153,9 @@ class EmbeddedDatabase:
         return [one["name"] for one in self._listed(filter, session)]
 
     def _listed(self, filter: Mapping[str, Any] | None, session: Session) -> list[dict[str, Any]]:
-        alone(session, self.client, "listCollections")
         wanted = call(Filter, given_document(filter)) if filter else None
-        found = map(description, call(self.client.spaces.collections, self.name))
+        with alone(session, self.client, "listCollections"):
+            found = map(description, call(self.client.spaces.collections, self.name))
         return [one for one in found if wanted is None or wanted.matches(one)]
 
     def drop_collection(

@@ -3,7 +3,7 @@
     transaction_of(session, client)             the transaction that it is a part of
     spaces_of(session, client, "find")          what it reads: now, or the moment of a snapshot session
     carried_out(session, function, ...)         what it gives; an error ends the transaction
-    alone(session, client, "drop")              it is a part of neither
+    with alone(session, client, "drop"): ...    it is a part of neither
 
 Over a socket the server does these things. Rule of this file: an operation means here what it means there.
 """
@@ -11,6 +11,7 @@ Over a socket the server does these things. Rule of this file: an operation mean
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from pymongo.errors import InvalidOperation, OperationFailure
@@ -21,7 +22,7 @@ from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["alone", "carried_out", "results", "spaces_of", "transaction_of"]
+__all__ = ["Session", "alone", "carried_out", "results", "spaces_of", "transaction_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,12 +97,19 @@ def _end(session: EmbeddedSession) -> None:
         session.transaction.abort()
 
 
-def alone(session: Session, client: Any, command: str) -> None:
-    """
+@contextmanager
+def alone(session: Session, client: Any, command: str) -> Iterator[None]:
+    """The block is `command` over a socket, which is a part of nothing.
+
     Raises:
-        OperationFailure: 263, the operation is in a transaction; 72, it is in a snapshot session.
+        OperationFailure: 263, it is in a transaction; 72, it is in a snapshot session.
     """
     if transaction_of(session, client) is not None:
         message = f"Cannot run '{command}' in a multi-document transaction."
         raise OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
     spaces_of(session, client, command)
+    try:
+        yield
+    finally:
+        if session is not None:
+            session.advance()

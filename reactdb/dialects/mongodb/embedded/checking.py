@@ -1,0 +1,98 @@
+"""Checking: what is refused of arguments before anything is looked up: by PyMongo itself, or for a name that no command has.
+
+Rule of this file: PyMongo's errors. What is wrong with a document that is sent, MongoDB says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+from pymongo.collation import validate_collation_or_none
+from pymongo.errors import OperationFailure
+
+__all__ = [
+    "check_flag",
+    "check_options",
+    "check_replacement",
+    "check_update",
+    "collation_document",
+    "identified",
+]
+
+
+def identified(document: Any) -> Any:
+    """The `_id` of a document that is inserted; it is given one where it has none.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if type(document) is not dict:
+        if isinstance(document, RawBSONDocument):
+            return document.get("_id")
+        if not isinstance(document, Mapping):
+            raise TypeError(
+                "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
+                f"collections.MutableMapping, not {type(document)}"
+            )
+    if "_id" not in document:
+        document["_id"] = ObjectId()
+    return document["_id"]
+
+
+def check_update(update: Any) -> None:
+    """
+    Raises:
+        TypeError, ValueError: It is no update: neither operators nor a pipeline.
+    """
+    if not isinstance(update, (Mapping, list)):
+        raise TypeError(f"update must be a mapping type or a list, not {type(update)}")
+    if not update:
+        raise ValueError("update cannot be empty")
+    if isinstance(update, Mapping) and not str(next(iter(update))).startswith("$"):
+        raise ValueError("update only works with $ operators")
+
+
+def check_replacement(replacement: Any) -> None:
+    """
+    Raises:
+        TypeError, ValueError: It is no document, or has operators.
+    """
+    if not isinstance(replacement, Mapping):
+        raise TypeError(f"replacement must be a mapping type, not {type(replacement)}")
+    if replacement and not hasattr(replacement, "raw") and str(next(iter(replacement))).startswith("$"):
+        raise ValueError("replacement can not include $ operators")
+
+
+def check_options(command: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """
+    Args:
+        options: What PyMongo would send with a command without knowing it.
+
+    Raises:
+        OperationFailure: 40415, MongoDB knows one of them as little.
+    """
+    for name in options:
+        if name not in known:
+            message = f"BSON field '{command}.{name}' is an unknown field."
+            raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
+
+
+def check_flag(name: str, value: Any) -> None:
+    """
+    Raises:
+        TypeError: It is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, was: {name}={value}")
+
+
+def collation_document(given: Any) -> Any:
+    """A collation as commands have it, or None.
+
+    Raises:
+        TypeError: It is neither a `Collation` nor a mapping.
+    """
+    return None if given is None else validate_collation_or_none(given)
