@@ -233,6 +233,7 @@ def command_line(request: CommandRequest) -> dict[str, Any]:
 
 @command("hostInfo", quick=always)
 def host_info(request: CommandRequest) -> dict[str, Any]:
+    machine = platform.uname()
     system: dict[str, Any] = {
         "currentTime": datetime.now(UTC),
         "hostname": request.deployment.address,
@@ -245,7 +246,7 @@ def host_info(request: CommandRequest) -> dict[str, Any]:
         system["memSizeMB"] = Int64(bytes_ // 2**20)
     return {
         "system": system,
-        "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
+        "os": {"type": machine.system, "name": machine.system, "version": machine.release},
         "extra": {},
     }
 
