@@ -166,16 +166,18 @@ def test_a_change_of_the_order_of_fields_is_a_change_and_an_equal_document_is_no
     assert ["_id", "b", "a"] == list(read(db, orders, 1))
 
 
-def test_what_would_take_more_than_16_mb_as_bson_is_refused_however_small_it_is_stored(db, orders):
-    assert write(db, orders, {"_id": 1, "a": [1]})
+def test_what_would_take_more_than_16_mb_as_bson_is_refused_however_small_it_is_stored():
     # Twelve bytes a number as BSON, and five or fewer as they are stored.
-    spaces = Namespaces(db.session)
     many = [{"$set": {"a": {"$range": [0, 1_500_000]}}}]
+    with reactdb.connect(":memory:") as db:
+        spaces = Namespaces(db.session)
+        orders = spaces.create(ORDERS).table
+        assert write(db, orders, {"_id": 1, "a": [1]})
 
-    answer = CollectionWork(spaces, ORDERS).update([{"q": {"_id": 1}, "u": many}])
+        answer = CollectionWork(spaces, ORDERS).update([{"q": {"_id": 1}, "u": many}])
 
-    assert [10334] == [error["code"] for error in answer["writeErrors"]]
-    assert {"_id": 1, "a": [1]} == read(db, orders, 1)
+        assert [10334] == [error["code"] for error in answer["writeErrors"]]
+        assert {"_id": 1, "a": [1]} == read(db, orders, 1)
 
 
 def test_the_id_cannot_be_changed(db, orders):
