@@ -3,8 +3,8 @@
     one key             table, key bytes                      a dict
     one value           table, axis, value: old and new       a dict for each axis
     a range             table, axis, value: old and new       intervals for each axis
-    a whole table       table                                 a list
-    everything                                                a list
+    a whole table       table                                 a dict
+    everything                                                a dict
 
 An axis is a field or an index. Both documents are looked up: a view must learn what leaves it too. Documents are decoded only
 where some view of the table has an axis, and that is not an index whose values the writer has noted.
