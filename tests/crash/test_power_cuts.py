@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -341,6 +342,8 @@ class TestFlushes:
 
             with monkeypatch.context() as patch:
                 patch.setattr(connection, "execute", fail)
+                if hasattr(engine_writer, "cursor"):
+                    patch.setattr(engine_writer, "cursor", SimpleNamespace(execute=fail))
                 with pytest.raises(reactdb.OutcomeUnknown):
                     games.insert({"id": 2})
             games.insert({"id": 3})
