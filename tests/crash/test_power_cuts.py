@@ -341,9 +341,9 @@ class TestFlushes:
                 return execute(statement, *parameters)
 
             with monkeypatch.context() as patch:
-                patch.setattr(connection, "execute", fail)
-                if hasattr(engine_writer, "cursor"):
-                    patch.setattr(engine_writer, "cursor", SimpleNamespace(execute=fail))
+                cursor = engine_writer.cursor
+                failing = SimpleNamespace(execute=fail, executemany=cursor.executemany, connection=connection)
+                patch.setattr(engine_writer, "cursor", failing)
                 with pytest.raises(reactdb.OutcomeUnknown):
                     games.insert({"id": 2})
             games.insert({"id": 3})

@@ -111,16 +111,12 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
     transaction = db.session.engine.current_transaction()
     assert transaction is not None
     before, real = content(db), transaction.execute
-    connection, cursor = transaction.connection, getattr(transaction, "cursor", None)
-    many = (cursor or connection).executemany
+    cursor = transaction.cursor
     error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")
     failing = Failing(step, error, after=after)
     is_done = False
     transaction.execute = partial(failing, real)
-    if cursor is None:
-        connection.executemany = partial(failing, many)
-    else:
-        transaction.cursor = SimpleNamespace(executemany=partial(failing, many))
+    transaction.cursor = SimpleNamespace(executemany=partial(failing, cursor.executemany))
     try:
         write(db)
         is_done = True
@@ -129,10 +125,7 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
         pass
     finally:
         transaction.execute = real
-        if cursor is None:
-            connection.executemany = many
-        else:
-            transaction.cursor = cursor
+        transaction.cursor = cursor
     if failing.left > 0:
         return False
     # Released, it is done, whatever comes after that; and done, it is flushed again after Ctrl-C.

@@ -322,14 +322,7 @@ def strike(
 ) -> None:
     """From now on, let the nth statement with many rows of this thread's transaction fail."""
     transaction = transaction_of(db)
-    cursor = getattr(transaction, "cursor", None)
-    if cursor is None:
-        connection = transaction.connection
-        monkeypatch.setattr(
-            connection, "executemany", Failing(connection.executemany, at, error, after=after)
-        )
-        return
-    failing = SimpleNamespace(executemany=Failing(cursor.executemany, at, error, after=after))
+    failing = SimpleNamespace(executemany=Failing(transaction.cursor.executemany, at, error, after=after))
     monkeypatch.setattr(transaction, "cursor", failing)
 
 
