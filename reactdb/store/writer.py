@@ -127,8 +127,7 @@ class Writer:
         self.is_abandoned = False
         self._is_closing = False
         self.flushes = Flushes(engine.path, self.guard)
-        # `connection.execute` makes a cursor for each statement, which takes 0.4 µs.
-        self.cursor = connection.cursor()
+        self.cursor = connection.keep_cursor()
         self.lock_wait = LockWait(self.cursor, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
         self.damage = DamageLatch(connection, engine.publisher.note)
         self.checkpoints = Checkpoints(self)

@@ -31,8 +31,8 @@ class Wrapped:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def cursor(self) -> Wrapped:
-        return Wrapped(self._inner.cursor(), self._execute, self)
+    def keep_cursor(self) -> Wrapped:
+        return Wrapped(self._inner.keep_cursor(), self._execute, self)
 
     def execute(self, statement: str, *parameters: Any) -> Any:
         if parameters:
