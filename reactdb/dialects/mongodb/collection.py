@@ -598,15 +598,15 @@ class CollectionWork:
         """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
+        collation = self.collation(command.get("collation"))
+        text_key(collation)
         table = self.spaces.table(self.namespace)
         is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             variables = values_of(None, self.spaces.clock, given)
-            selection = FilterSelection(
-                given, variables=variables, collation=self.collation(command.get("collation"))
-            )
+            selection = FilterSelection(given, variables=variables, collation=collation)
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count

@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.shapes import Reshape, field_path, projection
 from reactdb.dialects.mongodb.values import is_document
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "check_stage_projection"]
 
 Cut = Callable[[Any], Any]
 """What is left of an array; of any other value, itself. MISSING where nothing is."""
@@ -217,6 +217,28 @@ def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
         return found[:1] if found else MISSING
 
     return cut
+
+
+def check_stage_projection(spec: Any) -> None:
+    """Look that a projection has nothing but what `$project` has, which knows none of what these say about arrays.
+
+    Raises:
+        MongoError: 31324, 31325, 28667 or 28724.
+    """
+    if not is_document(spec):
+        return
+    for path, value in spec.items():
+        if path.endswith(".$"):
+            raise MongoError(31324, "Cannot use positional projection in aggregation projection")
+        if not is_document(value):
+            continue
+        if "$elemMatch" in value:
+            raise MongoError(31325, "Unknown expression $elemMatch")
+        operand = value.get("$slice", [None])
+        if type(operand) in NUMBERS:
+            raise MongoError(28667, "Expression $slice takes at least 2 arguments, and at most 3")
+        if not _is_expression(operand):
+            raise MongoError(28724, "First argument to $slice must be an array")
 
 
 def _is_expression(operand: Any) -> bool:

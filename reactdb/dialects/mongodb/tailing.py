@@ -77,7 +77,8 @@ class Tail:
 
     Attributes:
         table_id: The number of its table.
-        is_over: It has given as many documents as it may, or found a collection without any.
+        is_over: It has found a collection without any documents.
+        is_at_limit: It has given as many as it may. It goes on and gives none.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Tail:
     ) -> None:
         self.table_id = table.id
         self.is_over = False
+        self.is_at_limit = False
         self._session = session
         self._table = table
         asked = command.get("filter"), command.get("projection")
@@ -127,7 +129,7 @@ class Tail:
                 pass
         if self._left is not None:
             self._left -= len(found)
-            self.is_over = self.is_over or not self._left
+            self.is_at_limit = not self._left
         return found
 
     def _read(self, now: Snapshot, order: TableInfo, most: int, found: list[Document]) -> bool:

@@ -7,12 +7,13 @@ Rule of this file: a view differs from a collection only in where its documents 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.collation import SIMPLE
 from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.projection import check_stage_projection
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.variables import SYSTEM_VARIABLES
 
@@ -21,6 +22,17 @@ __all__ = ["ViewingWork"]
 
 class ViewingWork(CollectionWork):
     """The work on a collection, or on a view, which is read alone. Any thread, unless it is given a transaction."""
+
+    def find(self, command: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """As that of a collection. The projection of a view is a stage of its pipeline, so it has that one's operators alone.
+
+        Raises:
+            MongoError: 31324, 31325, 28667 or 28724: it has others.
+        """
+        fields = command.get("projection")
+        if fields and self.spaces.view(self.namespace) is not None:
+            check_stage_projection(fields)
+        return super().find(command)
 
     def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[dict[str, Any]] | None:
         """The documents of a view that match, in the order in which the view has them; None where it is none."""

@@ -401,7 +401,7 @@ class TestCapped:
             (2, {"capped": True, "size": 100, "max": 2**31}),
         ):
             with pytest.raises(OperationFailure) as caught:
-                shop.create_collection("a", **options)
+                shop.command("create", "a", **options)
             assert code == caught.value.code
 
     def test_out_cannot_take_its_place(self, shop: Any, log: Any) -> None:

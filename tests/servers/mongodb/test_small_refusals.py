@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
 from pymongo import IndexModel
 from pymongo.errors import OperationFailure
 
 import reactdb
+from reactdb.servers.mongodb import MongoDBServer
+from tests.servers.mongodb.wire import Wire
+
+
+@pytest.fixture
+def wire(server: MongoDBServer) -> Iterator[Wire]:
+    with Wire(server.port) as made:
+        made.ask({"insert": "orders", "$db": "shop", "documents": [{"_id": n} for n in range(3)]})
+        yield made
 
 
 @pytest.fixture(params=["socket", "process"])
@@ -180,3 +190,67 @@ def test_the_first_statement_alone_has_a_read_concern(client: Any) -> None:
         assert [{"_id": 1}] == find(1)["cursor"]["firstBatch"]
         refused = _refusal(find, 2, startTransaction=True, readConcern={"level": "linearizable"})
         assert (72, "InvalidOptions") == refused
+
+
+def test_what_is_read_after_has_to_have_been(wire: Wire) -> None:
+    """A moment that nobody has heard of is refused; one of which the driver has heard has nothing to be waited for."""
+    now = wire.ask({"find": "orders", "$db": "shop"})["operationTime"]
+    later = Timestamp(now.time + 60, 1)
+    find = {"find": "orders", "$db": "shop"}
+
+    assert wire.ask({**find, "readConcern": {"afterClusterTime": now}})["ok"]
+    assert 72 == wire.ask({**find, "readConcern": {"afterClusterTime": later}})["code"]
+    for heard, code in ((now, 72), (later, None)):
+        told = {"clusterTime": heard, "signature": {"hash": b"\0" * 20, "keyId": Int64(0)}}
+        reply = wire.ask({**find, "readConcern": {"afterClusterTime": later}, "$clusterTime": told})
+        assert code == reply.get("code")
+
+
+def test_a_tailable_cursor_stays_open_at_its_limit(wire: Wire) -> None:
+    wire.ask({"create": "log", "$db": "shop", "capped": True, "size": 10_000})
+    wire.ask({"insert": "log", "$db": "shop", "documents": [{"_id": 1}, {"_id": 2}]})
+    first = wire.ask({"find": "log", "$db": "shop", "tailable": True, "limit": 2})["cursor"]
+    wire.ask({"insert": "log", "$db": "shop", "documents": [{"_id": 3}]})
+    more = wire.ask({"getMore": first["id"], "collection": "log", "$db": "shop"})["cursor"]
+
+    assert [1, 2] == [one["_id"] for one in first["firstBatch"]]
+    assert first["id"]
+    assert (first["id"], []) == (more["id"], more["nextBatch"])
+
+
+def test_a_delete_may_be_told_to_pass_validators_by(wire: Wire) -> None:
+    """It validates nothing, but drivers say it of each part of a bulk write."""
+    wire.ask({"insert": "orders", "$db": "shop", "documents": [{"_id": "own"}]})
+    deletes = [{"q": {"_id": "own"}, "limit": 1}]
+    reply = wire.ask(
+        {"delete": "orders", "$db": "shop", "deletes": deletes, "bypassDocumentValidation": True}
+    )
+    assert 1 == reply["n"]
+
+
+def test_a_count_looks_at_its_collation(wire: Wire) -> None:
+    for query in ({}, {"_id": 1}):
+        reply = wire.ask({"count": "orders", "$db": "shop", "query": query, "collation": {"nonsense": 1}})
+        assert 40415 == reply.get("code")
+
+
+@pytest.mark.parametrize(
+    ("projection", "code"),
+    [
+        ({"tags": {"$elemMatch": {"$gt": 1}}}, 31325),
+        ({"tags": {"$slice": 1}}, 28667),
+        ({"tags": {"$slice": [1, 1]}}, 28724),
+        ({"tags.$": 1}, 31324),
+        ({"tags": {"$slice": ["$tags", 1]}}, None),
+        ({"tags": 1}, None),
+    ],
+)
+def test_the_projection_of_a_view_is_that_of_a_stage(mongo: Any, projection: Any, code: int | None) -> None:
+    shop = mongo["shop"]
+    shop["orders"].insert_one({"_id": 1, "tags": [1, 2]})
+    view = shop.create_collection("cheap", viewOn="orders", pipeline=[])
+    if code is None:
+        assert 1 == len(list(view.find({"tags": 2}, projection)))
+    else:
+        assert code == _refusal(lambda: list(view.find({"tags": 2}, projection)))[0]
+        assert 1 == len(list(shop["orders"].find({"tags": 2}, projection)))

@@ -1,7 +1,7 @@
 """MongoDB's commands: a document in, a document out.
 
     table                    which there are
-    requests                 one command; an answer that comes later
+    requests, fields         one command; an answer that comes later; what values fields may have
     deployment               what all clients of a server share; one client
     cursors, fail_points     results read in batches; failures that a test orders
     dispatch, concerns, stable_api, error_replies

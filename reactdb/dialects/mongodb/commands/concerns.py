@@ -18,7 +18,13 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
-__all__ = ["check_level_of_transaction", "check_read_concern", "check_supported_level", "check_write_concern"]
+__all__ = [
+    "check_level_of_transaction",
+    "check_reached",
+    "check_read_concern",
+    "check_supported_level",
+    "check_write_concern",
+]
 
 _LEVELS: Final = frozenset({"available", "linearizable", "local", "majority", "snapshot"})
 _NOTHING: Final = Timestamp(0, 0)
@@ -73,6 +79,29 @@ def check_read_concern(concern: Any) -> None:
         raise MongoError(72, "readConcern.afterClusterTime cannot be a null timestamp")
     if concern.get("atClusterTime") == _NOTHING:
         raise MongoError(72, "readConcern.atClusterTime cannot be a null timestamp")
+
+
+def check_reached(concern: Mapping[str, Any], told: Any, newest: Timestamp) -> None:
+    """Look that the moment after which is read has come. Everything that was committed is read, so there is nothing to wait for.
+
+    Args:
+        concern: One that `check_read_concern` takes.
+        told: The command's `$clusterTime`: what its driver has heard of the time.
+        newest: The moment of the newest commit.
+
+    Raises:
+        MongoError: 72, nobody knows of that moment yet.
+    """
+    asked = concern.get("afterClusterTime")
+    if asked is None or asked <= newest:
+        return
+    heard = told.get("clusterTime") if isinstance(told, Mapping) else None
+    if not isinstance(heard, Timestamp) or heard < asked:
+        raise MongoError(
+            72,
+            "readConcern afterClusterTime value must not be greater than the current clusterTime. "
+            f"Requested clusterTime: {asked}; current clusterTime: {newest}",
+        )
 
 
 def check_supported_level(command: str, concern: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from bson import Int64
 
 from reactdb.dialects.mongodb.commands.concerns import (
+    check_reached,
     check_read_concern,
     check_supported_level,
     check_write_concern,
@@ -171,6 +172,8 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
     if body.get("readConcern") is not None:
         check_read_concern(body["readConcern"])
+        if "afterClusterTime" in body["readConcern"]:
+            check_reached(body["readConcern"], body.get("$clusterTime"), deployment.operation_time())
         if body.get("autocommit") is not False:
             check_supported_level(found.name, body["readConcern"])
     if body.get("writeConcern") is not None:

@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import INTEGERS, type_name
 
-__all__ = ["batch_size", "first_batch"]
+__all__ = ["batch_size", "first_batch", "size_of"]
 
 AWAIT_S = 1.0
 """How long a getMore waits for events where nobody says how long."""
@@ -40,7 +40,11 @@ def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> in
     Raises:
         MongoError.
     """
-    cursor = request.body.get("cursor", {})
+    return size_of(request.body.get("cursor", {}), default)
+
+
+def size_of(cursor: Any, default: int | None = FIRST_BATCH) -> int | None:
+    """The same of the field `cursor` itself."""
     if not isinstance(cursor, dict):
         raise MongoError(14, "cursor field must be missing or an object")
     unknown = next((name for name in cursor if name != "batchSize"), None)

@@ -136,7 +136,11 @@ def checked_pipeline(request: CommandRequest) -> list[dict[str, Any]]:
     """The stages of an aggregate, each an object with one field."""
     if "pipeline" not in request.body:
         raise MongoError(40414, "BSON field 'aggregate.pipeline' is missing but a required field")
-    pipeline = request.body["pipeline"]
+    return checked_stages(request.body["pipeline"])
+
+
+def checked_stages(pipeline: Any) -> list[dict[str, Any]]:
+    """The same of the field itself."""
     if not isinstance(pipeline, list):
         raise MongoError(
             14,
@@ -155,7 +159,11 @@ def check_hint(request: CommandRequest) -> None:
     Raises:
         MongoError: 9, the hint is neither a text nor an object, and not even null.
     """
-    hint = request.body.get("hint", {})
+    check_hint_value(request.body.get("hint", {}))
+
+
+def check_hint_value(hint: Any) -> None:
+    """The same of the field itself."""
     if not isinstance(hint, dict) and not is_text(hint):
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
 

@@ -106,7 +106,12 @@ def update(request: CommandRequest) -> dict[str, Any]:
     )
 
 
-@command("delete", fields="deletes ordered let collectionUUID", is_write=True, quick=is_about_keys)
+@command(
+    "delete",
+    fields="deletes ordered let bypassDocumentValidation collectionUUID",
+    is_write=True,
+    quick=is_about_keys,
+)
 def delete(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().delete(
         statements(request, "deletes"), ordered=is_ordered(request), variables=request.get("let", dict)

@@ -57,7 +57,7 @@ class Bulk:
         sort: Any = None,
     ) -> None:
         check_update(update)
-        u = self._codec.given_any(update, "update")
+        u = self._codec.given_value(update)
         statement = {"q": self._codec.given(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
         if array_filters is not None:
             statement["arrayFilters"] = [self._codec.given(one) for one in array_filters]

@@ -13,13 +13,19 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.collation import validate_collation_or_none
 from pymongo.errors import OperationFailure
 
+from reactdb.dialects.mongodb.commands.fields import boolean_of, checked_ms, flag_of
+from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
+from reactdb.dialects.mongodb.embedded.raising import call
+
 __all__ = [
     "check_count",
     "check_flag",
     "check_mapping",
     "check_options",
+    "check_ordered",
     "check_replacement",
     "check_update",
+    "checked_bypass",
     "collation_document",
     "identified",
 ]
@@ -68,18 +74,53 @@ def check_replacement(replacement: Any) -> None:
         raise ValueError("replacement can not include $ operators")
 
 
-def check_options(command: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+def check_options(
+    command: str, options: Mapping[str, Any], known: frozenset[str], codec: Codec, comment: Any = None
+) -> None:
     """
     Args:
         options: What PyMongo would send with a command without knowing it.
+        codec: How it would be sent.
 
     Raises:
-        OperationFailure: 40415, MongoDB knows one of them as little.
+        OperationFailure: 40415, MongoDB knows one of them as little; 14, 9 and 2, it cannot be that.
+        bson.errors.InvalidDocument: It cannot be sent.
     """
-    for name in options:
-        if name not in known:
+    if comment is not None:
+        options = {**options, "comment": comment}
+    if not options:
+        return
+    # PyMongo looks at it before anything is sent.
+    collation_document(options.get("collation"))
+    sent = codec.given(options)
+    for name in sent:
+        if name not in known and name != "comment":
             message = f"BSON field '{command}.{name}' is an unknown field."
             raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
+    call(checked_ms, sent.get("maxTimeMS"))
+    if "allowDiskUse" in sent:
+        call(boolean_of, command, "allowDiskUse", sent["allowDiskUse"])
+
+
+def check_ordered(command: str, ordered: Any) -> None:
+    """
+    Raises:
+        OperationFailure: 14, it is neither True, False nor None.
+    """
+    if not isinstance(ordered, bool | None):
+        call(boolean_of, command, "ordered", PLAIN.given({"ordered": ordered})["ordered"])
+
+
+def checked_bypass(command: str, bypasses: Any, codec: Codec) -> bool:
+    """Whether validators are passed by.
+
+    Raises:
+        OperationFailure: 14, it is no flag.
+    """
+    if bypasses is None or bypasses is False or bypasses is True:
+        return bool(bypasses)
+    name = "bypassDocumentValidation"
+    return call(flag_of, command, name, codec.given({name: bypasses})[name])
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.optioned import Optioned, client_codec
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
 from reactdb.dialects.mongodb.embedded.statements import alone
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
@@ -75,7 +76,9 @@ class EmbeddedClient(Optioned):
         Args:
             options, more_options: What its collections have instead of the client's: see `with_options` of a database.
         """
-        return EmbeddedDatabase(self, name or self.spaces.names.default, *options, **more_options)
+        return EmbeddedDatabase(
+            self, self.spaces.names.default if name is None else name, *options, **more_options
+        )
 
     def get_default_database(
         self, default: str | None = None, *options: Any, **more_options: Any
@@ -121,6 +124,7 @@ class EmbeddedClient(Optioned):
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         if not isinstance(name, str):
             raise TypeError(f"name_or_database must be an instance of str or a Database, not {type(name)}")
+        check_database_spelling(name)
         with alone(session, self, "dropDatabase"):
             call(self.spaces.drop_database, name)
 
@@ -146,7 +150,7 @@ class EmbeddedClient(Optioned):
             session,
             ordered=ordered,
             is_verbose=verbose_results,
-            bypasses=bool(bypass_document_validation),
+            bypasses=bypass_document_validation,
             variables=None if let is None else self._codec.given(let),
         )
 

@@ -14,7 +14,13 @@ from pymongo.errors import ClientBulkWriteException, InvalidOperation, Operation
 from pymongo.results import ClientBulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.bulk_writing import bulk_write
-from reactdb.dialects.mongodb.embedded.checking import check_replacement, check_update, identified
+from reactdb.dialects.mongodb.embedded.checking import (
+    check_ordered,
+    check_replacement,
+    check_update,
+    checked_bypass,
+    identified,
+)
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.shaping import hint_document, order_document
 from reactdb.dialects.mongodb.embedded.statements import (
@@ -79,7 +85,7 @@ class ClientBulk:
         sort: Any = None,
     ) -> None:
         check_update(update)
-        mods = self._codec.given_any(update, "update")
+        mods = self._codec.given_value(update)
         operation = {
             "update": self._place(namespace),
             "filter": self._codec.given(selector),
@@ -134,7 +140,7 @@ class ClientBulk:
         *,
         ordered: bool,
         is_verbose: bool,
-        bypasses: bool,
+        bypasses: Any,
         variables: Mapping[str, Any] | None,
     ) -> ClientBulkWriteResult:
         """Carry them out; with `ordered`, until one fails.
@@ -148,6 +154,7 @@ class ClientBulk:
         full |= dict.fromkeys(("nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0)
         full |= {f"{kind}Results": {} for kind in _RESULTS}
         try:
+            check_ordered("bulkWrite", ordered)
             results, counts = carried_out(
                 session,
                 bulk_write,
@@ -157,7 +164,7 @@ class ClientBulk:
                 ordered=ordered,
                 variables=variables,
                 transaction=transaction,
-                bypasses=bypasses,
+                bypasses=checked_bypass("bulkWrite", bypasses, self._codec),
             )
         except OperationFailure as error:
             full["error"] = error

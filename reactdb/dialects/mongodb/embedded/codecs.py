@@ -47,20 +47,22 @@ class Codec:
         """
         return given_document(document, self.options)
 
-    def given_any(self, given: Any, name: str = "filter") -> Any:
-        """A filter, an update, a pipeline or a stage likewise.
+    def given_value(self, value: Any) -> Any:
+        """Any value, such as a pipeline. Errors as for `given`."""
+        return self.given({"": value})[""]
+
+    def given_filter(self, filter: Any) -> dict[str, Any]:
+        """A filter likewise.
 
         Raises:
-            TypeError: It is neither a mapping nor a list of these; `name` is what it should be.
+            TypeError: It is no mapping.
         """
-        if isinstance(given, (list, tuple)):
-            return [self.given_any(one, name) for one in given]
-        if not isinstance(given, Mapping):
+        if not isinstance(filter, Mapping):
             raise TypeError(
-                f"{name} must be an instance of dict, bson.son.SON, or any other type that inherits from "
-                f"collections.Mapping, not {type(given)}"
+                "filter must be an instance of dict, bson.son.SON, or any other type that inherits from "
+                f"collections.Mapping, not {type(filter)}"
             )
-        return self.given(given) if given else {}
+        return self.given(filter) if filter else {}
 
     def read(self, document: dict[str, Any]) -> Any:
         """The document that a caller is given for this one.

@@ -12,28 +12,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.son import SON
-from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation
-from pymongo.operations import IndexModel
+from pymongo.common import validate_list, validate_list_or_none
+from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation, OperationFailure
+from pymongo.operations import IndexModel, SearchIndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
-from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.commands.fields import boolean_of
+from reactdb.dialects.mongodb.embedded.aggregating import aggregated
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.checking import (
     check_flag,
+    check_mapping,
     check_options,
+    check_ordered,
     check_replacement,
     check_update,
+    checked_bypass,
     collation_document,
     identified,
 )
-from reactdb.dialects.mongodb.embedded.codecs import Codec
+from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.optioned import Optioned
 from reactdb.dialects.mongodb.embedded.raising import call, raise_first, raising
 from reactdb.dialects.mongodb.embedded.raw_batches import RawBatchCommandCursor, RawBatchCursor
 from reactdb.dialects.mongodb.embedded.shaping import (
-    directed_document,
     fields_document,
     hint_document,
     order_document,
@@ -49,7 +53,6 @@ from reactdb.dialects.mongodb.embedded.statements import (
     transaction_of,
 )
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
-from reactdb.dialects.mongodb.indexes import name_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.sweeping import sweep
 from reactdb.dialects.mongodb.viewing import ViewingWork
@@ -153,11 +156,12 @@ class EmbeddedCollection(Optioned):
 
     def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
         """The work of an operation, which is `command` over a socket."""
+        bypasses = checked_bypass(command, bypasses, self._codec)
         if session is None and not bypasses:
             return self._work
         transaction = transaction_of(session)
         spaces = spaces_of(session, self.database.client, command)
-        return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
+        return ViewingWork(spaces, self._namespace, transaction, bypasses=bypasses)
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -205,6 +209,7 @@ class EmbeddedCollection(Optioned):
         if not given:
             raise TypeError("documents must be a non-empty list")
         ids = list(map(identified, given))
+        check_ordered("insert", ordered)
         session = self._session(session)
         answer = carried_out(
             session,
@@ -369,6 +374,7 @@ class EmbeddedCollection(Optioned):
         if not requests:
             raise InvalidOperation("No operations to execute")
         bulk = Bulk(requests, self._codec)
+        check_ordered(bulk.command, ordered)
         session = self._session(session)
         work = self._of(session, bulk.command, bypass_document_validation)
         result = carried_out(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
@@ -398,10 +404,10 @@ class EmbeddedCollection(Optioned):
         check_update(update)
         _check_changed(upsert, return_document)
         command = {
-            "update": self._codec.given_any(update, "update"),
+            "update": self._codec.given_value(update),
             "upsert": upsert,
             "new": return_document,
-            "arrayFilters": None if array_filters is None else list(map(self._codec.given, array_filters)),
+            "arrayFilters": _array_filters(self._codec, array_filters),
         }
         return self._modify(filter, command, projection, sort, hint, session, let, options)
 
@@ -450,8 +456,8 @@ class EmbeddedCollection(Optioned):
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
     ) -> Document | None:
-        command["query"] = self._codec.given_any(filter)
-        check_options("findAndModify", options, _MODIFYING)
+        command["query"] = self._codec.given_filter(filter)
+        check_options("findAndModify", options, _MODIFYING, self._codec)
         if projection is not None:
             command["fields"] = self._codec.given(fields_document(projection))
         if sort is not None:
@@ -493,23 +499,27 @@ class EmbeddedCollection(Optioned):
         self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
     ) -> int:
         """How many documents match."""
-        check_options("aggregate", options, _COUNTING)
-        if "limit" in options or "skip" in options:
+        check_options("aggregate", options, _COUNTING, self._codec, comment)
+        if "limit" in options or "skip" in options or not isinstance(filter, Mapping):
             # As PyMongo counts: the stages say what no limit is.
             limits = [{f"${name}": options.pop(name)} for name in ("skip", "limit") if name in options]
             grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
             counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
             return sum(one["n"] for one in counted)
-        command: Document = {"query": self._codec.given_any(filter)}
+        command: Document = {"query": self._codec.given_filter(filter)}
         command["collation"] = collation_document(options.get("collation"))
-        command["hint"] = hint_document(options.get("hint"))
+        if "hint" in options:
+            hint = options["hint"]
+            command["hint"] = hint if isinstance(hint, str) else order_document(hint)
         session = self._session(session)
         # It is an aggregation, as PyMongo counts.
         return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """How many documents there are, exactly."""
-        check_options("count", options, _ESTIMATING)
+        if "session" in options:
+            raise ConfigurationError("estimated_document_count does not support sessions")
+        check_options("count", options, _ESTIMATING, self._codec, comment)
         return call(self._work.count, {})
 
     def distinct(
@@ -524,10 +534,15 @@ class EmbeddedCollection(Optioned):
         """The different values of a field, and of the elements of arrays there."""
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
-        check_options("distinct", options, _ESTIMATING | {"collation"})
+        check_options("distinct", options, _ESTIMATING | {"collation"}, self._codec, comment)
+        query = None if filter is None else self._codec.given_value(filter)
+        if not isinstance(query, dict | None):
+            raise OperationFailure(
+                "BSON field 'distinct.query' is the wrong type, expected type 'object'", 14
+            )
         command = {
             "key": key,
-            "query": self._codec.given_any(filter or {}),
+            "query": query,
             "hint": hint_document(hint),
             "collation": collation_document(options.get("collation")),
         }
@@ -546,8 +561,10 @@ class EmbeddedCollection(Optioned):
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline."""
         session = self._session(session)
-        documents = self._aggregated(pipeline, session, let, options)
-        return EmbeddedCommandCursor(documents, self._codec, session)
+        if let is not None:
+            options["let"] = let
+        documents = self._aggregated(pipeline, session, options, comment)
+        return EmbeddedCommandCursor(documents, self._codec.read, session)
 
     def aggregate_raw_batches(
         self,
@@ -558,30 +575,16 @@ class EmbeddedCollection(Optioned):
     ) -> RawBatchCommandCursor:
         """The same as BSON, in pieces: as many documents as fit into 16 MiB, or `batchSize` of them."""
         session = self._session(session)
-        documents = self._aggregated(pipeline, session, options.pop("let", None), options)
+        documents = self._aggregated(pipeline, session, options, comment)
         return RawBatchCommandCursor(raising(documents), options.get("batchSize"), session)
 
     def _aggregated(
-        self, pipeline: Any, session: Session, let: Any, options: Mapping[str, Any]
+        self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any
     ) -> Iterator[Document]:
-        if not isinstance(pipeline, list):
-            raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
-        if "explain" in options:
-            raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
-        check_options("aggregate", options, _AGGREGATING)
-        documents = carried_out(
-            session,
-            aggregate,
-            spaces_of(session, self.database.client, "aggregate"),
-            self._namespace,
-            [self._codec.given_any(stage, "stage") for stage in pipeline],
-            variables=self._variables(let),
-            collation=collation_document(options.get("collation")),
-            hint=hint_document(options.get("hint")),
-            transaction=transaction_of(session),
-            bypasses=bool(options.get("bypassDocumentValidation")),
-        )
-        return results(session, documents)
+        client = self.database.client
+        if options.get("let") is not None:
+            check_mapping("let", options["let"])
+        return aggregated(client, self._namespace, self._codec, pipeline, session, options, comment)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
@@ -594,6 +597,48 @@ class EmbeddedCollection(Optioned):
     # -----------------------------------------------------------------------------------------------------------
     # Indexes and the collection itself
 
+    def create_search_index(
+        self, model: Any, session: Session = None, comment: Any = None, **options: Any
+    ) -> str:
+        """Raises: OperationFailure: 59, there is no search, as in a MongoDB without Atlas."""
+        return self.create_search_indexes([model], session, comment, **options)[0]
+
+    def create_search_indexes(
+        self, models: list[Any], session: Session = None, comment: Any = None, **options: Any
+    ) -> list[str]:
+        """Likewise."""
+        indexes = [one.document if isinstance(one, SearchIndexModel) else one for one in models]
+        reply = self.database.command(
+            "createSearchIndexes", self.name, session=session, indexes=indexes, **options
+        )
+        return [one["name"] for one in reply["indexesCreated"]]
+
+    def drop_search_index(
+        self, name: str, session: Session = None, comment: Any = None, **options: Any
+    ) -> None:
+        """Likewise."""
+        self.database.command("dropSearchIndex", self.name, session=session, name=name, **options)
+
+    def update_search_index(
+        self,
+        name: str,
+        definition: Mapping[str, Any],
+        session: Session = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> None:
+        """Likewise."""
+        self.database.command(
+            "updateSearchIndex", self.name, session=session, name=name, definition=definition, **options
+        )
+
+    def list_search_indexes(
+        self, name: str | None = None, session: Session = None, comment: Any = None, **options: Any
+    ) -> EmbeddedCommandCursor:
+        """Raises: OperationFailure: 31082, likewise."""
+        stage = {"$listSearchIndexes": {} if name is None else {"name": name}}
+        return self.aggregate([stage], session, comment=comment, **options)
+
     def create_index(self, keys: Any, session: Session = None, comment: Any = None, **options: Any) -> str:
         """Make an index. Returns: its name.
 
@@ -601,19 +646,19 @@ class EmbeddedCollection(Optioned):
             keys: `"a"`, `[("a", 1), ("b", -1)]` or `{"a": 1}`.
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
-        options.pop("maxTimeMS", None)
-        return self.create_indexes([IndexModel(keys, **options)], session)[0]
+        sent = {name: options.pop(name) for name in ("maxTimeMS",) if name in options}
+        return self.create_indexes([IndexModel(keys, **options)], session, comment, **sent)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Make the indexes of some `IndexModel`s. Returns: their names."""
+        validate_list("indexes", indexes)
+        check_options("createIndexes", options, _INDEXING, self._codec, comment)
         for one in indexes:
             if not isinstance(one, IndexModel):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
-        specs = [dict(one.document) for one in indexes]
-        for spec in specs:
-            spec["key"] = dict(spec["key"])
+        specs = [PLAIN.given(one.document) for one in indexes]
         session = self._session(session)
         carried_out(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
@@ -622,13 +667,15 @@ class EmbeddedCollection(Optioned):
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
         """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
-        name = index_or_name if isinstance(index_or_name, str) else name_of(directed_document(index_or_name))
+        name = _index_name(index_or_name)
+        check_options("dropIndexes", options, _DROPPING, self._codec, comment)
         with alone(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes but that of `_id`."""
+        check_options("dropIndexes", options, _DROPPING, self._codec, comment)
         with alone(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, "*")
@@ -638,7 +685,7 @@ class EmbeddedCollection(Optioned):
         with alone(session, self.database.client, "listIndexes"):
             if self.database.client.spaces.table(self._namespace) is None:
                 return EmbeddedCommandCursor(iter(()))
-            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)), _OF_INDEXES)
+            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)), _OF_INDEXES.read)
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
@@ -657,6 +704,8 @@ class EmbeddedCollection(Optioned):
 
     def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
         """Drop the collection."""
+        if encrypted_fields:
+            check_mapping("encrypted_fields", encrypted_fields)
         with alone(session, self.database.client, "drop"):
             call(self.database.client.spaces.drop, self._namespace)
 
@@ -669,9 +718,9 @@ class EmbeddedCollection(Optioned):
             TypeError, InvalidName: No collection can have it.
         """
         check_collection_spelling(new_name)
-        check_options("renameCollection", options, _RENAMING)
+        check_options("renameCollection", options, _RENAMING, self._codec, comment)
         target = MongoNamespace(self.database.name, new_name)
-        drop_target = bool(options.get("dropTarget"))
+        drop_target = call(boolean_of, "renameCollection", "dropTarget", options.get("dropTarget", False))
         with alone(session, self.database.client, "renameCollection"):
             call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
         return {"ok": 1.0}
@@ -685,14 +734,25 @@ class EmbeddedCollection(Optioned):
 
 _OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
 """What PyMongo gives the specifications of indexes as, and dates beyond Python's, at which it fails."""
-_AGGREGATING: Final = frozenset(
-    {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
-)
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
 _ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
+_INDEXING: Final = frozenset({"commitQuorum", "maxTimeMS"})
+_DROPPING: Final = frozenset({"maxTimeMS"})
 _RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
 """The options that commands know beside those that PyMongo's methods name."""
+
+
+def _index_name(given: Any) -> str:
+    """The name of an index that is named by it, or by a list of its keys.
+
+    Raises:
+        TypeError, IndexError: As PyMongo's.
+    """
+    name = "_".join("{}_{}".format(*one) for one in given) if isinstance(given, list) else given
+    if not isinstance(name, str):
+        raise TypeError("index_or_name must be an instance of str or list")
+    return name
 
 
 def update_statement(
@@ -708,17 +768,27 @@ def update_statement(
 ) -> Document:
     """A statement of the command `update`."""
     check_flag("upsert", upsert)
-    statement: Document = {"q": codec.given_any(filter), "u": codec.given_any(update, "update")}
+    statement: Document = {"q": codec.given_filter(filter), "u": codec.given_value(update)}
     statement |= {"multi": multi, "upsert": upsert}
     if collation is not None:
         statement["collation"] = collation_document(collation)
     if array_filters is not None:
-        statement["arrayFilters"] = list(map(codec.given_any, array_filters))
+        statement["arrayFilters"] = _array_filters(codec, array_filters)
     if sort is not None:
-        statement["sort"] = order_document(sort)
+        check_mapping("sort", sort)
+        statement["sort"] = codec.given(sort)
     if hint is not None:
         statement["hint"] = hint_document(hint)
     return statement
+
+
+def _array_filters(codec: Codec, given: Any) -> list[Any] | None:
+    """
+    Raises:
+        TypeError: They are no list.
+    """
+    found: list[Any] | None = codec.given_value(validate_list_or_none("array_filters", given))
+    return found
 
 
 def _check_changed(upsert: Any, return_document: Any) -> None:
@@ -726,7 +796,8 @@ def _check_changed(upsert: Any, return_document: Any) -> None:
     Raises:
         TypeError: One of the flags of a find-and-modify is none.
     """
-    check_flag("upsert", upsert)
+    if upsert is not None:
+        check_flag("upsert", upsert)
     if not isinstance(return_document, bool):
         raise TypeError(
             f"return_document must be ReturnDocument.BEFORE or ReturnDocument.AFTER, not {type(return_document)}"
@@ -735,7 +806,7 @@ def _check_changed(upsert: Any, return_document: Any) -> None:
 
 def delete_statement(codec: Codec, filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
-    statement: Document = {"q": codec.given_any(filter), "limit": limit}
+    statement: Document = {"q": codec.given_filter(filter), "limit": limit}
     if hint is not None:
         statement["hint"] = hint_document(hint)
     if collation is not None:

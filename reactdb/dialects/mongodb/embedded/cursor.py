@@ -14,7 +14,7 @@ from pymongo.errors import InvalidOperation
 
 from reactdb.dialects.mongodb.embedded.checking import check_count
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
-from reactdb.dialects.mongodb.embedded.finding import AWAITS, EXHAUST, TAILABLE, bound_document, find_command
+from reactdb.dialects.mongodb.embedded.finding import AWAITS, EXHAUST, TAILABLE, check_find, find_command
 from reactdb.dialects.mongodb.embedded.raising import call, raising
 from reactdb.dialects.mongodb.embedded.shaping import directed_document, hint_document
 from reactdb.dialects.mongodb.embedded.tailing import AWAIT_S, TailedDocuments
@@ -77,7 +77,9 @@ class _Results:
         return next(self, None)
 
     def to_list(self, length: int | None = None) -> list[Any]:
-        """The next `length` documents, or all that are left. Raises: ValueError: `length` is below 1."""
+        """The next `length` documents, or all that are left. Raises: TypeError, ValueError: `length` is no number from 1 on."""
+        if not isinstance(length, int | None):
+            raise TypeError(f"length must be an integer or None, not {type(length)}")
         if length is not None and length < 1:
             raise ValueError("to_list() length must be greater than 0")
         found: list[Any] = []
@@ -111,11 +113,13 @@ class EmbeddedCommandCursor(_Results):
     address = None
     cursor_id = 0
 
-    def __init__(self, documents: Iterator[Any], codec: Codec = PLAIN, session: Any = None) -> None:
-        """`codec`: what the documents are given as."""
+    def __init__(
+        self, documents: Iterator[Any], read: Callable[[Any], Any] = PLAIN.read, session: Any = None
+    ) -> None:
+        """`read`: gives what a document is given as."""
         self.session = session
         self._documents = raising(documents)
-        self._read_document = codec.read
+        self._read_document = read
         self._is_closed = False
         self._retrieved = 0
 
@@ -169,10 +173,7 @@ class EmbeddedCursor(_Results):
         self._tailed: TailedDocuments | None = None
 
     def _begun(self) -> Iterator[Document]:
-        if ("min" in self._command or "max" in self._command) and not self._command.get("hint"):
-            raise InvalidOperation(
-                'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
-            )
+        check_find(self._command, self._codec)
         if self._is_empty:
             return iter(())
         if not self._command.get("tailable"):
@@ -243,7 +244,7 @@ class EmbeddedCursor(_Results):
 
     def hint(self, index: Any) -> EmbeddedCursor:
         """Demand that an index is there, and read its documents in its order."""
-        return self._set("hint", hint_document(index))
+        return self._set("hint", hint_document(index) or None)
 
     def min(self, spec: Any) -> EmbeddedCursor:
         """Begin at these fields of the index that `hint` names: `[("a", 3)]`."""
@@ -256,7 +257,7 @@ class EmbeddedCursor(_Results):
     def _bound(self, name: str, spec: Any) -> EmbeddedCursor:
         if not isinstance(spec, (list, tuple)):
             raise TypeError(f"spec must be an instance of list or tuple, not {type(spec)}")
-        return self._set(name, bound_document(self._codec, spec) or None)
+        return self._set(name, self._codec.given(dict(spec)) or None)
 
     def collation(self, collation: Any) -> EmbeddedCursor:
         """Compare text by a collation."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson.dbref import DBRef
-from pymongo.errors import CollectionInvalid
+from pymongo.errors import CollectionInvalid, InvalidOperation
 
-from reactdb.dialects.mongodb.aggregating import aggregate
-from reactdb.dialects.mongodb.embedded.checking import collation_document
+from reactdb.dialects.mongodb.embedded.aggregating import aggregated
+from reactdb.dialects.mongodb.embedded.checking import check_mapping, collation_document
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
@@ -24,16 +24,11 @@ from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
     alone,
-    carried_out,
-    results,
     session_of,
-    spaces_of,
     transaction_of,
 )
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
-from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
-from reactdb.dialects.mongodb.options import description
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -144,6 +139,8 @@ class EmbeddedDatabase(Optioned):
         """
         found = EmbeddedCollection(self, name, codec_options, read_preference, write_concern, read_concern)
         said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
+        if "size" in said:
+            said["size"] = float(said["size"])
         if "collation" in said:
             said["collation"] = collation_document(said["collation"])
         session = session_of(session, self.client)
@@ -164,10 +161,12 @@ class EmbeddedDatabase(Optioned):
         **options: Any,
     ) -> EmbeddedCommandCursor:
         """A document a collection: `name`, `type`, `options`, `info`, `idIndex`; with `nameOnly` the first two."""
-        found = self._listed(filter, session)
-        if options.get("nameOnly"):
-            found = [{"name": one["name"], "type": one["type"]} for one in found]
-        return EmbeddedCommandCursor(iter(found))
+        if filter is not None:
+            options["filter"] = filter
+        found = self.command(
+            {"listCollections": 1, "cursor": {}, **options}, session=session, comment=comment
+        )
+        return EmbeddedCommandCursor(iter(found["cursor"]["firstBatch"]), dict)
 
     def list_collection_names(
         self,
@@ -177,13 +176,9 @@ class EmbeddedDatabase(Optioned):
         **options: Any,
     ) -> list[str]:
         """The names of the collections, sorted."""
-        return [one["name"] for one in self._listed(filter, session)]
-
-    def _listed(self, filter: Mapping[str, Any] | None, session: Session) -> list[dict[str, Any]]:
-        wanted = call(Filter, PLAIN.given(filter)) if filter else None
-        with alone(session, self.client, "listCollections"):
-            found = map(description, call(self.client.spaces.collections, self.name))
-        return [one for one in found if wanted is None or wanted.matches(one)]
+        if filter is not None:
+            check_mapping("filter", filter)
+        return [one["name"] for one in self.list_collections(session, filter, comment, **options)]
 
     def drop_collection(
         self,
@@ -192,14 +187,14 @@ class EmbeddedDatabase(Optioned):
         comment: Any = None,
         encrypted_fields: Any = None,
     ) -> dict[str, Any]:
-        """Drop a collection."""
-        found = (
-            name_or_collection
-            if isinstance(name_or_collection, EmbeddedCollection)
-            else self[name_or_collection]
+        """Drop a collection. Returns: the answer of MongoDB's `drop`."""
+        if encrypted_fields:
+            check_mapping("encrypted_fields", encrypted_fields)
+        name = _name_of(name_or_collection)
+        reply: dict[str, Any] = self.command(
+            "drop", name, allowable_errors=["ns not found", 26], session=session, comment=comment
         )
-        found.drop(session)
-        return {"ok": 1.0}
+        return reply
 
     # -----------------------------------------------------------------------------------------------------------
     # The whole database
@@ -228,6 +223,8 @@ class EmbeddedDatabase(Optioned):
         """
         session = session_of(session, self.client)
         transaction = transaction_of(session)
+        if comment is not None:
+            options["comment"] = comment
         body = command_document(command, value, options)
         if session is not None and session.options.snapshot:
             body["readConcern"] = session.read_concern()
@@ -246,42 +243,75 @@ class EmbeddedDatabase(Optioned):
             if session is not None:
                 session.advance()
 
-    def validate_collection(
-        self, name_or_collection: str | EmbeddedCollection, *_arguments: Any, **options: Any
-    ) -> Any:
-        """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
-        found = name_or_collection
-        name = found.name if isinstance(found, EmbeddedCollection) else found
-        return self.command("validate", name, session=options.get("session"))
-
-    def dereference(self, dbref: DBRef, session: Session = None, **_options: Any) -> Any:
-        """The document that a reference names, or None.
+    def cursor_command(
+        self,
+        command: str | Mapping[str, Any],
+        value: Any = 1,
+        read_preference: Any = None,
+        codec_options: Any = None,
+        session: Session = None,
+        comment: Any = None,
+        max_await_time_ms: int | None = None,
+        **options: Any,
+    ) -> EmbeddedCommandCursor:
+        """The documents of a command that gives a cursor: `cursor_command("find", "orders")`. `max_await_time_ms`: how long each
+        `getMore` of one that waits takes.
 
         Raises:
-            ValueError: It names another database.
+            InvalidOperation: It gives none. OperationFailure: As `command`.
         """
+        said = {"codec_options": codec_options, "session": session_of(session, self.client)}
+        answer = self.command(command, value, comment=comment, **said, **options)
+        if not answer.get("cursor"):
+            raise InvalidOperation("Command does not return a cursor.")
+        more = {} if max_await_time_ms is None else {"maxTimeMS": max_await_time_ms}
+        return EmbeddedCommandCursor(self._batched(answer["cursor"], {**said, **more}), _itself, session)
+
+    def _batched(self, cursor: Any, options: Mapping[str, Any]) -> Iterator[Any]:
+        """The documents of a server's cursor, which is read on."""
+        yield from cursor["firstBatch"]
+        while cursor["id"]:
+            collection = cursor["ns"].partition(".")[2]
+            cursor = self.command("getMore", cursor["id"], collection=collection, **options)["cursor"]
+            yield from cursor["nextBatch"]
+
+    def validate_collection(
+        self,
+        name_or_collection: str | EmbeddedCollection,
+        scandata: bool = False,
+        full: bool = False,
+        session: Session = None,
+        background: bool | None = None,
+        comment: Any = None,
+    ) -> Any:
+        """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
+        name = _name_of(name_or_collection)
+        return self.command("validate", name, session=session, comment=comment)
+
+    def dereference(self, dbref: DBRef, session: Session = None, comment: Any = None, **options: Any) -> Any:
+        """The document that a reference names, or None. `options`: those of `find`.
+
+        Raises:
+            TypeError: It is no reference. ValueError: It names another database.
+        """
+        if not isinstance(dbref, DBRef):
+            raise TypeError(f"cannot dereference a {type(dbref)}")
         if dbref.database is not None and dbref.database != self.name:
             raise ValueError(
                 "trying to dereference a DBRef that points to another database "
                 f"({dbref.database!r} not {self.name!r})"
             )
-        return self[dbref.collection].find_one({"_id": dbref.id}, session=session)
+        return self[dbref.collection].find_one({"_id": dbref.id}, session=session, comment=comment, **options)
 
     def aggregate(
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline that begins with its own documents (`$documents`)."""
         session = session_of(session, self.client)
-        documents = carried_out(
-            session,
-            aggregate,
-            spaces_of(session, self.client, "aggregate"),
-            MongoNamespace(self.name),
-            [self._codec.given_any(one, "stage") for one in pipeline],
-            variables=None if options.get("let") is None else self._codec.given(options["let"]),
-            transaction=transaction_of(session),
-        )
-        return EmbeddedCommandCursor(results(session, documents), self._codec, session)
+        comment = options.pop("comment", None)
+        namespace = MongoNamespace(self.name)
+        documents = aggregated(self.client, namespace, self._codec, pipeline, session, options, comment)
+        return EmbeddedCommandCursor(documents, self._codec.read, session)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
@@ -290,6 +320,22 @@ class EmbeddedDatabase(Optioned):
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
         return changes(self.client.streams, self._codec, MongoNamespace(self.name), pipeline, **options)
+
+
+def _name_of(name_or_collection: Any) -> str:
+    """
+    Raises:
+        TypeError: It is neither a name nor a collection.
+    """
+    is_collection = isinstance(name_or_collection, EmbeddedCollection)
+    name = name_or_collection.name if is_collection else name_or_collection
+    if not isinstance(name, str):
+        raise TypeError(f"name_or_collection must be an instance of str or Collection, not {type(name)}")
+    return name
+
+
+def _itself(document: Any) -> Any:
+    return document
 
 
 _OF_DRIVER = frozenset(

@@ -14,11 +14,11 @@ from typing import Any, Final
 from pymongo.collation import validate_collation_or_none
 from pymongo.errors import InvalidOperation
 
-from reactdb.dialects.mongodb.embedded.checking import check_count, check_flag, check_mapping
+from reactdb.dialects.mongodb.embedded.checking import check_count, check_flag, check_mapping, check_options
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.shaping import fields_document, hint_document, order_document
 
-__all__ = ["AWAITS", "TAILABLE", "bound_document", "find_command"]
+__all__ = ["AWAITS", "EXHAUST", "TAILABLE", "check_find", "find_command"]
 
 TAILABLE: Final = 2
 AWAITS: Final = 32
@@ -81,8 +81,8 @@ def find_command(
         "awaitData": bool(cursor_type & AWAITS),
         "batchSize": batch_size,
         "hint": hint_document(hint),
-        "max": max and bound_document(codec, max),
-        "min": min and bound_document(codec, min),
+        "max": max and codec.given_value(_bound(max)),
+        "min": min and codec.given_value(_bound(min)),
         "let": let and codec.given(let),
         "maxScan": max_scan,
     }
@@ -99,6 +99,30 @@ def find_command(
     return command | {name: value for name, value in said.items() if value is not None}
 
 
-def bound_document(codec: Codec, spec: Any) -> dict[str, Any]:
-    """A bound of an index, as `min` and `max` take it: `[("a", 3)]`."""
-    return codec.given(dict(spec))
+def _bound(given: Any) -> Any:
+    """A bound of an index. PyMongo describes a list of pairs, which it then sends as it is, and MongoDB refuses."""
+    is_list = isinstance(given, (list, tuple)) and all(
+        isinstance(one, tuple) and len(one) == 2 for one in given
+    )
+    return dict(given) if is_list else given
+
+
+def check_find(command: Mapping[str, Any], codec: Codec) -> None:
+    """What a server looks at before it reads anything.
+
+    Raises:
+        InvalidOperation: A bound of no index.
+        OperationFailure: 40415, 14, 9 and 2: an option is unknown, or cannot be that.
+    """
+    if ("min" in command or "max" in command) and not command.get("hint"):
+        raise InvalidOperation(
+            'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
+        )
+    options = {name: command[name] for name in _CHECKED & command.keys()}
+    if options:
+        check_options("find", options, _KNOWN, codec)
+
+
+_KNOWN: Final = frozenset({"allowDiskUse", "comment", "maxTimeMS", "returnKey"})
+_CHECKED: Final = _KNOWN | {"maxScan", "snapshot"}
+"""What PyMongo sends as it was given. MongoDB no longer has the last two."""

@@ -73,8 +73,7 @@ class RawBatchCommandCursor(EmbeddedCommandCursor):
     def __init__(self, documents: Iterator[Any], batch_size: int | None, session: Any) -> None:
         """`batch_size`: how many documents a piece has at most; 1 means 2, as with PyMongo."""
         size = _LEAST if batch_size == 1 else batch_size or None
-        super().__init__(Pieces(documents, size, size), session=session)
-        self._read_document = _itself
+        super().__init__(Pieces(documents, size, size), _itself, session)
 
     def __getitem__(self, index: Any) -> NoReturn:
         raise InvalidOperation("Cannot call __getitem__ on RawBatchCommandCursor")

@@ -60,7 +60,8 @@ class TailedDocuments:
             # Before it is read, so that what comes meanwhile is not missed.
             self._moved.clear()
             self._read.extend(call(self._tail.batch, BATCH))
-            self.is_over = self._tail.is_over
+            # PyMongo asks no more of a cursor that is at its limit.
+            self.is_over = self._tail.is_over or self._tail.is_at_limit
         return bool(self._read)
 
     def close(self) -> None:

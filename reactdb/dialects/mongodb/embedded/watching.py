@@ -254,11 +254,10 @@ def opened(
     stages = validate_list("pipeline", [] if pipeline is None else pipeline)
     validate_string_or_none("full_document", said.get("fullDocument"))
     texts = validate_collation_or_none(collation)
-    options = {name: value for name, value in said.items() if value is not None}
-    for name in {"resumeAfter", "startAfter"} & options.keys():
-        if isinstance(options[name], Mapping):
-            options[name] = codec.given(options[name])
+    options = codec.given({name: value for name, value in said.items() if value is not None})
     # As PyMongo does it: of several places to begin at, one is said.
+    if not options.get("startAfter"):
+        options.pop("startAfter", None)
     if "startAfter" in options:
         options.pop("resumeAfter", None)
     if "startAfter" in options or "resumeAfter" in options:

@@ -1,0 +1,88 @@
+"""Aggregating: pipelines in the process, with the arguments of PyMongo's `aggregate`.
+
+Rule of this file: what PyMongo refuses by itself is refused here, and what a server looks at before it reads anything, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pymongo.common import validate_list, validate_non_negative_integer_or_none
+from pymongo.errors import ConfigurationError, OperationFailure
+
+from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.commands.get_more import size_of
+from reactdb.dialects.mongodb.commands.reading import check_hint_value, checked_stages
+from reactdb.dialects.mongodb.embedded.checking import check_options, checked_bypass, collation_document
+from reactdb.dialects.mongodb.embedded.codecs import Codec
+from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.statements import (
+    Session,
+    carried_out,
+    results,
+    spaces_of,
+    transaction_of,
+)
+from reactdb.dialects.mongodb.names import MongoNamespace
+
+__all__ = ["aggregated"]
+
+
+def aggregated(
+    client: Any,
+    namespace: MongoNamespace,
+    codec: Codec,
+    pipeline: Any,
+    session: Session,
+    options: Mapping[str, Any],
+    comment: Any = None,
+) -> Iterator[dict[str, Any]]:
+    """The results of a pipeline, of a collection or of a database.
+
+    Args:
+        codec: How the arguments become BSON.
+        options: Those of MongoDB's `aggregate`.
+
+    Raises:
+        TypeError, ValueError, ConfigurationError: As PyMongo's.
+        OperationFailure: As MongoDB's.
+    """
+    validate_list("pipeline", pipeline)
+    if "explain" in options:
+        raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
+    validate_non_negative_integer_or_none("batchSize", options.get("batchSize"))
+    check_options("aggregate", options, _KNOWN, codec, comment)
+    call(size_of, options.get("cursor", {}))
+    hint = codec.given_value(options.get("hint", {}))
+    call(check_hint_value, hint)
+    variables = None if options.get("let") is None else codec.given_value(options["let"])
+    if not isinstance(variables, dict | None):
+        raise OperationFailure("BSON field 'aggregate.let' is the wrong type, expected type 'object'", 14)
+    documents = carried_out(
+        session,
+        aggregate,
+        spaces_of(session, client, "aggregate"),
+        namespace,
+        call(checked_stages, codec.given_value(pipeline)),
+        variables=variables,
+        collation=collation_document(options.get("collation")),
+        hint=hint or None,
+        transaction=transaction_of(session),
+        bypasses=checked_bypass("aggregate", options.get("bypassDocumentValidation"), codec),
+    )
+    return results(session, documents)
+
+
+_KNOWN: Final = frozenset(
+    {
+        "allowDiskUse",
+        "batchSize",
+        "bypassDocumentValidation",
+        "collation",
+        "cursor",
+        "hint",
+        "let",
+        "maxTimeMS",
+    }
+)
