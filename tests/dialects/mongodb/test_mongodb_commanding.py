@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bson.dbref import DBRef
-from pymongo.errors import OperationFailure
+from pymongo.errors import InvalidOperation, OperationFailure
 
 import reactdb
 from reactdb import Database
@@ -173,3 +173,25 @@ def test_a_method_that_does_not_exist_is_said_to_be_none(
 ) -> None:
     with pytest.raises(TypeError, match=f"the '{method}' method on a '{owner}' object"):
         call(shop)
+
+
+def test_a_client_knows_that_there_is_no_server(shop: Any) -> None:
+    """These names gave databases, each of which a program would take for something."""
+    client = shop.client
+    assert (None, None, True, False) == (
+        client.address,
+        client.primary,
+        client.is_primary,
+        client.is_mongos,
+    )
+    assert not client.nodes | client.secondaries | client.arbiters
+
+
+def test_a_command_that_gives_a_cursor_is_read_to_its_end(shop: Any) -> None:
+    shop["orders"].insert_many([{"_id": number} for number in range(5)])
+
+    found = shop.cursor_command("find", "orders", filter={"_id": {"$gt": 0}}, batchSize=2)
+
+    assert [1, 2, 3, 4] == [one["_id"] for one in found]
+    with pytest.raises(InvalidOperation):
+        shop.cursor_command("ping")

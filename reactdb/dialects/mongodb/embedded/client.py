@@ -42,7 +42,17 @@ class EmbeddedClient(Optioned):
         transactions: Those that are open.
         streams: What change streams are opened by.
         deployment: What commands are carried out on, which has all of these.
+        address, primary, nodes, secondaries, arbiters: None and empty: there are no servers.
+        is_primary, is_mongos: What it is to a program that asks before it writes.
     """
+
+    address = None
+    primary = None
+    nodes: frozenset[Any] = frozenset()
+    secondaries: frozenset[Any] = frozenset()
+    arbiters: frozenset[Any] = frozenset()
+    is_primary = True
+    is_mongos = False
 
     def __init__(self, native: Database, default: str = DEFAULT_DATABASE, **options: Any) -> None:
         """
