@@ -611,6 +611,12 @@ def test_a_missing_file_is_told_how_to_be_made(tmp_path):
     assert [] == list(tmp_path.iterdir())
 
 
+def test_an_export_to_a_folder_that_is_missing_names_its_target(file, tmp_path):
+    target = tmp_path / "missing" / "people.jsonl"
+
+    assert f"{target}: No such file or directory" == error_of(run("export", file, "people", target))
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is full")
 def test_an_export_to_a_full_disk_names_its_target(file):
     fill(file, [{"id": 1}])
