@@ -36,7 +36,7 @@ from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
-from reactdb.store.file.sqlite import Connection
+from reactdb.store.file.sqlite import Connection, Cursor
 from reactdb.store.schema import BLOCK_BITS
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
@@ -504,16 +504,16 @@ LABELLED = appending(
 )
 
 
-def append(connection: Connection, how: Appending, rows: Iterable[tuple[Any, ...]], count: int) -> None:
+def append(cursor: Cursor, how: Appending, rows: Iterable[tuple[Any, ...]], count: int) -> None:
     """Append `count` entries, given as rows of the columns of `how`."""
     if count >= APPENDED:
         rows = iter(rows)
         # The same iterator stands for each place of a statement: in turn they take their values from it.
         values = chain.from_iterable(islice(rows, count - count % APPENDED))
         places = repeat(values, how.columns * APPENDED)
-        connection.executemany(how.many, zip(*places, strict=False))
+        cursor.executemany(how.many, zip(*places, strict=False))
     if count % APPENDED:
-        connection.executemany(how.one, rows)
+        cursor.executemany(how.one, rows)
 
 
 def heads_of_inserts(keys: Sequence[bytes]) -> str:

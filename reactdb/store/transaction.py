@@ -42,7 +42,7 @@ from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs, drop_references
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
-from reactdb.store.file.sqlite import Connection, IntegrityError, SQLiteError
+from reactdb.store.file.sqlite import Connection, Cursor, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
@@ -166,6 +166,7 @@ class WriteTransaction:
         "changes",
         "connection",
         "count",
+        "cursor",
         "execute",
         "first",
         "flushed",
@@ -184,7 +185,7 @@ class WriteTransaction:
 
     def __init__(
         self,
-        connection: Connection,
+        cursor: Cursor,
         catalogue: Catalogue,
         memory: WriterMemory,
         first: int,
@@ -192,9 +193,14 @@ class WriteTransaction:
         changes: list[Change] | None,
         origin: str | None = None,
     ) -> None:
-        """`changes`: a list to put them in, or None."""
-        self.connection = connection
-        self.execute = connection.execute
+        """
+        Args:
+            cursor: Of the writer's connection, for statements that give no rows.
+            changes: A list to put them in, or None.
+        """
+        self.cursor = cursor
+        self.connection = cursor.connection
+        self.execute = self.connection.execute
         self.catalogue = catalogue
         self.memory = memory
         self.first = first
@@ -520,9 +526,9 @@ class WriteTransaction:
         self._move_heads(heads, add_head)
         if is_labelled:
             labelled = [(*row, origin, entry[5]) for row, entry in zip(rows, entries, strict=True)]
-            append(self.connection, LABELLED, labelled, len(rows))
+            append(self.cursor, LABELLED, labelled, len(rows))
         else:
-            append(self.connection, PLAIN, rows, len(rows))
+            append(self.cursor, PLAIN, rows, len(rows))
         if self.has_blobs:
             add_references(
                 self.connection, [(row[0], one[4]) for row, one in zip(rows, entries, strict=True)]
@@ -556,7 +562,7 @@ class WriteTransaction:
                 added.append(row)
             if had_tombstone:
                 revived.append(row[1:])
-        executemany = self.connection.executemany
+        executemany = self.cursor.executemany
         if added:
             executemany(add_head, added)
         if moved:
@@ -578,9 +584,9 @@ class WriteTransaction:
                     else:
                         there[entry] = None
         if dropped:
-            self.connection.executemany(DROP_ENTRY, sorted(dropped))
+            self.cursor.executemany(DROP_ENTRY, sorted(dropped))
         if added:
-            self.connection.executemany(SET_ENTRY, sorted(added))
+            self.cursor.executemany(SET_ENTRY, sorted(added))
         if self.memory.figures:
             move_entries(self.memory.figures, dropped, added)
 
@@ -613,7 +619,7 @@ class WriteTransaction:
                     sums.seq = until
                     packed = sums.pack(table_id, block)
             rows.append((table_id, block, packed))
-        self.connection.executemany(ADD_BLOCK, rows)
+        self.cursor.executemany(ADD_BLOCK, rows)
 
     def _sums_of(self, table_id: int, until: int) -> Sums | None:
         """The running sums of a table as of `until`, the newest entry in the file; None where the file has none."""
@@ -661,9 +667,9 @@ class WriteTransaction:
         steps = range(step, step + count)
         common = (seqs, repeat(table_id), repeat(INSERT), steps, repeat(time), keys, bodies, checksums)
         if origin is None:
-            append(self.connection, INSERTS, zip(*common, strict=False), count)
+            append(self.cursor, INSERTS, zip(*common, strict=False), count)
         else:
-            append(self.connection, LABELLED_INSERTS, zip(*common, repeat(origin), strict=False), count)
+            append(self.cursor, LABELLED_INSERTS, zip(*common, repeat(origin), strict=False), count)
         try:
             self.execute(heads_of_inserts(keys), (seqs[0],))
         except IntegrityError:
@@ -681,7 +687,7 @@ class WriteTransaction:
                     for key, document in documents
                     for index_id, value, tag in index.stored_entries(document)
                 )
-                self.connection.executemany(ADD_ENTRY, added)
+                self.cursor.executemany(ADD_ENTRY, added)
                 add_entries(self.memory.figures, added)
         if blocks:
             self._add_blocks(blocks, seqs[-1])
@@ -741,7 +747,7 @@ class WriteTransaction:
             for entry_index_id, value, tag in index.stored_entries(codec.decode(body))
         ]
         found.sort()
-        self.connection.executemany(ADD_ENTRY, found)
+        self.cursor.executemany(ADD_ENTRY, found)
         self._sum_index(table, index, found)
         self._log_catalogue(
             INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi

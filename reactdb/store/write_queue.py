@@ -230,7 +230,7 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
     seq = first.first + first.count
     for waiter in group:
         transaction = WriteTransaction(
-            first.connection,
+            first.cursor,
             first.catalogue,
             first.memory,
             seq,

@@ -82,6 +82,7 @@ class Writer:
     Attributes:
         engine: Whose it is.
         connection: The one that writes.
+        cursor: Of that one, for statements that give no rows.
         queue: Which thread is next.
         inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
@@ -126,7 +127,8 @@ class Writer:
         self.is_abandoned = False
         self._is_closing = False
         self.flushes = Flushes(engine.path, self.guard)
-        self.lock_wait = LockWait(connection, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
+        self.cursor = connection.keep_cursor()
+        self.lock_wait = LockWait(self.cursor, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
         self.damage = DamageLatch(connection, engine.publisher.note)
         self.checkpoints = Checkpoints(self)
         self.compaction = Compaction(self, self.checkpoints)
@@ -301,7 +303,7 @@ class Writer:
             # The clock went back; times in the log never do.
             now = self.last_time
         return WriteTransaction(
-            connection,
+            self.cursor,
             self.catalogue,
             self.memory,
             self.last_seq + 1,
@@ -370,7 +372,7 @@ class Writer:
             version, self._known_version = self._known_version, None
             first.is_committing = True
             try:
-                connection.execute("COMMIT")
+                self.cursor.execute("COMMIT")
                 first.is_committed = True
             except SQLiteError as error:
                 first.is_committing = False

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -340,7 +341,9 @@ class TestFlushes:
                 return execute(statement, *parameters)
 
             with monkeypatch.context() as patch:
-                patch.setattr(connection, "execute", fail)
+                cursor = engine_writer.cursor
+                failing = SimpleNamespace(execute=fail, executemany=cursor.executemany, connection=connection)
+                patch.setattr(engine_writer, "cursor", failing)
                 with pytest.raises(reactdb.OutcomeUnknown):
                     games.insert({"id": 2})
             games.insert({"id": 3})

@@ -20,19 +20,24 @@ from reactdb.store.transaction import WriterMemory
 
 
 class Wrapped:
-    """A connection with another `execute`."""
+    """A connection, or a cursor of one, with another `execute`."""
 
-    def __init__(self, connection: Any, execute: Callable[[Any, str], Any]) -> None:
-        self._connection = connection
+    def __init__(self, inner: Any, execute: Callable[[Any, str], Any], connection: Any = None) -> None:
+        self._inner = inner
         self._execute = execute
+        # Of a cursor.
+        self.connection = connection
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
+        return getattr(self._inner, name)
+
+    def keep_cursor(self) -> Wrapped:
+        return Wrapped(self._inner.keep_cursor(), self._execute, self)
 
     def execute(self, statement: str, *parameters: Any) -> Any:
         if parameters:
-            return self._connection.execute(statement, *parameters)
-        return self._execute(self._connection, statement)
+            return self._inner.execute(statement, *parameters)
+        return self._execute(self._inner, statement)
 
 
 def wrap_writer(execute: Callable[[Any, str], Any]) -> None:
@@ -53,7 +58,8 @@ def swallow() -> None:
         except SQLiteError:
             if statement != "COMMIT":
                 raise
-            return connection.execute("ROLLBACK") if connection.in_transaction else None
+            own = getattr(connection, "connection", connection)
+            return connection.execute("ROLLBACK") if own.in_transaction else None
 
     wrap_writer(execute)
 

@@ -7,6 +7,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,16 +198,17 @@ def test_a_write_that_fails_inside_a_transaction_is_not_told(db, games):
 
 def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     heard = listen(games.changes())
-    connection = db.session.engine.writer.connection
-    execute = connection.execute
+    writer = db.session.engine.writer
+    cursor = writer.cursor
 
     def fail(statement: str, *parameters: Any) -> Any:
         if statement == "COMMIT":
             raise sqlite.sqlite3.OperationalError("database or disk is full")
-        return execute(statement, *parameters)
+        return cursor.execute(statement, *parameters)
 
+    failing = SimpleNamespace(execute=fail, executemany=cursor.executemany, connection=cursor.connection)
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "execute", fail)
+        patch.setattr(writer, "cursor", failing)
         with pytest.raises(reactdb.DiskFull):
             games.insert({"id": 1})
     games.insert({"id": 2})

@@ -862,6 +862,15 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
     table_name, index_name, field, value, key = words
     prepared: list[str] = []
 
+    class WatchedCursor(reactdb.store.file.sqlite.sqlite3.Cursor):
+        def execute(self, sql: str, *arguments: Any) -> Any:
+            prepared.append(sql)
+            return super().execute(sql, *arguments)
+
+        def executemany(self, sql: str, *arguments: Any) -> Any:
+            prepared.append(sql)
+            return super().executemany(sql, *arguments)
+
     class Watched(reactdb.store.file.sqlite.Tracked):
         def execute(self, sql: str, *arguments: Any) -> Any:
             prepared.append(sql)
@@ -872,7 +881,8 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
             return super().executemany(sql, *arguments)
 
         def cursor(self, *arguments: Any) -> Any:
-            raise AssertionError("a cursor would not be watched")
+            assert not arguments, "another cursor would not be watched"
+            return super().cursor(WatchedCursor)
 
     connect = reactdb.store.file.sqlite.sqlite3.connect
 

@@ -500,7 +500,7 @@ MUTANTS = [
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
-        "            self.connection.executemany(DROP_ENTRY, sorted(dropped))\n",
+        "            self.cursor.executemany(DROP_ENTRY, sorted(dropped))\n",
         "            pass\n",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),

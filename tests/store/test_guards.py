@@ -213,6 +213,17 @@ class TestLocksWithoutEffect:
 
         assert len(before) == len(os.listdir("/proc/self/fd"))
 
+    @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of descriptors here")
+    def test_a_statement_that_has_not_ended_leaves_no_descriptor_open(self, path):
+        """SQLite puts off closing as long as there is one. The last statement of the writer's cursor can be one that failed."""
+        before = os.listdir("/proc/self/fd")
+        with reactdb.connect(path) as db:
+            writer = db.session.engine.writer
+            assert writer is not None
+            writer.cursor.execute("SELECT seq FROM log UNION ALL SELECT 1 UNION ALL SELECT 2")
+
+        assert len(before) == len(os.listdir("/proc/self/fd"))
+
 
 class TestTheSwitchToWal:
     def test_a_switch_that_only_seems_to_have_worked_is_found_out(self, path, monkeypatch):

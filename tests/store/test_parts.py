@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,12 +111,12 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
     transaction = db.session.engine.current_transaction()
     assert transaction is not None
     before, real = content(db), transaction.execute
-    connection, many = transaction.connection, transaction.connection.executemany
+    cursor = transaction.cursor
     error = Struck() if step % 2 else sqlite3.OperationalError("disk I/O error")
     failing = Failing(step, error, after=after)
     is_done = False
     transaction.execute = partial(failing, real)
-    connection.executemany = partial(failing, many)
+    transaction.cursor = SimpleNamespace(executemany=partial(failing, cursor.executemany))
     try:
         write(db)
         is_done = True
@@ -124,7 +125,7 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
         pass
     finally:
         transaction.execute = real
-        connection.executemany = many
+        transaction.cursor = cursor
     if failing.left > 0:
         return False
     # Released, it is done, whatever comes after that; and done, it is flushed again after Ctrl-C.

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -317,18 +317,24 @@ class Failing:
         return found
 
 
+def strike(
+    db: reactdb.Database, monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException, *, after: bool
+) -> None:
+    """From now on, let the nth statement with many rows of this thread's transaction fail."""
+    transaction = transaction_of(db)
+    failing = SimpleNamespace(executemany=Failing(transaction.cursor.executemany, at, error, after=after))
+    monkeypatch.setattr(transaction, "cursor", failing)
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", [1, 2])
 def test_an_error_of_the_file_fails_the_whole_transaction(
     db: reactdb.Database, at: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(StorageError, match="disk I/O error") as raised, db.transaction():
-        connection = transaction_of(db).connection
         add_to_all(db)
         error = sqlite3.OperationalError("disk I/O error")
-        monkeypatch.setattr(
-            connection, "executemany", Failing(connection.executemany, at, error, after=after)
-        )
+        strike(db, monkeypatch, at, error, after=after)
         with pytest.raises(StorageError) as first:
             db.table("games").run()
         monkeypatch.undo()
@@ -348,10 +354,9 @@ def test_an_error_of_the_file_at_the_end_leaves_nothing(
 ) -> None:
     seq = db.seq
     with pytest.raises(reactdb.errors.DiskFull), db.transaction():
-        connection = transaction_of(db).connection
         add_to_all(db)
         error = sqlite3.OperationalError("database or disk is full")
-        monkeypatch.setattr(connection, "executemany", Failing(connection.executemany, 2, error, after=True))
+        strike(db, monkeypatch, 2, error, after=True)
     monkeypatch.undo()
     assert db.seq == seq
     with db.transaction():
@@ -368,15 +373,12 @@ def test_what_ctrl_c_tears_is_written_again(
     db.table("plain").insert({"id": "gone"})
     db.table("plain").get("gone").delete()
     with db.transaction():
-        connection = transaction_of(db).connection
         add_to_all(db)
         db.table("plain").insert({"id": "gone"})
         db.table("plain").insert({"id": "new"})
         db.table("plain").insert({"id": "brief"})
         db.table("plain").get("brief").delete()
-        monkeypatch.setattr(
-            connection, "executemany", Failing(connection.executemany, at, Struck(), after=after)
-        )
+        strike(db, monkeypatch, at, Struck(), after=after)
         with pytest.raises(Struck):
             db.table("games").run()
         monkeypatch.undo()
