@@ -40,7 +40,7 @@ from reactdb.values.value_types import text_of
 _UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
 _DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"\s*[+-]?0[xX][0-9a-fA-F]+(\.[0-9a-fA-F]*)?([pP][+-]?\d+)?", re.ASCII)
-_TYPES: Final = frozenset(
+TYPES: Final = frozenset(
     [
         "DB",
         "TABLE",
@@ -80,7 +80,7 @@ def _coercion_name(value: Any) -> str:
 def coerce_to(value: Any, type_wanted: Any) -> Any:
     """The value as another type: whatever to string or bool, string and binary, string to number, array and object."""
     wanted = string(type_wanted).upper()
-    if wanted not in _TYPES:
+    if wanted not in TYPES:
         raise QueryError(f"Unknown Type: {wanted}")
     found = _coercion_name(value)
     if found == wanted or wanted == "DATUM":
