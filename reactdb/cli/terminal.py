@@ -37,9 +37,9 @@ REDRAW_EVERY_S: Final = 0.1
 NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
 
 
-def one_line(message: str, longest: int = LONGEST_MESSAGE) -> str:
+def one_line(message: str) -> str:
     """The message without line breaks and control characters, shortened if it is long."""
-    return cut(safe(" ".join(message.split())), longest)
+    return cut(safe(" ".join(message.split())), LONGEST_MESSAGE)
 
 
 def safe(text: str) -> str:

@@ -275,6 +275,9 @@ class _Writer:
 
     def comparison(self, node: Call) -> str:
         left, right = node.arguments
+        if isinstance(left, Function) or isinstance(right, Function):
+            # Functions have no place in the order of values, as the operation says.
+            return f"{self.operation(node.operation)}({self.value(left)}, {self.value(right)})"
         if isinstance(left, Constant):
             # Constants have no effects, so the other side may be looked at first.
             return self._compared(FLIPPED[node.operation], self.value(right), left)

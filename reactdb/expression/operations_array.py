@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError
-from reactdb.expression.checks import array, checked_array, integer, kind, sequence, sort_key
+from reactdb.expression.checks import array, checked_array, integer, kind, sequence, shown, sort_key
 from reactdb.expression.registry import operation
 
 
@@ -31,8 +31,7 @@ def prepend(values: Any, value: Any) -> list[Any]:
 def is_closed(bound: Any, name: str) -> bool:
     """What the option `left_bound` or `right_bound` says."""
     if bound not in ("open", "closed"):
-        shown = f'"{bound}"' if isinstance(bound, str) else str(bound)
-        raise QueryError(f"Expected `open` or `closed` for optarg `{name}` (got `{shown}`).")
+        raise QueryError(f"Expected `open` or `closed` for optarg `{name}` (got `{shown(bound)}`).")
     return bool(bound == "closed")
 
 

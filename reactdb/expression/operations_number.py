@@ -101,7 +101,9 @@ def _subtract(left: Any, right: Any) -> Any:
     if isinstance(left, datetime) and isinstance(right, datetime):
         return (left - right).total_seconds()
     if isinstance(left, (datetime, timedelta)):
-        return _later(left, -right if isinstance(right, timedelta) else -number(right))
+        if isinstance(right, timedelta):
+            return computed_time(lambda: left - right)
+        return _later(left, -number(right))
     return calculated(_minus, number(left), number(right))
 
 

@@ -168,6 +168,8 @@ def _to_json(value: Any) -> str:
         return _to_json(time_object(value, value.timestamp()))
     if isinstance(value, (timedelta, UUID)) or hasattr(value, "isoformat"):
         return _json(value.isoformat() if hasattr(value, "isoformat") else str(value))
+    if callable(value):
+        raise QueryError("Expected type DATUM but found FUNCTION.")
     text = text_of(value)
     if text is None:
         raise QueryError(f"Cannot convert `r.{value}` to JSON.")

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.errors import QueryError
+from reactdb.expression.checks import shown
 from reactdb.expression.markers import absent
-from reactdb.values.codec import pretty
 
 Path = str | tuple[Any, ...] | dict[str, Any]
 
@@ -46,7 +46,7 @@ def _read(value: Any) -> Path:
         if not names:
             return deeper
         return _all_of([*names, deeper] if deeper else names)
-    raise QueryError(f"Invalid path argument `{pretty(value)}`.")
+    raise QueryError(f"Invalid path argument `{shown(value)}`.")
 
 
 def _all_of(paths: list[Path]) -> Path:

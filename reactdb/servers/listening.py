@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from reactdb.errors import CannotListen
 
-__all__ = ["check_path", "listen", "told_where"]
+__all__ = ["as_cannot_listen", "check_path", "listen"]
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -23,7 +23,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         CannotListen: The address is not this machine's, or the port is in use.
     """
-    with told_where(f"port {port} on {host}", host, port):
+    with as_cannot_listen(f"port {port} on {host}", host, port):
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
@@ -50,7 +50,7 @@ def check_path(path: str) -> None:
     Raises:
         CannotListen: There is a server, or another file, or no socket can be made there.
     """
-    with told_where(f"the socket {path}", path), socket.socket(socket.AF_UNIX) as probe:
+    with as_cannot_listen(f"the socket {path}", path), socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
             probe.connect(path)
@@ -69,7 +69,7 @@ def check_path(path: str) -> None:
 
 
 @contextmanager
-def told_where(place: str, host: str, port: int | None = None) -> Iterator[None]:
+def as_cannot_listen(place: str, host: str, port: int | None = None) -> Iterator[None]:
     """What the system raises within the block, as CannotListen.
 
     Args:

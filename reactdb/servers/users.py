@@ -254,8 +254,12 @@ def asked_password(name: str) -> str:
     """The password from the terminal, asked twice, or else the first line of standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
-    password = getpass.getpass(f"Password of {name}: ")
-    if password != getpass.getpass("Once more: "):
+    try:
+        password = getpass.getpass(f"Password of {name}: ")
+        again = getpass.getpass("Once more: ")
+    except (KeyboardInterrupt, EOFError):
+        raise InvalidOption("no password was given; nothing was written") from None
+    if password != again:
         raise InvalidOption("the two passwords differ; nothing was written")
     return password
 

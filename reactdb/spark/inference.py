@@ -189,9 +189,9 @@ def _number(kinds: frozenset[type], seen: Seen) -> spark.DataType | None:
     return spark.DecimalType(MOST_DIGITS, seen.scale) if digits + seen.scale <= MOST_DIGITS else None
 
 
-def scalar_type(values: Iterable[Any], conflict_type: spark.DataType | None = None) -> spark.DataType:
-    """The type that holds these values, keys for example; `conflict_type` or STRING if they have none in common."""
-    inference = Inference(spark.StringType() if conflict_type is None else conflict_type)
+def scalar_type(values: Iterable[Any]) -> spark.DataType:
+    """The type that holds these values, keys for example; STRING if they have none in common."""
+    inference = Inference(spark.StringType())
     inference.add({"value": value} for value in values)
     fields = inference.fields()
     return fields[0].dataType if fields else spark.StringType()

@@ -38,7 +38,7 @@ from reactdb.spark.parts import (
     parquet_rows,
     whole_folder,
 )
-from reactdb.spark.reach import Reach, check_has, ranges, told, unread
+from reactdb.spark.reach import Reach, check_has, document_changes, ranges, unread
 from reactdb.spark.rows import (
     EXPORT,
     Documents,
@@ -179,7 +179,7 @@ def append_changes(
         rows = rows_of(session, given, extents, documents, first, type_)
         # Where all tables are read from the beginning, it is known how many changes there are.
         is_all = table is None and not any(reach.oldest for reach in first)
-        expected = told(extents, given.options) if is_all else None
+        expected = document_changes(extents, given.options) if is_all else None
         with folder.staged() as staged:
             count = written(rows, staged)
             if expected not in (None, count):

@@ -98,12 +98,14 @@ def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
     return Extent(reach.database, now.path, now.epoch, since, now.seq)
 
 
-def told(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
+def document_changes(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
     """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
     parsed, found = parse(options), 0
     for extent in extents:
         with opened(extent.path, parsed) as engine, engine.snapshot() as snapshot:
-            found += extent.until - extent.since - exports.untold(snapshot, extent.since, extent.until)
+            found += (
+                extent.until - extent.since - exports.entries_left_out(snapshot, extent.since, extent.until)
+            )
     return found
 
 

@@ -1,8 +1,8 @@
-"""The package for executors: reactdb and its pure Python dependencies, as one zip that Spark sends to every worker.
+"""The package for executors: reactdb as one zip that Spark sends to every worker.
 
 Executors import the module of a Python data source by name, on machines where it may not be installed. A zip on their path is
-enough for everything that is not compiled: `pyarrow` and `msgpack`, and `pyspark` itself, must be installed where they run, for
-the same Python version as the driver's.
+enough for reactdb, which is all Python and reads a file with nothing else than `pyarrow` and `msgpack`. These, and `pyspark`
+itself, must be installed where they run, for the same Python version as the driver's.
 
 Rule of this file: the zip of one installation is always the same bytes, so that sending it again sends nothing new.
 """
@@ -10,12 +10,10 @@ Rule of this file: the zip of one installation is always the same bytes, so that
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,17 +23,6 @@ from reactdb.spark import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The modules that opening a file imports, all of them pure Python. An installation does not need those that it lacks.
-TRAVELLING: Final = (
-    "click",
-    "click_default_group",
-    "dateutil",
-    "pluggy",
-    "six",
-    "sqlite_fts4",
-    "sqlite_utils",
-    "tabulate",
-)
 # The format zip has no earlier year.
 _THE_DAY: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -49,9 +36,11 @@ def package_zip(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if target.is_dir():
         target /= zip_name()
+    folder = Path(reactdb.__file__).parent
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("reactdb", *TRAVELLING):
-            for file, inside in _files(name):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                inside = f"reactdb/{file.relative_to(folder).as_posix()}"
                 archive.writestr(zipfile.ZipInfo(inside, _THE_DAY), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return target
 
@@ -71,21 +60,6 @@ def ship(spark: SparkSession) -> None:
     spark.addArtifacts(str(package_zip(folder)), pyfile=True)
     # A data source is sent with the files that had been added when it was registered.
     register(spark)
-
-
-def _files(name: str) -> Iterator[tuple[Path, str]]:
-    """The files of a module or package of this installation, in order, with their names in the zip."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        return
-    origin = Path(spec.origin)
-    if not spec.submodule_search_locations:
-        yield origin, origin.name
-        return
-    folder = origin.parent
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            yield file, f"{name}/{file.relative_to(folder).as_posix()}"
 
 
 __all__ = ["package_zip", "ship", "zip_name"]

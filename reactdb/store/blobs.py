@@ -352,16 +352,15 @@ def remove_unused(
     *,
     unused_ms: int = GRACE_MS,
     held: Collection[int] = (),
-    most: int = MOST_PIECES,
 ) -> RemovedBlobs:
-    """Remove blobs that nothing refers to, and what was left of others, by at most `most` pieces.
+    """Remove blobs that nothing refers to, and what was left of others, by at most `MOST_PIECES` pieces.
 
     Args:
         now: In milliseconds since 1970.
         unused_ms: How long ago whole ones were put, at least. For those that are being written it is GRACE_MS, or this if more.
         held: Numbers of those that somebody reads.
     """
-    count = 0
+    count, most = 0, MOST_PIECES
     bounds = (now - unused_ms + 1, now - max(unused_ms, GRACE_MS) + 1)
     for row in connection.execute(f"{UNUSED} LIMIT ?3", (*bounds, len(held) + most)).fetchall():
         stored = _verified(row)

@@ -70,7 +70,7 @@ class Checkpoints:
         self.due_bytes = CHECKPOINT_BYTES
         # What the log may grow to before anything is to be done.
         self._room_bytes = min(wal_room.FIRST_BYTES, self.due_bytes)
-        # In the log, when it was last copied.
+        # How many frames the log had when it was last copied.
         self._frames = 0
         self._wal_bytes = 0
         self._error = ""
@@ -94,7 +94,7 @@ class Checkpoints:
         if self.run(keep_bytes=CHECKPOINT_BYTES):
             return
         self.due_bytes = self._room_bytes = wal_bytes + RETRY_BYTES
-        # (What the log has kept says nothing.)
+        # A log that begins anew keeps CHECKPOINT_BYTES of room, so only a larger one has grown.
         if wal_bytes > max(self.limit_bytes, CHECKPOINT_BYTES):
             self.is_over = True
             logger.error(

@@ -224,7 +224,7 @@ def changes(
     return Entries(*columns), position
 
 
-def untold(snapshot: Snapshot, since: int, until: int) -> int:
+def entries_left_out(snapshot: Snapshot, since: int, until: int) -> int:
     """How many entries of the log with since < seq <= until `changes` leaves out."""
     found = 0
     for table_id in _left_out(snapshot):

@@ -408,9 +408,9 @@ class Compacted:
 
     __slots__ = ("entries", "oldest", "tables")
 
-    def __init__(self, entries: int = 0, tables: int = 0, oldest: int = 0) -> None:
-        self.entries = entries
-        self.tables = tables
+    def __init__(self, oldest: int = 0) -> None:
+        self.entries = 0
+        self.tables = 0
         self.oldest = oldest
 
 

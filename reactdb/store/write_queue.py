@@ -168,13 +168,13 @@ class WriteQueue:
     # -----------------------------------------------------------------------------------------------------------
     # Group commit
 
-    def take_group(self, most: int = MAX_GROUP) -> list[Waiter]:
+    def take_group(self) -> list[Waiter]:
         """The small writes that wait directly behind the head, marked as taken. Called by the thread at the head."""
         with self._mutex:
             if len(self._queue) < 2:
                 return []
             group = []
-            for place in range(1, min(len(self._queue), most + 1)):
+            for place in range(1, min(len(self._queue), MAX_GROUP + 1)):
                 waiter = self._queue[place]
                 if waiter.work is None or waiter.is_taken or not waiter.held.locked():
                     break

@@ -398,6 +398,7 @@ def test_numbers_and_strings_cannot_be_doubled_without_end() -> None:
 TOO_LARGE: list[Any] = [
     expr(NIGHT) + 10**400,
     expr(NIGHT) - 10**400,
+    expr(timedelta(0)) - timedelta.max,
     r.random(10**400, float=True),
     r.random(-1e308, 1e308, float=True),
     expr("0x1p99999").coerce_to("number"),
@@ -412,6 +413,27 @@ TOO_LARGE: list[Any] = [
 def test_what_is_too_large_for_a_float_or_a_time_is_an_error_of_the_query(expression: Any) -> None:
     """Python's own OverflowError would end a server's connection without a word about the query."""
     assert error_of(expression)[0] is QueryError
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        expr(True) == (lambda element: element),
+        expr({"a": 1}).pluck(lambda element: element),
+        expr([1]).slice(0, left_bound=lambda element: element),
+        call("to_json_string", lambda element: element),
+    ],
+    ids=repr,
+)
+def test_a_function_where_a_value_belongs_is_refused_alike_in_both_ways(expression: Any) -> None:
+    """Without the address that Python prints of a function, which says nothing to anybody."""
+    with pytest.raises(QueryError) as walked:
+        evaluate(expression, None)
+    with pytest.raises(QueryError) as compiled:
+        compile_value(expression)(None)
+
+    assert str(walked.value) == str(compiled.value)
+    assert "0x" not in str(walked.value)
 
 
 def test_nothing_is_repeated_any_number_of_times() -> None:

@@ -193,3 +193,20 @@ def test_a_stranger_looks_like_a_user_after_a_restart_too(file: Path) -> None:
     assert (bob.salt, bob.iterations) == (second.find("bob").salt, 5_000)
     assert len(ann.salt) == len(bob.salt)
     assert bob.stored_key != second.find("bob").stored_key, "no password is a stranger's"
+
+
+@pytest.mark.parametrize("pressed", [KeyboardInterrupt, EOFError])
+def test_a_password_that_is_not_given_writes_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, pressed: type[BaseException]
+) -> None:
+    """Ctrl-C or Ctrl-D where it is asked for."""
+
+    def ask(_: str) -> str:
+        raise pressed
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("getpass.getpass", ask)
+
+    assert 1 == main([str(file), "ann"])
+    assert "reactdb: no password was given; nothing was written" in capsys.readouterr().err
+    assert not file.exists()

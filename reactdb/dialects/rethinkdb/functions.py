@@ -106,10 +106,10 @@ class LocatedExpression(Expression):
 
     __slots__ = ("_walk",)
 
-    def __init__(self, node: Node, walk: Callable[[Any], Any], *, literals_allowed: bool = False) -> None:
+    def __init__(self, node: Node, walk: Callable[[Any], Any]) -> None:
         super().__init__(node)
         self._walk = walk
-        self._function = value_function(node, literals_allowed=literals_allowed)
+        self._function = value_function(node)
 
     def __call__(self, document: Any) -> Any:
         try:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
@@ -77,8 +77,9 @@ class Direction:
         self.descending = descending
         self.path = path
 
-    def __call__(self) -> None:
+    def __call__(self, *_: Any) -> NoReturn:
         """Makes it callable, because other terms must refuse it as they refuse a function, which is not a datum."""
+        raise QueryError("Expected type DATUM but found FUNCTION.")
 
 
 @handles("order_by")

@@ -118,7 +118,6 @@ class Session:
         wake: Callable[[], None] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        server_name: str = SERVER_NAME,
         max_streams: int = MAX_STREAMS,
         client: tuple[str, int] = ("in this process", 0),
         user: str = "admin",
@@ -134,7 +133,6 @@ class Session:
         self.database = database
         self._wake = wake
         self._clock = clock
-        self._server_name = server_name
         self._max_streams = max_streams
         self.client = client
         self.user = user
@@ -170,7 +168,7 @@ class Session:
             if kind == SERVER_INFO:
                 info = {
                     "id": self.database.session.database_id,
-                    "name": self._server_name,
+                    "name": SERVER_NAME,
                     "proxy": False,
                 }
                 return [response(token, {"t": SERVER, "r": [info]})]

@@ -117,9 +117,9 @@ tracked: weakref.WeakSet[Tracked] = weakref.WeakSet()
 opening = threading.Lock()
 
 
-def has_wal_reset_bug(version: tuple[int, ...] = VERSION) -> bool:
+def has_wal_reset_bug() -> bool:
     """Whether this SQLite can lose a commit when another connection checkpoints at the wrong moment."""
-    return not (version >= (3, 51, 3) or (version[:2] == (3, 50) and version >= (3, 50, 7)))
+    return not (VERSION >= (3, 51, 3) or (VERSION[:2] == (3, 50) and VERSION >= (3, 50, 7)))
 
 
 def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False) -> Connection:

@@ -224,6 +224,7 @@ def test_an_error_has_rethinkdbs_kind_and_says_what_is_wrong(
         ([0], "Expected type SEQUENCE but found SINGLE_SELECTION", games.get(1).map(lambda one: one)),
         ([0], "Expected type DATUM but found SELECTION", games.order_by("id").add([9])),
         ([], "Unknown Type: LIST", games.coerce_to("list")),
+        ([], "Expected type DATUM but found FUNCTION", r.expr({"id": 1}).merge(r.desc("room"))),
         ([0], "Expected type DATUM but found SEQUENCE", games.order_by(index="id")["id"].add([9])),
     ],
 )
