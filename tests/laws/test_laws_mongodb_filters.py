@@ -193,7 +193,7 @@ def test_a_partial_index_changes_no_answer(stored, specs, partial, path):
         db.blobs.put(BLOB)
         table = db.table_create("shop.orders", primary_key="_id")
         table.insert([{**document, "_id": number} for number, (_, document) in enumerate(stored)])
-        orders = reactdb.mongodb(db)["shop"]["orders"]
+        orders = reactdb.mongodb(db, datetime_conversion="DATETIME_AUTO")["shop"]["orders"]
         asked = [normalised(spec) for spec in [*specs, partial] if filter_of(spec) is not None]
         before = [[one["_id"] for one in orders.find(spec)] for spec in asked]
         sorted_before = [[one["_id"] for one in orders.find(spec).sort(path, 1)] for spec in asked]
@@ -264,7 +264,7 @@ def test_updates_and_deletes_find_what_a_query_finds(stored, spec):
         table = db.table_create("shop.orders", primary_key="_id")
         table.insert([{**document, "_id": number} for number, document in enumerate(stored)])
         table.index_create("a")
-        orders = reactdb.mongodb(db)["shop"]["orders"]
+        orders = reactdb.mongodb(db, datetime_conversion="DATETIME_AUTO")["shop"]["orders"]
         expected = [one["_id"] for one in orders.find() if wanted.matches(one)]
         spec = normalised(spec)
         assert [one["_id"] for one in orders.find(spec)] == expected
