@@ -354,6 +354,7 @@ class CollectionWork:
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
             hint=hint,
+            tick=self.spaces.clock.ticks_of(given["u"]),
         )
 
     def _stamped(self, update: Any) -> Any:
@@ -441,6 +442,7 @@ class CollectionWork:
             collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
             hint=self._hinted(command.get("hint")),
+            tick=self.spaces.clock.ticks_of(command.get("update")),
         )
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
