@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pymongo import (
@@ -241,3 +241,159 @@ class TestBulkWritesOfTheClient:
                 session.commit_transaction()
         assert after.value.has_error_label("TransientTransactionError")
         assert [1] == orders.distinct("_id")
+
+
+class TestPipelines:
+    """A server reads the first batch of a pipeline with the command."""
+
+    DIVIDES: Final = [{"$set": {"n": {"$divide": [6, "$n"]}}}]
+
+    @pytest.fixture
+    def numbers(self, mongo: Any) -> Any:
+        """Documents of which the one in place 101, counted from 0, cannot be divided by."""
+        found = mongo["shop"]["numbers"]
+        found.insert_many([{"_id": id, "n": 101 - id} for id in range(103)])
+        return found
+
+    def test_an_error_in_the_first_batch_is_one_of_the_call(self, mongo: Any, numbers: Any) -> None:
+        for pipeline in (
+            [{"$match": {"_id": {"$gt": 0}}}, *self.DIVIDES],
+            [*self.DIVIDES, {"$group": {"_id": 1}}],
+        ):
+            with pytest.raises(OperationFailure) as caught:
+                numbers.aggregate(pipeline)
+            assert 2 == caught.value.code
+        with pytest.raises(OperationFailure):
+            mongo["shop"].aggregate([{"$documents": [{"n": 0}]}, *self.DIVIDES])
+
+    def test_an_error_beyond_it_is_one_of_the_document(self, numbers: Any) -> None:
+        for sizes in ({}, {"batchSize": 1}, {"batchSize": 50}):
+            cursor = numbers.aggregate(self.DIVIDES, **sizes)
+            assert {"_id": 0, "n": 6 / 101} == cursor.next()
+            with pytest.raises(OperationFailure):
+                list(cursor)
+            assert not cursor.alive
+
+    def test_empty_documents_are_documents(self, numbers: Any) -> None:
+        found = list(numbers.aggregate([{"$limit": 3}, {"$project": {"_id": 0, "m": 1}}], batchSize=1))
+        assert [{}, {}, {}] == found
+
+    def test_of_an_empty_first_batch_nothing_is_read(self, numbers: Any) -> None:
+        cursor = numbers.aggregate([{"$match": {"_id": 101}}, *self.DIVIDES], batchSize=0)
+        assert cursor.alive
+        with pytest.raises(OperationFailure):
+            cursor.next()
+
+    @pytest.mark.parametrize("size", [-1, "some", 1.5])
+    def test_a_size_that_is_none_is_refused(self, mongo: Any, numbers: Any, size: Any) -> None:
+        for of in (numbers, mongo["shop"]):
+            with pytest.raises((TypeError, ValueError)):
+                of.aggregate([{"$documents": []}], batchSize=size)
+
+    def test_an_error_ends_the_transaction(self, mongo: Any, numbers: Any) -> None:
+        with mongo.start_session() as session:
+            session.start_transaction()
+            numbers.insert_one({"_id": 200, "n": 0}, session=session)
+            with pytest.raises(OperationFailure):
+                numbers.aggregate([{"$match": {"_id": 200}}, *self.DIVIDES], session)
+            with pytest.raises(OperationFailure) as caught:
+                session.commit_transaction()
+            assert 251 == caught.value.code
+
+
+class TestAlive:
+    def test_a_cursor_is_alive_as_long_as_there_is_more(self, orders: Any) -> None:
+        orders.insert_one({"_id": 2})
+        found = orders.find()
+        assert found.alive
+        assert {"_id": 1, "n": 1} == found.next()
+        assert found.alive
+        assert found.alive
+        assert {"_id": 2} == found.next()
+        assert not found.alive
+        assert [] == list(found)
+        for cursor in (orders.aggregate([]), orders.find()):
+            seen = []
+            while cursor.alive:
+                seen.append(cursor.next()["_id"])
+            assert [1, 2] == seen
+
+    def test_one_of_nothing_is_not(self, mongo: Any, orders: Any) -> None:
+        assert not orders.aggregate([{"$match": {"_id": 5}}]).alive
+        assert not mongo["shop"]["others"].list_indexes().alive
+        query = orders.find({"_id": 5})
+        # Nobody has asked yet.
+        assert query.alive
+        assert [] == list(query)
+        assert not query.alive
+
+
+def test_what_is_counted_can_be_limited(orders: Any) -> None:
+    orders.insert_many([{"_id": 2}, {"_id": 3}])
+    assert 3 == orders.estimated_document_count()
+    assert 1 == orders.estimated_document_count(skip=2)
+    assert 2 == orders.estimated_document_count(limit=2)
+    assert 3 == orders.estimated_document_count(hint="_id_", maxTimeMS=60_000)
+    for options, code in (({"skip": -1}, 2), ({"limit": "1"}, 2), ({"hint": "n_1"}, 2)):
+        with pytest.raises(OperationFailure) as caught:
+            orders.estimated_document_count(**options)
+        assert code == caught.value.code
+    with pytest.raises(ConfigurationError):
+        orders.estimated_document_count(session=None)
+
+
+def answered(answer: Any) -> dict[str, Any]:
+    """An answer without the times in it."""
+    assert {"operationTime", "$clusterTime"} <= set(answer)
+    return {name: value for name, value in answer.items() if name not in ("operationTime", "$clusterTime")}
+
+
+def test_answers_of_commands_are_those_of_the_server(mongo: Any, orders: Any) -> None:
+    shop, store = mongo["shop"], mongo["store"]
+    assert {"ok": 1.0} == answered(orders.rename("sold"))
+    store["sold"].insert_one({"_id": 5})
+    # A collection names one of the database that is asked.
+    told = answered(store.drop_collection(shop["sold"]))
+    assert {"nIndexesWas": 1, "ns": "store.sold", "ok": 1.0} == told
+    assert ["sold"] == shop.list_collection_names()
+    assert {"ok": 1.0} == answered(store.drop_collection("sold"))
+    for none in (5, None):
+        with pytest.raises(TypeError):
+            shop.drop_collection(none)
+    with pytest.raises(TypeError):
+        shop.dereference("sold")
+    with pytest.raises(OperationFailure) as caught:
+        shop["sold"].rename("system.sold")
+    assert 20 == caught.value.code
+    with mongo.start_session() as session:
+        session.start_transaction()
+        for work in (lambda: shop["sold"].rename("other", session), lambda: shop["sold"].drop(session)):
+            with pytest.raises(OperationFailure) as caught:
+                work()
+            assert 263 == caught.value.code
+        session.abort_transaction()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "work"),
+    [
+        (
+            "Invalid $project :: caused by :: ",
+            lambda orders: orders.aggregate([{"$project": {"a": 1, "b": 0}}]),
+        ),
+        ("Invalid $project :: caused by :: ", lambda orders: orders.aggregate([{"$project": {}}])),
+        ("Invalid $set :: caused by :: ", lambda orders: orders.aggregate([{"$set": {"a": {"$b": 1}}}])),
+        (
+            "Invalid $addFields :: caused by :: ",
+            lambda orders: orders.aggregate([{"$addFields": {"a": 1, "a.b": 1}}]),
+        ),
+        (
+            "$unwind is not allowed to be used within an update",
+            lambda orders: orders.update_one({}, [{"$unwind": "$a"}]),
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_stage_names_it(orders: Any, sentence: str, work: Callable[[Any], Any]) -> None:
+    with pytest.raises(OperationFailure) as caught:
+        work(orders)
+    assert str(caught.value).startswith(sentence)

@@ -8,6 +8,7 @@
     client, database         which databases and collections there are
     collection               reading and writing one
     shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
+    ahead                    what is read before it is asked for
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
     bulk, client_bulk        several writes in one call
     checking                 what PyMongo refuses of a write by itself

@@ -11,9 +11,11 @@ from typing import Any
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 from pymongo.collation import validate_collation_or_none
+from pymongo.common import validate_non_negative_integer_or_none
 from pymongo.errors import OperationFailure
 
 __all__ = [
+    "batch_size_of",
     "check_flag",
     "check_options",
     "check_replacement",
@@ -78,6 +80,16 @@ def check_options(command: str, options: Mapping[str, Any], known: frozenset[str
         if name not in known:
             message = f"BSON field '{command}.{name}' is an unknown field."
             raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
+
+
+def batch_size_of(options: Mapping[str, Any]) -> int | None:
+    """How many documents of a pipeline PyMongo asks for at once, or None where it is not said.
+
+    Raises:
+        TypeError, ValueError: It is no number, or below 0.
+    """
+    most: int | None = validate_non_negative_integer_or_none("batchSize", options.get("batchSize"))
+    return most
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -15,8 +15,10 @@ from pymongo.operations import IndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
 from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.embedded.ahead import read_ahead
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.checking import (
+    batch_size_of,
     check_flag,
     check_options,
     check_replacement,
@@ -486,9 +488,17 @@ class EmbeddedCollection:
         return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
-        """How many documents there are, exactly."""
-        check_options("count", options, _ESTIMATING)
-        return call(self._work.count, {})
+        """How many documents there are, exactly. `options`: those of MongoDB's `count`, such as `skip` and `limit`.
+
+        Raises:
+            ConfigurationError: It is never a part of a session.
+        """
+        if "session" in options:
+            raise ConfigurationError("estimated_document_count does not support sessions")
+        if not options:
+            return call(self._work.count, {})
+        found: int = self.database.command("count", self.name, **options)["n"]
+        return found
 
     def distinct(
         self,
@@ -524,6 +534,7 @@ class EmbeddedCollection:
             raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
         if "explain" in options:
             raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
+        most = batch_size_of(options)
         check_options("aggregate", options, _AGGREGATING)
         client = self.database.client
         transaction = transaction_of(session, client)
@@ -539,7 +550,8 @@ class EmbeddedCollection:
             transaction=transaction,
             bypasses=bool(options.get("bypassDocumentValidation")),
         )
-        return EmbeddedCommandCursor(results(session, documents))
+        # An error in a document that a server would send at once is one of this call.
+        return EmbeddedCommandCursor(call(read_ahead, results(session, documents), most))
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
@@ -616,24 +628,24 @@ class EmbeddedCollection:
 
     def drop(self, session: Session = None, comment: Any = None, encrypted_fields: Any = None) -> None:
         """Drop the collection."""
-        with alone(session, self.database.client, "drop"):
-            call(self.database.client.spaces.drop, self._namespace)
+        self.database.drop_collection(self.name, session)
 
     def rename(
         self, new_name: str, session: Session = None, comment: Any = None, **options: Any
     ) -> dict[str, Any]:
-        """Give the collection another name; `dropTarget=True` where there is one of that name.
+        """Give the collection another name; `dropTarget=True` where there is one of that name. Returns: MongoDB's answer.
 
         Raises:
             TypeError, InvalidName: No collection can have it.
         """
         check_collection_spelling(new_name)
-        check_options("renameCollection", options, _RENAMING)
-        target = MongoNamespace(self.database.name, new_name)
-        drop_target = bool(options.get("dropTarget"))
-        with alone(session, self.database.client, "renameCollection"):
-            call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
-        return {"ok": 1.0}
+        target = str(MongoNamespace(self.database.name, new_name))
+        client = self.database.client
+        with alone(session, client, "renameCollection"):
+            answer: Document = client["admin"].command(
+                "renameCollection", self.full_name, to=target, **options
+            )
+        return answer
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The options that the collection was made with."""
@@ -648,7 +660,6 @@ _AGGREGATING: Final = frozenset(
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
 _ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
-_RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
 """The options that commands know beside those that PyMongo's methods name."""
 
 

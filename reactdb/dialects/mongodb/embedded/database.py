@@ -12,6 +12,8 @@ from bson.dbref import DBRef
 from pymongo.errors import CollectionInvalid
 
 from reactdb.dialects.mongodb.aggregating import aggregate
+from reactdb.dialects.mongodb.embedded.ahead import read_ahead
+from reactdb.dialects.mongodb.embedded.checking import batch_size_of
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
@@ -165,14 +167,17 @@ class EmbeddedDatabase:
         comment: Any = None,
         encrypted_fields: Any = None,
     ) -> dict[str, Any]:
-        """Drop a collection."""
-        found = (
-            name_or_collection
-            if isinstance(name_or_collection, EmbeddedCollection)
-            else self[name_or_collection]
-        )
-        found.drop(session)
-        return {"ok": 1.0}
+        """Drop the collection of this name. Returns: MongoDB's answer.
+
+        Raises:
+            TypeError: It is no name.
+        """
+        found = name_or_collection
+        name = found.name if isinstance(found, EmbeddedCollection) else found
+        if not isinstance(name, str):
+            raise TypeError(f"name_or_collection must be an instance of str, not {type(name)}")
+        with alone(session, self.client, "drop"):
+            return self.command("drop", name)
 
     # -----------------------------------------------------------------------------------------------------------
     # The whole database
@@ -228,8 +233,10 @@ class EmbeddedDatabase:
         """The document that a reference names, or None.
 
         Raises:
-            ValueError: It names another database.
+            TypeError: It is no reference. ValueError: It names another database.
         """
+        if not isinstance(dbref, DBRef):
+            raise TypeError(f"cannot dereference a {type(dbref)}")
         if dbref.database is not None and dbref.database != self.name:
             raise ValueError(
                 "trying to dereference a DBRef that points to another database "
@@ -251,7 +258,7 @@ class EmbeddedDatabase:
             variables=options.get("let"),
             transaction=transaction,
         )
-        return EmbeddedCommandCursor(results(session, documents))
+        return EmbeddedCommandCursor(call(read_ahead, results(session, documents), batch_size_of(options)))
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
