@@ -6,7 +6,7 @@ Rule of this file: it can be imported without PyMongo, and says what is missing.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, MissingExtra, shown
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["mongodb"]
 
 
-def mongodb(db: Database, default: str = "reactdb") -> EmbeddedClient:
+def mongodb(db: Database, default: str = "reactdb", **options: Any) -> EmbeddedClient:
     """The databases and collections of a file, with the names, arguments and results of PyMongo's `MongoClient`, in the process.
 
         orders = reactdb.mongodb(db)["shop"]["orders"]
@@ -27,11 +27,14 @@ def mongodb(db: Database, default: str = "reactdb") -> EmbeddedClient:
     Args:
         db: The database, which stays open as long as it is used here.
         default: The database whose collections are the tables with plain names, as native programs make them.
+        options: Those of `MongoClient` that say how documents are read and written: `document_class`, `type_registry`,
+            `tz_aware`, `tzinfo`, `datetime_conversion`, `uuidRepresentation`, `unicode_decode_error_handler`.
 
     Raises:
         MissingExtra: PyMongo is not installed.
         InvalidOption: It is no open Database.
         pymongo.errors.OperationFailure: No database can be called `default`.
+        pymongo.errors.ConfigurationError, TypeError, ValueError: One of the options is none, or cannot be that.
     """
     if find_spec("pymongo") is None:
         raise MissingExtra("reactdb.mongodb", "pymongo", "mongodb")
@@ -39,4 +42,4 @@ def mongodb(db: Database, default: str = "reactdb") -> EmbeddedClient:
         raise InvalidOption(f"mongodb takes an open Database, as `connect` gives one, not {shown(db)}")
     from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
-    return EmbeddedClient(db, default)
+    return EmbeddedClient(db, default, **options)

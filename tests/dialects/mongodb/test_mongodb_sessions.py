@@ -347,3 +347,65 @@ def test_a_cursor_that_is_not_there_has_pymongo_s_error(client: Any, orders: Any
     with pytest.raises(CursorNotFound) as caught:
         client["shop"].command("getMore", 5, collection="orders")
     assert 43 == caught.value.code
+
+
+def test_operations_in_the_block_of_a_bound_session_are_its_own(client: Any, orders: Any) -> None:
+    with client.start_session() as session, session.bind(end_session=False):
+        with session.start_transaction():
+            orders.insert_one({"_id": 3})
+            orders.update_one({"_id": 1}, {"$inc": {"n": 10}})
+            orders.bulk_write([InsertOne({"_id": 4})])
+            assert {"_id": 2, "n": 2} == orders.find_one_and_delete({"_id": 2})
+            inside = [one["_id"] for one in orders.find()], orders.count_documents({}), orders.distinct("n")
+            grouped = [
+                one["_id"] for one in orders.aggregate([{"$group": {"_id": "$n"}}, {"$match": {"_id": 11}}])
+            ]
+            assert 263 == code_of(lambda: client["shop"].list_collection_names())
+            session.abort_transaction()
+        assert not session.has_ended
+
+    assert ([1, 3, 4], 3, [11]) == inside
+    assert [11] == grouped
+    assert [{"_id": 1, "n": 1}, {"_id": 2, "n": 2}] == list(orders.find())
+
+
+def test_a_bound_session_ends_with_its_block(client: Any, orders: Any) -> None:
+    with client.start_session().bind() as session:
+        orders.find_one()
+    assert session.has_ended
+    assert orders.find_one() is not None
+
+
+def test_a_session_that_is_named_comes_before_one_that_is_bound(client: Any, orders: Any) -> None:
+    with client.start_session() as other, client.start_session().bind() as bound, bound.start_transaction():
+        orders.insert_one({"_id": 3})
+        assert orders.find_one(3, session=other) is None
+        with client.start_session().bind():
+            assert orders.find_one(3) is None
+        assert {"_id": 3} == orders.find_one(3)
+
+
+def test_a_bound_session_of_another_client_is_refused(client: Any, orders: Any) -> None:
+    with reactdb.connect(":memory:") as other, serve_in_thread(other) as server:
+        from pymongo import MongoClient
+
+        is_near = type(client).__name__ == "EmbeddedClient"
+        stranger: Any = reactdb.mongodb(other) if is_near else MongoClient(server.uri)
+        with stranger, stranger.start_session().bind(), pytest.raises(InvalidOperation):
+            orders.insert_one({"_id": 3})
+    assert orders.find_one(3) is None
+
+
+@pytest.mark.parametrize("session", [5, "session", object()])
+def test_what_is_no_session_is_refused(orders: Any, session: Any) -> None:
+    """PyMongo does not always look before it uses it."""
+    works: list[Callable[[], Any]] = [
+        lambda: orders.insert_one({}, session=session),
+        lambda: orders.update_one({}, {"$set": {"a": 1}}, session=session),
+        lambda: orders.aggregate([], session=session),
+        lambda: orders.count_documents({}, session=session),
+        lambda: orders.list_indexes(session=session),
+    ]
+    for work in works:
+        with pytest.raises((ValueError, AttributeError)):
+            work()

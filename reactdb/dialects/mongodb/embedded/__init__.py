@@ -7,9 +7,12 @@
 
     client, database         which databases and collections there are
     collection               reading and writing one
+    optioned, codecs         PyMongo's options of these three; how documents are read and written by them
     shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
+    finding                  the arguments of `find` as a command
     ahead                    what is read before it is asked for
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
+    raw_batches              results as bytes
     bulk, client_bulk        several writes in one call
     checking                 what PyMongo refuses of a write by itself
     session, statements      transactions, and reads of one moment; what an operation is to its session

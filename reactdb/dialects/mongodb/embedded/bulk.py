@@ -10,7 +10,8 @@ from typing import Any
 
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.embedded.checking import check_replacement, check_update, identified
-from reactdb.dialects.mongodb.embedded.shaping import given_document, order_document
+from reactdb.dialects.mongodb.embedded.codecs import Codec
+from reactdb.dialects.mongodb.embedded.shaping import hint_document, order_document
 
 __all__ = ["Bulk", "merged_inserts"]
 
@@ -20,11 +21,13 @@ Document = dict[str, Any]
 class Bulk:
     """The requests of one bulk write. It is what PyMongo's requests add themselves to."""
 
-    def __init__(self, requests: Sequence[Any]) -> None:
-        """
+    def __init__(self, requests: Sequence[Any], codec: Codec) -> None:
+        """`codec`: that of the collection.
+
         Raises:
             TypeError: One of them is no request. ValueError: One is no update, or no replacement.
         """
+        self._codec = codec
         # (kind, statement, the same as errors show it)
         self._statements: list[tuple[str, Document, Document]] = []
         for request in requests:
@@ -40,7 +43,7 @@ class Bulk:
 
     def add_insert(self, document: Any) -> None:
         identified(document)
-        self._statements.append(("insert", given_document(document), document))
+        self._statements.append(("insert", self._codec.given(document), document))
 
     def add_update(
         self,
@@ -54,10 +57,10 @@ class Bulk:
         sort: Any = None,
     ) -> None:
         check_update(update)
-        u = [given_document(one) for one in update] if isinstance(update, list) else given_document(update)
-        statement = {"q": given_document(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
+        u = self._codec.given_any(update, "update")
+        statement = {"q": self._codec.given(selector), "u": u, "multi": multi, "upsert": bool(upsert)}
         if array_filters is not None:
-            statement["arrayFilters"] = [given_document(one) for one in array_filters]
+            statement["arrayFilters"] = [self._codec.given(one) for one in array_filters]
         self._add("update", statement, collation, sort, hint)
 
     def add_replace(
@@ -70,20 +73,20 @@ class Bulk:
         sort: Any = None,
     ) -> None:
         check_replacement(replacement)
-        u = given_document(replacement)
-        statement = {"q": given_document(selector), "u": u, "multi": False, "upsert": bool(upsert)}
+        u = self._codec.given(replacement)
+        statement = {"q": self._codec.given(selector), "u": u, "multi": False, "upsert": bool(upsert)}
         self._add("update", statement, collation, sort, hint)
 
     def add_delete(self, selector: Any, limit: int, collation: Any = None, hint: Any = None) -> None:
-        self._add("delete", {"q": given_document(selector), "limit": limit}, collation, None, hint)
+        self._add("delete", {"q": self._codec.given(selector), "limit": limit}, collation, None, hint)
 
     def _add(self, kind: str, statement: Document, collation: Any, sort: Any, hint: Any) -> None:
         if hint is not None:
-            statement["hint"] = hint if isinstance(hint, str) else order_document(hint, None)
+            statement["hint"] = hint_document(hint)
         if collation is not None:
             statement["collation"] = getattr(collation, "document", collation)
         if sort is not None:
-            statement["sort"] = order_document(sort, None)
+            statement["sort"] = order_document(sort)
         self._statements.append((kind, statement, statement))
 
     def execute(
@@ -106,7 +109,10 @@ class Bulk:
                 result["nUpserted"] += len(upserted)
                 result["nMatched"] += answer["n"] - len(upserted)
                 result["nModified"] += answer["nModified"]
-                result["upserted"] += [{**one, "index": places[one["index"]]} for one in upserted]
+                result["upserted"] += [
+                    {**one, "index": places[one["index"]], "_id": self._codec.read_upserted(one["_id"])}
+                    for one in upserted
+                ]
             else:
                 answer = work.delete(statements, ordered=ordered, variables=variables)
                 result["nRemoved"] += answer["n"]

@@ -16,7 +16,9 @@ from pymongo.errors import OperationFailure
 
 __all__ = [
     "batch_size_of",
+    "check_count",
     "check_flag",
+    "check_mapping",
     "check_options",
     "check_replacement",
     "check_update",
@@ -99,6 +101,28 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, was: {name}={value}")
+
+
+def check_count(name: str, value: Any, *, least: int | None = None) -> None:
+    """
+    Raises:
+        TypeError: It is no number. ValueError: It is below `least`.
+    """
+    if not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {type(value)}")
+    if least is not None and value < least:
+        raise ValueError(f"{name} must be >= {least}")
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """
+    Raises:
+        TypeError: It is no mapping.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"{name} must be an instance of dict, bson.son.SON, or any other type that inherits from collections.Mapping"
+        )
 
 
 def collation_document(given: Any) -> Any:

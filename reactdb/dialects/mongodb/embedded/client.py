@@ -15,6 +15,7 @@ from reactdb.dialects.mongodb.embedded.client_bulk import ClientBulk
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
+from reactdb.dialects.mongodb.embedded.optioned import Optioned, client_codec
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.embedded.statements import alone
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedClient"]
 
 
-class EmbeddedClient:
+class EmbeddedClient(Optioned):
     """See the head of this file, and `reactdb.mongodb`. Any thread.
 
     Attributes:
@@ -42,11 +43,16 @@ class EmbeddedClient:
         deployment: What commands are carried out on, which has all of these.
     """
 
-    def __init__(self, native: Database, default: str = DEFAULT_DATABASE) -> None:
+    def __init__(self, native: Database, default: str = DEFAULT_DATABASE, **options: Any) -> None:
         """
         Args:
             default: The database whose collections are the tables that were made natively.
+            options: Those of PyMongo's client that say how documents are read and written.
+
+        Raises:
+            ConfigurationError, TypeError, ValueError: One of the options is none.
         """
+        super().__init__(None, client_codec(options))
         self.native = native
         self.deployment = Deployment(native, spaces=Namespaces(native.session, call(Names, default)))
         self.spaces = self.deployment.spaces
@@ -63,11 +69,19 @@ class EmbeddedClient:
     def __getitem__(self, name: str) -> EmbeddedDatabase:
         return EmbeddedDatabase(self, name)
 
-    def get_database(self, name: str | None = None, *_options: Any, **_more: Any) -> EmbeddedDatabase:
-        """A database, which may have no collections yet; without a name, the default one."""
-        return self[name or self.spaces.names.default]
+    def get_database(self, name: str | None = None, *options: Any, **more_options: Any) -> EmbeddedDatabase:
+        """A database, which may have no collections yet; without a name, the default one.
 
-    get_default_database = get_database
+        Args:
+            options, more_options: What its collections have instead of the client's: see `with_options` of a database.
+        """
+        return EmbeddedDatabase(self, name or self.spaces.names.default, *options, **more_options)
+
+    def get_default_database(
+        self, default: str | None = None, *options: Any, **more_options: Any
+    ) -> EmbeddedDatabase:
+        """The same."""
+        return self.get_database(default, *options, **more_options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EmbeddedClient):
@@ -127,16 +141,16 @@ class EmbeddedClient:
         Raises:
             ClientBulkWriteException: One of them failed; with `ordered`, those after it were not carried out.
         """
-        return ClientBulk(models).execute(
+        return ClientBulk(models, self._codec).execute(
             self,
             session,
             ordered=ordered,
             is_verbose=verbose_results,
             bypasses=bool(bypass_document_validation),
-            variables=let,
+            variables=None if let is None else self._codec.given(let),
         )
 
-    def server_info(self, session: EmbeddedSession | None = None) -> dict[str, Any]:
+    def server_info(self, session: EmbeddedSession | None = None) -> Any:
         """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""
         return self["admin"].command("buildInfo", session=session)
 
@@ -156,11 +170,11 @@ class EmbeddedClient:
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all databases."""
-        return watch(self, None, pipeline, *arguments, **options)
+        return watch(self, self._codec, None, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
-        return changes(self.streams, None, pipeline, **options)
+        return changes(self.streams, self._codec, None, pipeline, **options)
 
     def close(self) -> None:
         """Nothing to close: the file belongs to whoever opened it."""

@@ -15,8 +15,15 @@ from pymongo.results import ClientBulkWriteResult, DeleteResult, InsertOneResult
 
 from reactdb.dialects.mongodb.bulk_writing import bulk_write
 from reactdb.dialects.mongodb.embedded.checking import check_replacement, check_update, identified
-from reactdb.dialects.mongodb.embedded.shaping import given_document, order_document
-from reactdb.dialects.mongodb.embedded.statements import Session, carried_out, spaces_of, transaction_of
+from reactdb.dialects.mongodb.embedded.codecs import Codec
+from reactdb.dialects.mongodb.embedded.shaping import hint_document, order_document
+from reactdb.dialects.mongodb.embedded.statements import (
+    Session,
+    carried_out,
+    session_of,
+    spaces_of,
+    transaction_of,
+)
 
 __all__ = ["ClientBulk"]
 
@@ -34,14 +41,16 @@ class _Asked(NamedTuple):
 class ClientBulk:
     """The requests of one bulk write of a client. It is what PyMongo's requests add themselves to."""
 
-    def __init__(self, models: Sequence[Any]) -> None:
-        """
+    def __init__(self, models: Sequence[Any], codec: Codec) -> None:
+        """`codec`: that of the client.
+
         Raises:
             TypeError: They are no list, or one of them is no request. InvalidOperation: There are none, or one names no
                 collection. ValueError: One is no update, or no replacement.
         """
         if not isinstance(models, list):
             raise TypeError(f"models must be a list, not {type(models)}")
+        self._codec = codec
         self._asked: list[_Asked] = []
         self._places: dict[str, int] = {}
         for model in models:
@@ -54,7 +63,7 @@ class ClientBulk:
 
     def add_insert(self, namespace: str, document: Any) -> None:
         id = identified(document)
-        operation = {"insert": self._place(namespace), "document": given_document(document)}
+        operation = {"insert": self._place(namespace), "document": self._codec.given(document)}
         self._asked.append(_Asked("insert", operation, id))
 
     def add_update(
@@ -70,11 +79,15 @@ class ClientBulk:
         sort: Any = None,
     ) -> None:
         check_update(update)
-        mods = [given_document(one) for one in update] if isinstance(update, list) else given_document(update)
-        operation = {"update": self._place(namespace), "filter": given_document(selector), "updateMods": mods}
+        mods = self._codec.given_any(update, "update")
+        operation = {
+            "update": self._place(namespace),
+            "filter": self._codec.given(selector),
+            "updateMods": mods,
+        }
         operation["multi"] = multi
         if array_filters is not None:
-            operation["arrayFilters"] = [given_document(one) for one in array_filters]
+            operation["arrayFilters"] = [self._codec.given(one) for one in array_filters]
         self._add("update", operation, upsert, collation, hint, sort)
 
     def add_replace(
@@ -88,14 +101,14 @@ class ClientBulk:
         sort: Any = None,
     ) -> None:
         check_replacement(replacement)
-        operation = {"update": self._place(namespace), "filter": given_document(selector)}
-        operation |= {"updateMods": given_document(replacement), "multi": False}
+        operation = {"update": self._place(namespace), "filter": self._codec.given(selector)}
+        operation |= {"updateMods": self._codec.given(replacement), "multi": False}
         self._add("update", operation, upsert, collation, hint, sort)
 
     def add_delete(
         self, namespace: str, selector: Any, multi: bool, collation: Any = None, hint: Any = None
     ) -> None:
-        operation = {"delete": self._place(namespace), "filter": given_document(selector), "multi": multi}
+        operation = {"delete": self._place(namespace), "filter": self._codec.given(selector), "multi": multi}
         self._add("delete", operation, None, collation, hint, None)
 
     def _add(
@@ -104,11 +117,11 @@ class ClientBulk:
         if upsert is not None:
             operation["upsert"] = upsert
         if hint is not None:
-            operation["hint"] = hint if isinstance(hint, str) else order_document(hint, None)
+            operation["hint"] = hint_document(hint)
         if collation is not None:
             operation["collation"] = collation
         if sort is not None:
-            operation["sort"] = order_document(sort, None)
+            operation["sort"] = order_document(sort)
         self._asked.append(_Asked(kind, operation, None))
 
     def _place(self, namespace: str) -> int:
@@ -129,7 +142,8 @@ class ClientBulk:
         Raises:
             ClientBulkWriteException: Some failed, or nothing could be carried out.
         """
-        transaction = transaction_of(session, client)
+        session = session_of(session, client)
+        transaction = transaction_of(session)
         full: Document = {"anySuccessful": False, "error": None, "writeErrors": [], "writeConcernErrors": []}
         full |= dict.fromkeys(("nInserted", "nUpserted", "nMatched", "nModified", "nDeleted"), 0)
         full |= {f"{kind}Results": {} for kind in _RESULTS}

@@ -1,6 +1,6 @@
 """EmbeddedCollection: one collection in the process, with PyMongo's names, arguments and results.
 
-Arguments that have no meaning without a server (read preferences, write concerns, comments) are taken and left alone.
+Arguments that have no meaning without a server (comments, batch sizes) are checked and left alone.
 
 Rule of this file: what is written or read is worked out by `ViewingWork`.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.son import SON
 from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation
 from pymongo.operations import IndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
@@ -26,21 +28,25 @@ from reactdb.dialects.mongodb.embedded.checking import (
     collation_document,
     identified,
 )
-from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor, find_command
+from reactdb.dialects.mongodb.embedded.codecs import Codec
+from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.raising import call, raise_first
-from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.optioned import Optioned
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first, raising
+from reactdb.dialects.mongodb.embedded.raw_batches import RawBatchCommandCursor, RawBatchCursor
 from reactdb.dialects.mongodb.embedded.shaping import (
-    driver_document,
+    directed_document,
     fields_document,
-    given_document,
+    hint_document,
     order_document,
 )
 from reactdb.dialects.mongodb.embedded.spelling import check_collection_spelling
 from reactdb.dialects.mongodb.embedded.statements import (
+    Session,
     alone,
     carried_out,
     results,
+    session_of,
     spaces_of,
     transaction_of,
 )
@@ -56,10 +62,9 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedCollection"]
 
 Document = dict[str, Any]
-Session = EmbeddedSession | None
 
 
-class EmbeddedCollection:
+class EmbeddedCollection(Optioned):
     """See the head of this file. Any thread.
 
     Attributes:
@@ -67,12 +72,17 @@ class EmbeddedCollection:
         name: Without the database's.
     """
 
-    def __init__(self, database: Any, name: str) -> None:
+    def __init__(self, database: Any, name: str, *options: Any, **more_options: Any) -> None:
         """
+        Args:
+            options, more_options: Those of `with_options`.
+
         Raises:
             InvalidName: No collection of MongoDB can have this name.
             OperationFailure: None can have it here (73).
+            TypeError: The name is none, or an option is none of PyMongo's.
         """
+        super().__init__(database, *options, **more_options)
         check_collection_spelling(name)
         self.database = database
         self.name = name
@@ -92,7 +102,7 @@ class EmbeddedCollection:
         return self[name]
 
     def __getitem__(self, name: str) -> EmbeddedCollection:
-        return EmbeddedCollection(self.database, f"{self.name}.{name}")
+        return EmbeddedCollection(self.database, f"{self.name}.{name}", *self._options())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EmbeddedCollection):
@@ -121,17 +131,34 @@ class EmbeddedCollection:
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("'Collection' object is not iterable")
 
-    def with_options(self, *_options: Any, **_more: Any) -> EmbeddedCollection:
-        """The same collection: there are no read or write concerns in the process."""
-        return self
+    def with_options(
+        self,
+        codec_options: Any = None,
+        read_preference: Any = None,
+        write_concern: Any = None,
+        read_concern: Any = None,
+    ) -> EmbeddedCollection:
+        """The same collection with other options; those that are None stay.
+
+        Raises:
+            TypeError: One is none of PyMongo's.
+        """
+        options = self._options(codec_options, read_preference, write_concern, read_concern)
+        return EmbeddedCollection(self.database, self.name, *options)
+
+    def _session(self, session: Session) -> Session:
+        """The session of an operation that names this one."""
+        return session_of(session, self.database.client)
+
+    def _variables(self, let: Any) -> Document | None:
+        return None if let is None else self._codec.given(let)
 
     def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
         """The work of an operation, which is `command` over a socket."""
         if session is None and not bypasses:
             return self._work
-        client = self.database.client
-        transaction = transaction_of(session, client)
-        spaces = spaces_of(session, client, command)
+        transaction = transaction_of(session)
+        spaces = spaces_of(session, self.database.client, command)
         return ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -150,12 +177,13 @@ class EmbeddedCollection:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
         id = identified(document)
+        session = self._session(session)
         raise_first(
             carried_out(
                 session,
                 self._of(session, "insert", bypass_document_validation).insert,
                 [document],
-                shape=given_document,
+                shape=self._codec.given,
             )
         )
         return InsertOneResult(id, True)
@@ -179,12 +207,13 @@ class EmbeddedCollection:
         if not given:
             raise TypeError("documents must be a non-empty list")
         ids = list(map(identified, given))
+        session = self._session(session)
         answer = carried_out(
             session,
             self._of(session, "insert", bypass_document_validation).insert,
             given,
             ordered=ordered,
-            shape=given_document,
+            shape=self._codec.given,
         )
         if "writeErrors" in answer:
             raise BulkWriteError(merged_inserts(answer, given))
@@ -209,6 +238,7 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update the first document that matches."""
         check_update(update)
+        session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, False, upsert, collation, array_filters, let, sort, hint
@@ -229,6 +259,7 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Update all documents that match, as one commit."""
         check_update(update)
+        session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, True, upsert, collation, array_filters, let, None, hint
@@ -249,6 +280,7 @@ class EmbeddedCollection:
     ) -> UpdateResult:
         """Put another document in the place of the first one that matches."""
         check_replacement(replacement)
+        session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, replacement, False, upsert, collation, None, let, sort, hint
@@ -268,12 +300,14 @@ class EmbeddedCollection:
         sort: Any,
         hint: Any,
     ) -> UpdateResult:
-        statement = update_statement(filter, update, multi, upsert, collation, array_filters, sort, hint)
-        answer = carried_out(session, work.update, [statement], variables=let)
+        statement = update_statement(
+            self._codec, filter, update, multi, upsert, collation, array_filters, sort, hint
+        )
+        answer = carried_out(session, work.update, [statement], variables=self._variables(let))
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
-            answer["upserted"] = upserted[0]["_id"]
+            answer["upserted"] = self._codec.read_upserted(upserted[0]["_id"])
         return UpdateResult(
             {**answer, "ok": 1.0, "updatedExisting": upserted is None and answer["n"] > 0}, True
         )
@@ -311,9 +345,10 @@ class EmbeddedCollection:
         let: Mapping[str, Any] | None,
         hint: Any,
     ) -> DeleteResult:
-        statement = delete_statement(filter, limit, collation, hint)
+        statement = delete_statement(self._codec, filter, limit, collation, hint)
+        session = self._session(session)
         work = self._of(session, "delete")
-        answer = carried_out(session, work.delete, [statement], variables=let)
+        answer = carried_out(session, work.delete, [statement], variables=self._variables(let))
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -335,9 +370,10 @@ class EmbeddedCollection:
             raise TypeError(f"requests must be a list, not {type(requests)}")
         if not requests:
             raise InvalidOperation("No operations to execute")
-        bulk = Bulk(requests)
+        bulk = Bulk(requests, self._codec)
+        session = self._session(session)
         work = self._of(session, bulk.command, bypass_document_validation)
-        result = carried_out(session, bulk.execute, work, ordered=ordered, variables=let)
+        result = carried_out(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
         if result["writeErrors"]:
             raise BulkWriteError(result)
         return BulkWriteResult(result, True)
@@ -364,10 +400,10 @@ class EmbeddedCollection:
         check_update(update)
         _check_changed(upsert, return_document)
         command = {
-            "update": _plain(update),
+            "update": self._codec.given_any(update, "update"),
             "upsert": upsert,
             "new": return_document,
-            "arrayFilters": array_filters,
+            "arrayFilters": None if array_filters is None else list(map(self._codec.given, array_filters)),
         }
         return self._modify(filter, command, projection, sort, hint, session, let, options)
 
@@ -388,7 +424,7 @@ class EmbeddedCollection:
         """Replace the first document that matches, likewise."""
         check_replacement(replacement)
         _check_changed(upsert, return_document)
-        command = {"update": _plain(replacement), "upsert": upsert, "new": return_document}
+        command = {"update": self._codec.given(replacement), "upsert": upsert, "new": return_document}
         return self._modify(filter, command, projection, sort, hint, session, let, options)
 
     def find_one_and_delete(
@@ -416,57 +452,42 @@ class EmbeddedCollection:
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
     ) -> Document | None:
-        command["query"] = _plain(filter)
+        command["query"] = self._codec.given_any(filter)
         check_options("findAndModify", options, _MODIFYING)
         if projection is not None:
-            command["fields"] = fields_document(projection)
+            command["fields"] = self._codec.given(fields_document(projection))
         if sort is not None:
-            command["sort"] = order_document(sort, None)
-        command["let"] = let
-        command["hint"] = _hint(hint)
+            command["sort"] = order_document(sort)
+        command["let"] = self._variables(let)
+        command["hint"] = hint_document(hint)
         command["collation"] = collation_document(options.get("collation"))
+        session = self._session(session)
         work = self._of(session, "findAndModify", options.get("bypassDocumentValidation"))
         value = carried_out(session, work.find_and_modify, command)["value"]
-        return None if value is None else driver_document(value)
+        return None if value is None else self._codec.read(value)
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
-    def find(
-        self,
-        filter: Mapping[str, Any] | None = None,
-        projection: Any = None,
-        skip: int = 0,
-        limit: int = 0,
-        no_cursor_timeout: bool = False,
-        cursor_type: int = 0,
-        sort: Any = None,
-        session: Session = None,
-        **options: Any,
-    ) -> EmbeddedCursor:
-        """The documents that match, as a cursor. `options`: those of PyMongo's `find`."""
-        given = {
-            **options,
-            "skip": skip or None,
-            "limit": limit or None,
-            "sort": sort,
-            "cursor_type": cursor_type,
-        }
-        command = find_command(None if filter is None else _plain(filter), projection, given)
+    def find(self, *arguments: Any, **options: Any) -> EmbeddedCursor:
+        """The documents that match, as a cursor: `find(filter, projection, skip, limit, ...)`, with PyMongo's arguments."""
+        return EmbeddedCursor(self, self._found, self._codec, *arguments, **options)
+
+    def find_raw_batches(self, *arguments: Any, **options: Any) -> RawBatchCursor:
+        """The same as BSON, in the pieces in which a server would send it: `bson.decode_all` reads one."""
+        return RawBatchCursor(self, self._found, self._codec, *arguments, **options)
+
+    def _found(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
+        session = self._session(session)
         if session is None:
-            return EmbeddedCursor(self, self._work.find, command)
+            return self._work.find(command)
+        return results(session, carried_out(session, self._of(session, "find").find, command))
 
-        def read(asked: Mapping[str, Any]) -> Iterator[Document]:
-            return results(session, carried_out(session, self._of(session, "find").find, asked))
-
-        return EmbeddedCursor(self, read, command, session)
-
-    def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Document | None:
+    def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Any:
         """The first document that matches, or None. What is no mapping is an `_id`."""
         if filter is not None and not isinstance(filter, Mapping):
             filter = {"_id": filter}
-        options["limit"] = 1
-        for document in self.find(filter, *arguments, **options):
+        for document in self.find(filter, *arguments, **options).limit(1):
             return document
         return None
 
@@ -481,9 +502,10 @@ class EmbeddedCollection:
             grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
             counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
             return sum(one["n"] for one in counted)
-        command: Document = {"query": _plain(filter)}
+        command: Document = {"query": self._codec.given_any(filter)}
         command["collation"] = collation_document(options.get("collation"))
-        command["hint"] = _hint(options.get("hint"))
+        command["hint"] = hint_document(options.get("hint"))
+        session = self._session(session)
         # It is an aggregation, as PyMongo counts.
         return carried_out(session, self._of(session, "aggregate").count, command)
 
@@ -515,11 +537,14 @@ class EmbeddedCollection:
         check_options("distinct", options, _ESTIMATING | {"collation"})
         command = {
             "key": key,
-            "query": _plain(filter or {}),
-            "hint": _hint(hint),
+            "query": self._codec.given_any(filter or {}),
+            "hint": hint_document(hint),
             "collation": collation_document(options.get("collation")),
         }
-        return carried_out(session, self._of(session, "distinct").distinct, command)
+        session = self._session(session)
+        values = carried_out(session, self._of(session, "distinct").distinct, command)
+        found: list[Any] = self._codec.read({"values": values})["values"]
+        return found
 
     def aggregate(
         self,
@@ -530,36 +555,53 @@ class EmbeddedCollection:
         **options: Any,
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline."""
+        session = self._session(session)
+        documents = self._aggregated(pipeline, session, let, options)
+        return EmbeddedCommandCursor(documents, self._codec, session)
+
+    def aggregate_raw_batches(
+        self,
+        pipeline: Sequence[Mapping[str, Any]],
+        session: Session = None,
+        comment: Any = None,
+        **options: Any,
+    ) -> RawBatchCommandCursor:
+        """The same as BSON, in pieces: as many documents as fit into 16 MiB, or `batchSize` of them."""
+        session = self._session(session)
+        documents = self._aggregated(pipeline, session, options.pop("let", None), options)
+        return RawBatchCommandCursor(raising(documents), options.get("batchSize"), session)
+
+    def _aggregated(
+        self, pipeline: Any, session: Session, let: Any, options: Mapping[str, Any]
+    ) -> Iterator[Document]:
         if not isinstance(pipeline, list):
             raise TypeError(f"pipeline must be a list, not {type(pipeline)}")
         if "explain" in options:
             raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
         most = batch_size_of(options)
         check_options("aggregate", options, _AGGREGATING)
-        client = self.database.client
-        transaction = transaction_of(session, client)
         documents = carried_out(
             session,
             aggregate,
-            spaces_of(session, client, "aggregate"),
+            spaces_of(session, self.database.client, "aggregate"),
             self._namespace,
-            list(map(_plain, pipeline)),
-            variables=let,
+            [self._codec.given_any(stage, "stage") for stage in pipeline],
+            variables=self._variables(let),
             collation=collation_document(options.get("collation")),
-            hint=_hint(options.get("hint")),
-            transaction=transaction,
+            hint=hint_document(options.get("hint")),
+            transaction=transaction_of(session),
             bypasses=bool(options.get("bypassDocumentValidation")),
         )
         # An error in a document that a server would send at once is one of this call.
-        return EmbeddedCommandCursor(call(read_ahead, results(session, documents), most))
+        return call(read_ahead, results(session, documents), most)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
-        return watch(self.database.client, self._namespace, pipeline, *arguments, **options)
+        return watch(self.database.client, self._codec, self._namespace, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
-        return changes(self.database.client.streams, self._namespace, pipeline, **options)
+        return changes(self.database.client.streams, self._codec, self._namespace, pipeline, **options)
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes and the collection itself
@@ -584,6 +626,7 @@ class EmbeddedCollection:
         specs = [dict(one.document) for one in indexes]
         for spec in specs:
             spec["key"] = dict(spec["key"])
+        session = self._session(session)
         carried_out(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
 
@@ -591,9 +634,7 @@ class EmbeddedCollection:
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
         """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
-        name = (
-            index_or_name if isinstance(index_or_name, str) else name_of(order_document(index_or_name, None))
-        )
+        name = index_or_name if isinstance(index_or_name, str) else name_of(directed_document(index_or_name))
         with alone(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, name)
@@ -609,12 +650,12 @@ class EmbeddedCollection:
         with alone(session, self.database.client, "listIndexes"):
             if self.database.client.spaces.table(self._namespace) is None:
                 return EmbeddedCommandCursor(iter(()))
-            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)))
+            return EmbeddedCommandCursor(iter(call(self._work.list_indexes)), _OF_INDEXES)
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
         found: dict[str, Any] = {}
-        for spec in self.list_indexes(session):
+        for spec in map(dict, self.list_indexes(session)):
             spec["key"] = list(spec["key"].items())
             found[spec.pop("name")] = spec
         return found
@@ -654,6 +695,8 @@ class EmbeddedCollection:
         return {} if found is None else dict(found.options)
 
 
+_OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
+"""What PyMongo gives the specifications of indexes as, and dates beyond Python's, at which it fails."""
 _AGGREGATING: Final = frozenset(
     {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
 )
@@ -663,16 +706,8 @@ _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTime
 """The options that commands know beside those that PyMongo's methods name."""
 
 
-def _plain(given: Any) -> Any:
-    """A filter, an update or a stage as BSON has it."""
-    if isinstance(given, (list, tuple)):
-        return [_plain(one) for one in given]
-    if not isinstance(given, Mapping):
-        raise TypeError(f"filter must be an instance of dict or another mapping, not {type(given)}")
-    return given_document(given) if given else {}
-
-
 def update_statement(
+    codec: Codec,
     filter: Any,
     update: Any,
     multi: bool,
@@ -684,15 +719,16 @@ def update_statement(
 ) -> Document:
     """A statement of the command `update`."""
     check_flag("upsert", upsert)
-    statement: Document = {"q": _plain(filter), "u": _plain(update), "multi": multi, "upsert": upsert}
+    statement: Document = {"q": codec.given_any(filter), "u": codec.given_any(update, "update")}
+    statement |= {"multi": multi, "upsert": upsert}
     if collation is not None:
         statement["collation"] = collation_document(collation)
     if array_filters is not None:
-        statement["arrayFilters"] = list(map(_plain, array_filters))
+        statement["arrayFilters"] = list(map(codec.given_any, array_filters))
     if sort is not None:
-        statement["sort"] = order_document(sort, None)
+        statement["sort"] = order_document(sort)
     if hint is not None:
-        statement["hint"] = _hint(hint)
+        statement["hint"] = hint_document(hint)
     return statement
 
 
@@ -708,15 +744,11 @@ def _check_changed(upsert: Any, return_document: Any) -> None:
         )
 
 
-def _hint(given: Any) -> Any:
-    return given if given is None or isinstance(given, str) else order_document(given, None)
-
-
-def delete_statement(filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
+def delete_statement(codec: Codec, filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
-    statement: Document = {"q": _plain(filter), "limit": limit}
+    statement: Document = {"q": codec.given_any(filter), "limit": limit}
     if hint is not None:
-        statement["hint"] = _hint(hint)
+        statement["hint"] = hint_document(hint)
     if collation is not None:
         statement["collation"] = collation_document(collation)
     return statement

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import bson
 
 from reactdb.dialects.mongodb.commands import AwaitedReply, Client, Deployment, carry_out, poll
+from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.raising import reply_error
-from reactdb.dialects.mongodb.embedded.shaping import given_document
-from reactdb.dialects.mongodb.values import CODEC
 
 if TYPE_CHECKING:
     from reactdb.dialects.mongodb.transactions import Transaction
@@ -33,15 +32,17 @@ def run_command(
     body: Mapping[str, Any],
     transaction: Transaction | None = None,
     *,
+    codec: Codec = PLAIN,
     check: bool = True,
     allowable_errors: Collection[str | int] | None = None,
-) -> Document:
+) -> Any:
     """The answer to a command. Any thread.
 
     Args:
         database: The name of the database that it is about.
         body: The command; its first field names it.
         transaction: The one that it is a statement of.
+        codec: How the command becomes BSON, and what the answer is given as.
         check: Whether an answer that is an error is raised.
         allowable_errors: Codes and messages that are not raised.
 
@@ -50,12 +51,11 @@ def run_command(
     """
     moved = Event()
     client = Client(deployment, 0, ("127.0.0.1", 0), moved.set)
-    reply = _waited(carry_out({**given_document(body), "$db": database}, client, transaction), moved)
+    reply = _waited(carry_out({**codec.given(body), "$db": database}, client, transaction), moved)
     allowed = allowable_errors or ()
     if check and not reply["ok"] and reply["code"] not in allowed and reply["errmsg"] not in allowed:
         raise reply_error(reply)
-    answer: Document = bson.decode(bson.encode(reply), CODEC)
-    return answer
+    return bson.decode(bson.encode(reply), codec.options)
 
 
 def _waited(reply: Document | AwaitedReply, moved: Event) -> Document:

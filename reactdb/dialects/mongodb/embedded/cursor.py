@@ -5,16 +5,20 @@ Rule of this file: nothing of a query is read before its first document is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from bson.code import Code
+from pymongo.collation import validate_collation_or_none
 from pymongo.errors import InvalidOperation
 
 from reactdb.dialects.mongodb.embedded.ahead import Peekable
+from reactdb.dialects.mongodb.embedded.checking import check_count
+from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
+from reactdb.dialects.mongodb.embedded.finding import AWAITS, EXHAUST, TAILABLE, bound_document, find_command
 from reactdb.dialects.mongodb.embedded.raising import call, raising
-from reactdb.dialects.mongodb.embedded.shaping import driver_document, fields_document, order_document
-from reactdb.dialects.mongodb.embedded.tailing import AWAIT_S, AWAITS, TAILABLE, TailedDocuments
+from reactdb.dialects.mongodb.embedded.shaping import directed_document, hint_document
+from reactdb.dialects.mongodb.embedded.tailing import AWAIT_S, TailedDocuments
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.tailing import open_tail
 
@@ -30,6 +34,7 @@ class _Results:
     _documents: Iterator[Document] | None
     _is_closed: bool
     _retrieved: int
+    _read_document: Callable[[Document], Any]
 
     def _begun(self) -> Iterator[Document]:
         raise NotImplementedError
@@ -55,7 +60,7 @@ class _Results:
     def __iter__(self: C) -> C:
         return self
 
-    def next(self) -> Document:
+    def next(self) -> Any:
         """The next document. Raises: StopIteration: There are no more."""
         if self._is_closed:
             raise StopIteration
@@ -68,19 +73,19 @@ class _Results:
                 self.close()
             raise
         self._retrieved += 1
-        return driver_document(document)
+        return self._read_document(document)
 
     __next__ = next
 
-    def try_next(self) -> Document | None:
+    def try_next(self) -> Any:
         """The next document, or None."""
         return next(self, None)
 
-    def to_list(self, length: int | None = None) -> list[Document]:
+    def to_list(self, length: int | None = None) -> list[Any]:
         """The next `length` documents, or all that are left. Raises: ValueError: `length` is below 1."""
         if length is not None and length < 1:
             raise ValueError("to_list() length must be greater than 0")
-        found: list[Document] = []
+        found: list[Any] = []
         while length is None or len(found) < length:
             document = next(self, None)
             if document is None:
@@ -101,12 +106,28 @@ class _Results:
 
 
 class EmbeddedCommandCursor(_Results):
-    """The results of a pipeline, or a list of indexes or collections."""
+    """The results of a pipeline, or a list of indexes or collections.
 
-    def __init__(self, documents: Iterator[Document]) -> None:
+    Attributes:
+        session: The `EmbeddedSession` in which they are read, or None.
+        address, cursor_id: None and 0: there is no server.
+    """
+
+    address = None
+    cursor_id = 0
+
+    def __init__(self, documents: Iterator[Any], codec: Codec = PLAIN, session: Any = None) -> None:
+        """`codec`: what the documents are given as."""
+        self.session = session
         self._documents = raising(documents)
+        self._read_document = codec.read
         self._is_closed = False
         self._retrieved = 0
+
+    def batch_size(self, batch_size: int) -> EmbeddedCommandCursor:
+        """Without effect: there are no batches in the process."""
+        check_count("batch_size", batch_size, least=0)
+        return self
 
 
 class EmbeddedCursor(_Results):
@@ -115,22 +136,39 @@ class EmbeddedCursor(_Results):
     Attributes:
         collection: The `EmbeddedCollection` where they are from.
         session: The `EmbeddedSession` in which they are read, or None.
+        address, cursor_id: None: there is no server.
     """
+
+    address = None
+    cursor_id = None
 
     def __init__(
         self,
         collection: Any,
-        read: Callable[[Mapping[str, Any]], Iterator[Document]],
-        command: Document,
+        read: Callable[[Any, Mapping[str, Any]], Iterator[Document]],
+        codec: Codec,
+        *arguments: Any,
         session: Any = None,
+        **options: Any,
     ) -> None:
-        """`read`: gives the documents of a find command."""
+        """
+        Args:
+            read: Gives the documents of a find command in a session.
+            codec: How arguments become BSON, and what documents are given as.
+            arguments, options: Those of `find`.
+
+        Raises:
+            TypeError, ValueError: As PyMongo.
+        """
         self.collection = collection
         self.session = session
         self._read = read
-        self._command = command
+        self._codec = codec
+        self._read_document = codec.read
+        self._command = find_command(codec, *arguments, **options)
         self._documents = None
         self._is_closed = False
+        self._is_empty = False
         self._retrieved = 0
         self._await_s = AWAIT_S
         self._tailed: TailedDocuments | None = None
@@ -140,8 +178,10 @@ class EmbeddedCursor(_Results):
             raise InvalidOperation(
                 'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
             )
+        if self._is_empty:
+            return iter(())
         if not self._command.get("tailable"):
-            return raising(call(self._read, self._command))
+            return raising(call(self._read, self.session, self._command))
         client = self.collection.database.client
         namespace = MongoNamespace(self.collection.database.name, self.collection.name)
         wait_s = self._await_s if self._command.get("awaitData") else 0.0
@@ -158,15 +198,12 @@ class EmbeddedCursor(_Results):
         if self._tailed is not None:
             self._tailed.close()
 
-    def max_await_time_ms(self, max_await_time_ms: int | None) -> EmbeddedCursor:
-        """How long a cursor that awaits data waits for it; a second, unless it is said."""
-        if max_await_time_ms is not None and not isinstance(max_await_time_ms, int):
-            raise TypeError(f"max_await_time_ms must be an integer, not {type(max_await_time_ms)}")
-        self._await_s = AWAIT_S if max_await_time_ms is None else max_await_time_ms / 1_000
-        return self._set("max_await_time_ms", None)
+    # -----------------------------------------------------------------------------------------------------------
+    # What it is to give, which is said before it gives anything
 
     def _set(self, name: str, value: Any) -> EmbeddedCursor:
-        if self._documents is not None or self._is_closed:
+        """Have the command say this, or nothing where the value is None."""
+        if self._retrieved or self._documents is not None or self._is_closed:
             raise InvalidOperation("cannot set options after executing query")
         if value is None:
             self._command.pop(name, None)
@@ -174,31 +211,44 @@ class EmbeddedCursor(_Results):
             self._command[name] = value
         return self
 
-    def sort(self, key_or_list: Any, direction: int | None = None) -> EmbeddedCursor:
+    def add_option(self, mask: int) -> EmbeddedCursor:
+        """Set flags of PyMongo's `CursorType`."""
+        return self._set_flags(mask, True)
+
+    def remove_option(self, mask: int) -> EmbeddedCursor:
+        """Take flags of PyMongo's `CursorType` back."""
+        return self._set_flags(mask, None)
+
+    def _set_flags(self, mask: int, value: bool | None) -> EmbeddedCursor:
+        if not isinstance(mask, int):
+            raise TypeError(f"mask must be an int, not {type(mask)}")
+        self._set("exhaust", None)
+        if value and mask & EXHAUST and self._command.get("limit"):
+            raise InvalidOperation("Can't use limit and exhaust together.")
+        for flag, name in ((TAILABLE, "tailable"), (AWAITS, "awaitData")):
+            if mask & flag:
+                self._set(name, value)
+        return self
+
+    def sort(self, key_or_list: Any, direction: int | str | None = None) -> EmbeddedCursor:
         """Order by a field, or by a list or a mapping of fields and directions."""
-        order = order_document(key_or_list, direction)
-        if not order:
-            raise ValueError("key_or_list must not be empty")
-        return self._set("sort", order)
+        return self._set("sort", directed_document(key_or_list, direction))
 
     def skip(self, skip: int) -> EmbeddedCursor:
         """Leave out the first documents."""
-        if not isinstance(skip, int):
-            raise TypeError(f"skip must be an instance of int, not {type(skip)}")
-        if skip < 0:
-            raise ValueError("skip must be >= 0")
+        check_count("skip", skip, least=0)
         return self._set("skip", skip)
 
     def limit(self, limit: int) -> EmbeddedCursor:
         """Give at most `limit` documents; 0 for no limit."""
-        if not isinstance(limit, int):
-            raise TypeError(f"limit must be an instance of int, not {type(limit)}")
-        return self._set("limit", abs(limit))
+        check_count("limit", limit)
+        self._set("limit", abs(limit))
+        self._is_empty = False
+        return self
 
     def hint(self, index: Any) -> EmbeddedCursor:
-        """Demand that an index is there."""
-        wanted = index if index is None or isinstance(index, str) else order_document(index, None)
-        return self._set("hint", wanted)
+        """Demand that an index is there, and read its documents in its order."""
+        return self._set("hint", hint_document(index))
 
     def min(self, spec: Any) -> EmbeddedCursor:
         """Begin at these fields of the index that `hint` names: `[("a", 3)]`."""
@@ -211,31 +261,48 @@ class EmbeddedCursor(_Results):
     def _bound(self, name: str, spec: Any) -> EmbeddedCursor:
         if not isinstance(spec, (list, tuple)):
             raise TypeError(f"spec must be an instance of list or tuple, not {type(spec)}")
-        return self._set(name, dict(spec))
+        return self._set(name, bound_document(self._codec, spec) or None)
 
     def collation(self, collation: Any) -> EmbeddedCursor:
         """Compare text by a collation."""
-        return self._set("collation", getattr(collation, "document", collation))
+        return self._set("collation", validate_collation_or_none(collation))
 
     def where(self, code: str | Code) -> EmbeddedCursor:
         """Add a `$where` to the filter, which the dialect refuses."""
-        return self._set("filter", {**self._command.get("filter", {}), "$where": code})
+        return self._set("filter", {**self._command["filter"], "$where": Code(code)})
+
+    def max_await_time_ms(self, max_await_time_ms: int | None) -> EmbeddedCursor:
+        """How long a cursor that awaits data waits for it; a second, unless it is said."""
+        _check_ms("max_await_time_ms", max_await_time_ms)
+        self._set("maxAwaitTimeMS", None)
+        self._await_s = AWAIT_S if max_await_time_ms is None else max_await_time_ms / 1_000
+        return self
 
     def comment(self, comment: Any) -> EmbeddedCursor:
         """Nothing is done with it."""
         return self._set("comment", comment)
 
     def batch_size(self, batch_size: int) -> EmbeddedCursor:
-        """Without effect: there are no batches in the process."""
-        return self._set("batchSize", batch_size)
+        """How many documents `find_raw_batches` gives at a time. There are no other batches in the process."""
+        check_count("batch_size", batch_size, least=0)
+        return self._set("batchSize", batch_size or None)
 
     def max_time_ms(self, max_time_ms: int | None) -> EmbeddedCursor:
         """Without effect."""
+        _check_ms("max_time_ms", max_time_ms)
         return self._set("maxTimeMS", max_time_ms)
+
+    def max_scan(self, max_scan: int | None) -> EmbeddedCursor:
+        """An option that MongoDB no longer has, and refuses."""
+        return self._set("maxScan", max_scan or None)
 
     def allow_disk_use(self, allow_disk_use: bool) -> EmbeddedCursor:
         """Without effect."""
+        if not isinstance(allow_disk_use, bool):
+            raise TypeError(f"allow_disk_use must be a bool, not {type(allow_disk_use)}")
         return self._set("allowDiskUse", allow_disk_use)
+
+    # -----------------------------------------------------------------------------------------------------------
 
     def distinct(self, key: str) -> list[Any]:
         """The different values of a field in the documents that the filter selects."""
@@ -258,7 +325,11 @@ class EmbeddedCursor(_Results):
 
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
-        return EmbeddedCursor(self.collection, self._read, dict(self._command), self.session)
+        found = type(self)(self.collection, self._read, self._codec, session=self.session)
+        found._command = dict(self._command)
+        found._await_s = self._await_s
+        found._is_empty = self._is_empty
+        return found
 
     __copy__ = clone
 
@@ -270,98 +341,43 @@ class EmbeddedCursor(_Results):
         self.close()
         self._is_closed = False
         self._retrieved = 0
+        self._tailed = None
         return self
 
     def __getitem__(self, index: int | slice) -> Any:
+        self._set("slice", None)
         if isinstance(index, slice):
-            if index.step is not None:
-                raise IndexError("Cursor instances do not support slice steps")
-            start = index.start or 0
-            if start < 0 or (index.stop is not None and index.stop < start):
-                raise IndexError(f"stop index must be greater than start index for slice {index!r}")
-            self._set("skip", start)
-            self._set("limit", 0 if index.stop is None else index.stop - start)
-            if index.stop is not None and index.stop == start:
-                self.close()
-            return self
+            return self._sliced(index)
+        if not isinstance(index, int):
+            raise TypeError(f"index {index!r} cannot be applied to Cursor instances")
         if index < 0:
             raise IndexError("Cursor instances do not support negative indices")
-        clone = self.clone()
-        clone.skip(index + clone._command.get("skip", 0))
-        clone.limit(1)
+        clone = (
+            self.clone().skip(index + self._command.get("skip", 0)).limit(1).remove_option(TAILABLE | AWAITS)
+        )
         for document in clone:
             return document
         raise IndexError("no such item for Cursor instance")
 
-
-_FIND_OPTIONS: Final = frozenset(
-    {
-        "allow_disk_use",
-        "allow_partial_results",
-        "batch_size",
-        "collation",
-        "comment",
-        "cursor_type",
-        "hint",
-        "let",
-        "limit",
-    }
-    | {
-        "max",
-        "max_await_time_ms",
-        "max_scan",
-        "max_time_ms",
-        "min",
-        "oplog_replay",
-        "return_key",
-        "show_record_id",
-        "skip",
-    }
-    | {"snapshot", "sort"}
-)
+    def _sliced(self, index: slice) -> EmbeddedCursor:
+        if index.step is not None:
+            raise IndexError("Cursor instances do not support slice steps")
+        start = index.start or 0
+        if start < 0:
+            raise IndexError("Cursor instances do not support negative indices")
+        most = 0 if index.stop is None else index.stop - start
+        if most < 0:
+            raise IndexError(f"stop index must be greater than start index for slice {index!r}")
+        self.skip(start).limit(most)
+        # A limit of 0 is none.
+        self._is_empty = index.stop is not None and not most
+        return self
 
 
-def find_command(
-    filter: Mapping[str, Any] | None,
-    projection: Mapping[str, Any] | Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Document:
-    """The find command of the arguments of `find`."""
-    if filter is not None and not isinstance(filter, Mapping):
-        raise TypeError(
-            f"filter must be an instance of dict, bson.son.SON, or another mapping, not {type(filter)}"
-        )
-    command: Document = {"filter": {} if filter is None else filter}
-    if projection is not None:
-        command["projection"] = fields_document(projection)
-    for name, value in options.items():
-        if name not in _FIND_OPTIONS:
-            raise TypeError(f"find() got an unexpected keyword argument '{name}'")
-        if value is None:
-            continue
-        command[_NAMES.get(name, name)] = value
-    kind = command.pop("cursor_type", 0)
-    if kind & TAILABLE:
-        command["tailable"] = True
-        if kind & AWAITS:
-            command["awaitData"] = True
-    if "sort" in command:
-        command["sort"] = order_document(command["sort"], None)
-    if "limit" in command:
-        command["limit"] = abs(command["limit"])
-    if "collation" in command:
-        command["collation"] = getattr(command["collation"], "document", command["collation"])
-    for name in {"min", "max"} & command.keys():
-        command[name] = dict(command[name])
-    if "hint" in command and not isinstance(command["hint"], str):
-        command["hint"] = order_document(command["hint"], None)
-    return command
-
-
-_NAMES = {
-    "batch_size": "batchSize",
-    "max_time_ms": "maxTimeMS",
-    "allow_disk_use": "allowDiskUse",
-    "return_key": "returnKey",
-    "show_record_id": "showRecordId",
-}
+def _check_ms(name: str, value: Any) -> None:
+    """
+    Raises:
+        TypeError: It is neither a number nor None.
+    """
+    if not isinstance(value, int | None):
+        raise TypeError(f"{name} must be an integer or None, not {type(value)}")

@@ -13,19 +13,21 @@ from pymongo.errors import CollectionInvalid
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.ahead import read_ahead
-from reactdb.dialects.mongodb.embedded.checking import batch_size_of
+from reactdb.dialects.mongodb.embedded.checking import batch_size_of, collation_document
+from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
+from reactdb.dialects.mongodb.embedded.optioned import Optioned
 from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
-from reactdb.dialects.mongodb.embedded.shaping import given_document
 from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
 from reactdb.dialects.mongodb.embedded.statements import (
+    Session,
     alone,
     carried_out,
     results,
+    session_of,
     spaces_of,
     transaction_of,
 )
@@ -39,10 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedDatabase"]
 
-Session = EmbeddedSession | None
 
-
-class EmbeddedDatabase:
+class EmbeddedDatabase(Optioned):
     """See the head of this file. Any thread.
 
     Attributes:
@@ -50,12 +50,17 @@ class EmbeddedDatabase:
         name: Its name.
     """
 
-    def __init__(self, client: Any, name: str) -> None:
+    def __init__(self, client: Any, name: str, *options: Any, **more_options: Any) -> None:
         """
+        Args:
+            options, more_options: Those of `with_options`.
+
         Raises:
             InvalidName: No database of MongoDB can have this name.
             OperationFailure: None can have it here (73).
+            TypeError: The name is none, or an option is none of PyMongo's.
         """
+        super().__init__(client, *options, **more_options)
         check_database_spelling(name)
         self.client = client
         self.name: str = call(check_database_name, name)
@@ -70,9 +75,9 @@ class EmbeddedDatabase:
     def __getitem__(self, name: str) -> EmbeddedCollection:
         return EmbeddedCollection(self, name)
 
-    def get_collection(self, name: str, *_options: Any, **_more: Any) -> EmbeddedCollection:
-        """A collection, which may not be there yet."""
-        return self[name]
+    def get_collection(self, name: str, *options: Any, **more_options: Any) -> EmbeddedCollection:
+        """A collection, which may not be there yet. `options`: those of `with_options`."""
+        return EmbeddedCollection(self, name, *options, **more_options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EmbeddedDatabase):
@@ -99,36 +104,57 @@ class EmbeddedDatabase:
     def __repr__(self) -> str:
         return f"EmbeddedDatabase({self.name!r})"
 
-    def with_options(self, *_options: Any, **_more: Any) -> EmbeddedDatabase:
-        """The same database: there are no read or write concerns in the process."""
-        return self
+    def with_options(
+        self,
+        codec_options: Any = None,
+        read_preference: Any = None,
+        write_concern: Any = None,
+        read_concern: Any = None,
+    ) -> EmbeddedDatabase:
+        """The same database with other options, which its collections have; those that are None stay.
+
+        Raises:
+            TypeError: One is none of PyMongo's.
+        """
+        options = self._options(codec_options, read_preference, write_concern, read_concern)
+        return EmbeddedDatabase(self.client, self.name, *options)
 
     # -----------------------------------------------------------------------------------------------------------
     # Collections
 
     def create_collection(
-        self, name: str, *_options: Any, session: Session = None, **options: Any
+        self,
+        name: str,
+        codec_options: Any = None,
+        read_preference: Any = None,
+        write_concern: Any = None,
+        read_concern: Any = None,
+        session: Session = None,
+        check_exists: bool | None = True,
+        **options: Any,
     ) -> EmbeddedCollection:
         """Make a collection.
 
         Args:
+            codec_options, read_preference, write_concern, read_concern: What it has instead of this database's.
+            check_exists: Whether to look first whether it is there.
             options: Those of MongoDB's `create`, such as `changeStreamPreAndPostImages`.
 
         Raises:
             CollectionInvalid: It is there already.
         """
-        found = self[name]
+        found = EmbeddedCollection(self, name, codec_options, read_preference, write_concern, read_concern)
         said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
         if "collation" in said:
-            said["collation"] = getattr(said["collation"], "document", said["collation"])
-        # PyMongo looks first whether it is there, but not in a transaction, and not where it is told not to.
-        is_looked_for = options.get("check_exists") is not False
-        if is_looked_for and (session is None or not session.in_transaction):
+            said["collation"] = collation_document(said["collation"])
+        session = session_of(session, self.client)
+        # PyMongo does not look in a transaction.
+        if check_exists and (session is None or not session.in_transaction):
             with alone(session, self.client, "listCollections"):
                 is_there = call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None
             if is_there:
                 raise CollectionInvalid(f"collection {name} already exists")
-        self.command({"create": name, **said}, session=session)
+        self.command({"create": name, **said}, codec_options=found.codec_options, session=session)
         return found
 
     def list_collections(
@@ -155,7 +181,7 @@ class EmbeddedDatabase:
         return [one["name"] for one in self._listed(filter, session)]
 
     def _listed(self, filter: Mapping[str, Any] | None, session: Session) -> list[dict[str, Any]]:
-        wanted = call(Filter, given_document(filter)) if filter else None
+        wanted = call(Filter, PLAIN.given(filter)) if filter else None
         with alone(session, self.client, "listCollections"):
             found = map(description, call(self.client.spaces.collections, self.name))
         return [one for one in found if wanted is None or wanted.matches(one)]
@@ -177,7 +203,8 @@ class EmbeddedDatabase:
         if not isinstance(name, str):
             raise TypeError(f"name_or_collection must be an instance of str, not {type(name)}")
         with alone(session, self.client, "drop"):
-            return self.command("drop", name)
+            answer: dict[str, Any] = self.command("drop", name)
+        return answer
 
     # -----------------------------------------------------------------------------------------------------------
     # The whole database
@@ -193,17 +220,19 @@ class EmbeddedDatabase:
         session: Session = None,
         comment: Any = None,
         **options: Any,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """The answer to a command: `command("ping")`, `command("collStats", "orders")`, `command({"ping": 1})`.
 
         Args:
             check: Whether an answer that is an error is raised.
             allowable_errors: Codes and messages that are not raised.
+            codec_options: How it is written and read. Those of the database are not, as with PyMongo.
 
         Raises:
             OperationFailure: The answer is an error; 59, there is no such command.
         """
-        transaction = transaction_of(session, self.client)
+        session = session_of(session, self.client)
+        transaction = transaction_of(session)
         body = command_document(command, value, options)
         if session is not None and session.options.snapshot:
             body["readConcern"] = session.read_concern()
@@ -214,6 +243,7 @@ class EmbeddedDatabase:
                 self.name,
                 body,
                 transaction,
+                codec=Codec(codec_options) if codec_options else PLAIN,
                 check=check,
                 allowable_errors=allowable_errors,
             )
@@ -223,13 +253,13 @@ class EmbeddedDatabase:
 
     def validate_collection(
         self, name_or_collection: str | EmbeddedCollection, *_arguments: Any, **options: Any
-    ) -> dict[str, Any]:
+    ) -> Any:
         """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
         found = name_or_collection
         name = found.name if isinstance(found, EmbeddedCollection) else found
         return self.command("validate", name, session=options.get("session"))
 
-    def dereference(self, dbref: DBRef, session: Session = None, **_options: Any) -> dict[str, Any] | None:
+    def dereference(self, dbref: DBRef, session: Session = None, **_options: Any) -> Any:
         """The document that a reference names, or None.
 
         Raises:
@@ -248,34 +278,30 @@ class EmbeddedDatabase:
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline that begins with its own documents (`$documents`)."""
-        transaction = transaction_of(session, self.client)
+        session = session_of(session, self.client)
         documents = carried_out(
             session,
             aggregate,
             spaces_of(session, self.client, "aggregate"),
             MongoNamespace(self.name),
-            [given_document(one) for one in pipeline],
-            variables=options.get("let"),
-            transaction=transaction,
+            [self._codec.given_any(one, "stage") for one in pipeline],
+            variables=None if options.get("let") is None else self._codec.given(options["let"]),
+            transaction=transaction_of(session),
         )
-        return EmbeddedCommandCursor(call(read_ahead, results(session, documents), batch_size_of(options)))
+        found = call(read_ahead, results(session, documents), batch_size_of(options))
+        return EmbeddedCommandCursor(found, self._codec, session)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
-        return watch(self.client, MongoNamespace(self.name), pipeline, *arguments, **options)
+        return watch(self.client, self._codec, MongoNamespace(self.name), pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
-        return changes(self.client.streams, MongoNamespace(self.name), pipeline, **options)
+        return changes(self.client.streams, self._codec, MongoNamespace(self.name), pipeline, **options)
 
 
 _OF_DRIVER = frozenset(
     [
-        "codec_options",
-        "read_preference",
-        "write_concern",
-        "read_concern",
-        "check_exists",
         "encryptedFields",
         "comment",
     ]

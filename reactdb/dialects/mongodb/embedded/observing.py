@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
 from reactdb.dialects.mongodb.embedded.watching import BATCH, opened, own_event
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -20,8 +21,6 @@ from reactdb.dialects.mongodb.streams import ChangeStreams
 if TYPE_CHECKING:
     from reactivex import Observable
     from reactivex.abc import DisposableBase, ObserverBase, SchedulerBase
-
-Document = dict[str, Any]
 
 SPELLED: Final = {
     "full_document": "fullDocument",
@@ -37,11 +36,16 @@ OF_WAITING: Final = frozenset(("batch_size", "max_await_time_ms", "comment"))
 
 
 def changes(
-    streams: ChangeStreams, namespace: MongoNamespace | None, pipeline: Any = None, **options: Any
-) -> Observable[Document]:
+    streams: ChangeStreams,
+    codec: Codec,
+    namespace: MongoNamespace | None,
+    pipeline: Any = None,
+    **options: Any,
+) -> Observable[Any]:
     """The events of a change stream of a collection, a database, or everything (None).
 
     Args:
+        codec: How arguments become BSON, and what events are given as.
         options: Those of `watch`; of those that `$changeStream` has, its names are as good, such as `fullDocument`.
     """
     said = {SPELLED.get(name, name): value for name, value in options.items() if name not in OF_WAITING}
@@ -50,8 +54,8 @@ def changes(
     import reactivex
     from reactivex.disposable import Disposable
 
-    def subscribe(observer: ObserverBase[Document], scheduler: SchedulerBase | None = None) -> DisposableBase:
-        telling = _Telling(opened(streams, namespace, pipeline, **said), observer, scheduler)
+    def subscribe(observer: ObserverBase[Any], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        telling = _Telling(opened(streams, codec, namespace, pipeline, **said), codec, observer, scheduler)
         telling.begin(streams.observed)
         return Disposable(telling.close)
 
@@ -62,9 +66,14 @@ class _Telling:
     """One subscription."""
 
     def __init__(
-        self, stream: ResumingStream, observer: ObserverBase[Document], scheduler: SchedulerBase | None
+        self,
+        stream: ResumingStream,
+        codec: Codec,
+        observer: ObserverBase[Any],
+        scheduler: SchedulerBase | None,
     ) -> None:
         self._stream = stream
+        self._codec = codec
         self._observer = observer
         self._scheduler = scheduler
         self._lock = threading.Lock()
@@ -117,7 +126,7 @@ class _Telling:
         for event in found.events:
             if self._is_over:
                 return False
-            self._observer.on_next(own_event(event))
+            self._observer.on_next(own_event(event, self._codec))
         if found.is_closed and not self._is_over:
             self.close()
             return True

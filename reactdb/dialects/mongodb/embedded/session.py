@@ -3,6 +3,8 @@
     with client.start_session() as session, session.start_transaction():
         orders.insert_one({...}, session=session)
         stock.update_one({...}, {...}, session=session)
+    with client.start_session().bind():
+        orders.find_one({...})              # as if it named the session
 
 Rule of this file: a transaction that is not committed leaves nothing. What an operation is to a session is in `statements`.
 """
@@ -10,6 +12,7 @@ Rule of this file: a transaction that is not committed leaves nothing. What an o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -26,12 +29,16 @@ from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
-__all__ = ["EmbeddedSession"]
+__all__ = ["BOUND", "EmbeddedSession"]
 
 T = TypeVar("T")
 
 RETRIED_S: Final = 120.0
 """For how long `with_transaction` tries again."""
+
+
+BOUND: Final[ContextVar[EmbeddedSession | None]] = ContextVar("BOUND", default=None)
+"""The session of operations that name none, in this thread or task."""
 
 
 class EmbeddedSession:
@@ -244,6 +251,14 @@ class EmbeddedSession:
                 raise
         return found
 
+    def bind(self, end_session: bool = True) -> _BoundSession:
+        """As a context manager: operations in the block that name no session are those of this one.
+
+        Args:
+            end_session: Whether the end of the block ends the session, too.
+        """
+        return _BoundSession(self, end_session)
+
     def end_session(self) -> None:
         """End it; an open transaction is aborted. A second call does nothing."""
         if not self._has_ended:
@@ -280,3 +295,23 @@ class _Started:
                 self._session.commit_transaction()
             else:
                 self._session.abort_transaction()
+
+
+class _BoundSession:
+    """The block of operations that need not name their session."""
+
+    def __init__(self, session: EmbeddedSession, end_session: bool) -> None:
+        self._session = session
+        self._end_session = end_session
+        self._before: Token[EmbeddedSession | None] | None = None
+
+    def __enter__(self) -> EmbeddedSession:
+        self._before = BOUND.set(self._session)
+        return self._session
+
+    def __exit__(self, *_error: object) -> None:
+        if self._before is not None:
+            BOUND.reset(self._before)
+            self._before = None
+        if self._end_session:
+            self._session.end_session()

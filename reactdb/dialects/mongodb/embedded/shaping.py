@@ -5,21 +5,30 @@ Rule of this file: a document that a caller gave is not kept, and is changed by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 import bson
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
+from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 
 from reactdb.dialects.mongodb.values import CODEC, decode_given
 
-__all__ = ["driver_document", "fields_document", "given_document", "order_document"]
+__all__ = [
+    "directed_document",
+    "driver_document",
+    "fields_document",
+    "given_document",
+    "hint_document",
+    "order_document",
+]
 
 Document = dict[str, Any]
 
 
-def given_document(document: Any) -> Document:
-    """A document that a caller gave, as BSON has it.
+def given_document(document: Any, options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS) -> Document:
+    """A document that a caller gave, as BSON has it. No options change what base types are.
 
     Raises:
         TypeError, bson.errors.InvalidDocument: As PyMongo.
@@ -34,7 +43,7 @@ def given_document(document: Any) -> Document:
             "document must be an instance of dict, bson.son.SON, bson.raw_bson.RawBSONDocument, or a type that inherits from "
             f"collections.MutableMapping, not {type(document)}"
         )
-    return decode_given(bson.encode(document))
+    return decode_given(bson.encode(document, codec_options=options))
 
 
 _THEMSELVES: Final = frozenset({float, bool, type(None), bytes, ObjectId})
@@ -76,47 +85,93 @@ def _are_copied(found: Any, items: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def driver_document(document: Document) -> Document:
-    """A document as PyMongo gives it: with DBRefs."""
+    """A document as PyMongo gives it where nobody says otherwise: with DBRefs.
+
+    Raises:
+        bson.errors.InvalidBSON: It has a date beyond Python's.
+    """
     for inner in document.values():
-        if type(inner) is dict or type(inner) is list:
-            return _with_references(document) if _has_reference(document) else document
+        if type(inner) in _LOOKED_INTO:
+            is_itself = not any(map(_is_decoded, document.values()))
+            return document if is_itself else bson.decode(bson.encode(document, codec_options=CODEC))
     return document
 
 
-def _has_reference(value: Any) -> bool:
-    if type(value) is dict:
-        return "$ref" in value or any(
-            _has_reference(inner) for inner in value.values() if type(inner) is dict or type(inner) is list
-        )
-    return type(value) is list and any(map(_has_reference, value))
+_LOOKED_INTO: Final = frozenset({dict, list, DatetimeMS})
 
 
-def _with_references(document: Document) -> Document:
-    return bson.decode(bson.encode(document), CODEC)
+def _is_decoded(value: Any) -> bool:
+    """Whether a value is another one to a driver, or has such a value in it."""
+    kind = type(value)
+    if kind is dict:
+        return "$ref" in value or any(map(_is_decoded, value.values()))
+    return kind is DatetimeMS or (kind is list and any(map(_is_decoded, value)))
 
 
-def order_document(given: Any, direction: int | None) -> Document:
-    """A sort, a hint or an index's key, in any form that PyMongo takes: `("a", -1)`, `"a"`, `[("a", 1), "b"]`, `{"a": 1}`.
+def order_document(given: Any) -> Document:
+    """A sort or an index's key, in any form that PyMongo takes: `[("a", 1), "b"]`, `["a"]`, `{"a": 1}`.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: It is none of these. ValueError: It is empty.
     """
-    if isinstance(given, str):
-        return {given: 1 if direction is None else direction}
-    if isinstance(given, Mapping):
-        return dict(given)
-    if not isinstance(given, Sequence):
-        raise TypeError("if no direction is specified, key_or_list must be an instance of list")
+    if not isinstance(given, (list, tuple, Mapping)):
+        raise TypeError(f"must use a dictionary or a list of (key, direction) pairs, not: {given!r}")
+    if not given:
+        raise ValueError("key_or_list must not be empty")
     found: Document = {}
-    for one in given:
-        if isinstance(one, str):
-            found[one] = 1
-        else:
-            name, value = one
-            found[name] = value
+    for one in given.items() if isinstance(given, Mapping) else given:
+        name, value = (one, 1) if isinstance(one, str) else one
+        if not isinstance(name, str):
+            raise TypeError(f"first item in each key pair must be an instance of str, not {type(name)}")
+        if not isinstance(value, (str, int, Mapping)):
+            raise TypeError(
+                "second item in each key pair must be 1, -1, '2d', or another valid MongoDB index specifier., "
+                f"not {type(value)}"
+            )
+        found[name] = value
     return found
 
 
-def fields_document(given: Mapping[str, Any] | Sequence[str]) -> Document:
-    """A projection, as a mapping or a list of names."""
-    return dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 1)
+def directed_document(given: Any, direction: int | str | None = None) -> Document:
+    """The same, where a single field may be given with its direction, or alone.
+
+    Raises:
+        TypeError, ValueError.
+    """
+    if direction is not None:
+        if not isinstance(given, str):
+            raise TypeError(f"Expected a string and a direction, not {type(given)}")
+        return order_document([(given, direction)])
+    if isinstance(given, str):
+        return {given: 1}
+    if isinstance(given, ItemsView):
+        return order_document(list(given))
+    if not isinstance(given, (list, tuple, Mapping)):
+        raise TypeError(
+            f"if no direction is specified, key_or_list must be an instance of list, not {type(given)}"
+        )
+    return order_document(given)
+
+
+def hint_document(given: Any) -> Any:
+    """A hint: the name of an index, or its keys; None for none.
+
+    Raises:
+        TypeError, ValueError.
+    """
+    return given if given is None or isinstance(given, str) else order_document(given)
+
+
+def fields_document(given: Any) -> Document:
+    """A projection, as a mapping or a list of names.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, (Sequence, Set)):
+        raise TypeError("projection must be a mapping or list of key names")
+    if not all(isinstance(one, str) for one in given):
+        raise TypeError("projection must be a list of key names, each an instance of str")
+    return dict.fromkeys(given, 1)

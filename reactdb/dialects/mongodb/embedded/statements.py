@@ -1,5 +1,6 @@
 """Statements: what an operation is to the session that it names.
 
+    session_of(session, client)                 the session that it belongs to, which may be bound and not named
     transaction_of(session, client)             the transaction that it is a part of
     spaces_of(session, client, "find")          what it reads: now, or the moment of a snapshot session
     carried_out(session, function, ...)         what it gives; an error ends the transaction
@@ -18,11 +19,11 @@ from pymongo.errors import InvalidOperation, OperationFailure
 
 from reactdb.dialects.mongodb.commands.concerns import check_supported_level
 from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["Session", "alone", "carried_out", "results", "spaces_of", "transaction_of"]
+__all__ = ["Session", "alone", "carried_out", "results", "session_of", "spaces_of", "transaction_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,17 +31,33 @@ T = TypeVar("T")
 Session = EmbeddedSession | None
 
 
-def transaction_of(session: Session, client: Any) -> Transaction | None:
-    """The transaction that an operation is a part of.
+def session_of(session: Session, client: Any) -> Session:
+    """The session of an operation: the one that it names, or else the one that is bound.
 
     Raises:
-        InvalidOperation: The session has ended, or is another file's: what it writes would be written there.
+        ValueError: It names what is no session.
+        InvalidOperation: The session is another file's: what it writes would be written there.
     """
     if session is None:
-        return None
-    if not isinstance(session, EmbeddedSession) or session.client != client:
+        session = BOUND.get()
+        if session is not None and session.client != client:
+            raise InvalidOperation(
+                "Only the client that created the bound session can perform operations within its context block"
+            )
+    elif not isinstance(session, EmbeddedSession):
+        raise ValueError(f"'session' argument must be a ClientSession or None, not {type(session)}")
+    elif session.client != client:
         raise InvalidOperation("Can only use session with the MongoClient that started it")
-    return session.used()
+    return session
+
+
+def transaction_of(session: Session) -> Transaction | None:
+    """The transaction that an operation of this session is a part of.
+
+    Raises:
+        InvalidOperation: The session has ended.
+    """
+    return None if session is None else session.used()
 
 
 def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
@@ -104,7 +121,8 @@ def alone(session: Session, client: Any, command: str) -> Iterator[None]:
     Raises:
         OperationFailure: 263, it is in a transaction; 72, it is in a snapshot session.
     """
-    if transaction_of(session, client) is not None:
+    session = session_of(session, client)
+    if transaction_of(session) is not None:
         message = f"Cannot run '{command}' in a multi-document transaction."
         raise OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
     spaces_of(session, client, command)

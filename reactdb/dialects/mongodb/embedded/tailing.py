@@ -18,11 +18,8 @@ from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.tailing import Tail
 from reactdb.dialects.mongodb.waking import StreamWakers
 
-__all__ = ["AWAITS", "TAILABLE", "TailedDocuments"]
+__all__ = ["AWAIT_S", "TailedDocuments"]
 
-TAILABLE: Final = 2
-AWAITS: Final = 32
-"""The flags of PyMongo's `CursorType`."""
 AWAIT_S: Final = 1.0
 BATCH: Final = 100
 

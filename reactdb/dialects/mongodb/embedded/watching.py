@@ -21,9 +21,9 @@ from pymongo.collation import validate_collation_or_none
 from pymongo.common import validate_list, validate_non_negative_integer_or_none, validate_string_or_none
 from pymongo.errors import OperationFailure
 
+from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
-from reactdb.dialects.mongodb.embedded.shaping import driver_document, given_document
-from reactdb.dialects.mongodb.embedded.statements import transaction_of
+from reactdb.dialects.mongodb.embedded.statements import session_of, transaction_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
@@ -47,6 +47,7 @@ class EmbeddedChangeStream:
         first: int,
         most: int,
         await_s: float,
+        codec: Codec,
     ) -> None:
         """
         Args:
@@ -54,10 +55,12 @@ class EmbeddedChangeStream:
             first: Events of its first batch, which is read here, at most.
             most: The same of the others.
             await_s: How long `try_next` waits.
+            codec: What events are given as.
         """
         self._stream = stream
         self._most = most
         self._await_s = await_s
+        self._codec = codec
         self._events: deque[Document] = deque(stream.first_batch(first).events)
         # Of a first batch with events nothing is said, as PyMongo does it.
         self._token = start if self._events else stream.token
@@ -71,12 +74,12 @@ class EmbeddedChangeStream:
         return not self._is_closed
 
     @property
-    def resume_token(self) -> Document | None:
+    def resume_token(self) -> Any:
         """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream. None
         before the first event where it began at a time."""
-        return None if self._token is None else dict(self._token)
+        return None if self._token is None else self._codec.read(dict(self._token))
 
-    def try_next(self) -> Document | None:
+    def try_next(self) -> Any:
         """The next event; None where there is none, after `max_await_time_ms`, or at once where that was not said.
 
         Raises:
@@ -92,7 +95,7 @@ class EmbeddedChangeStream:
                 return found
             self._wait(left)
 
-    def next(self) -> Document:
+    def next(self) -> Any:
         """The next event. It waits until there is one.
 
         Raises:
@@ -113,7 +116,7 @@ class EmbeddedChangeStream:
     def __iter__(self) -> EmbeddedChangeStream:
         return self
 
-    def _next(self) -> Document | None:
+    def _next(self) -> Any:
         if self._is_closed:
             return None
         if not self._events:
@@ -129,7 +132,7 @@ class EmbeddedChangeStream:
         event = self._events.popleft()
         self._token = dict(event["_id"] if self._events else self._stream.token)
         self._is_closed = self._is_closed or (self._stream.is_closed and not self._events)
-        return own_event(event)
+        return own_event(event, self._codec)
 
     def _wait(self, seconds: float | None) -> None:
         try:
@@ -158,9 +161,9 @@ class EmbeddedChangeStream:
         self.close()
 
 
-def own_event(event: Document) -> Document:
+def own_event(event: Document, codec: Codec) -> Any:
     """An event as PyMongo gives it, which its receiver may change: other streams have parts of the same."""
-    return driver_document(_copied(event))
+    return codec.read(_copied(event))
 
 
 def _copied(value: Any) -> Any:
@@ -171,6 +174,7 @@ def _copied(value: Any) -> Any:
 
 def watch(
     client: Any,
+    codec: Codec,
     namespace: MongoNamespace | None,
     pipeline: Any = None,
     full_document: str | None = None,
@@ -188,6 +192,7 @@ def watch(
     """A change stream of a collection, a database, or everything (None), with PyMongo's arguments.
 
     Args:
+        codec: How arguments become BSON, and what events are given as.
         max_await_time_ms: How long `try_next` waits for an event. Without it, it does not wait.
         batch_size: Events that are read from the log at once.
 
@@ -200,7 +205,8 @@ def watch(
         raise OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
     if not isinstance(max_await_time_ms, int | None):
         raise TypeError(f"max_await_time_ms must be an integer or None, not {type(max_await_time_ms)}")
-    transaction = transaction_of(session, client)
+    session = session_of(session, client)
+    transaction = transaction_of(session)
     if session is not None and session.options.snapshot:
         raise OperationFailure(
             "$changeStream cannot run with a readConcern level of snapshot: it is majority", 72
@@ -211,6 +217,7 @@ def watch(
         raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
     stream = opened(
         client.streams,
+        codec,
         namespace,
         pipeline,
         collation=collation,
@@ -230,11 +237,13 @@ def watch(
         first=(BATCH if batch_size is None else batch_size) if is_late else 0,
         most=batch_size or BATCH,
         await_s=(max_await_time_ms or 0) / 1_000,
+        codec=codec,
     )
 
 
 def opened(
     streams: ChangeStreams,
+    codec: Codec,
     namespace: MongoNamespace | None,
     pipeline: Any,
     *,
@@ -246,6 +255,9 @@ def opened(
     validate_string_or_none("full_document", said.get("fullDocument"))
     texts = validate_collation_or_none(collation)
     options = {name: value for name, value in said.items() if value is not None}
+    for name in {"resumeAfter", "startAfter"} & options.keys():
+        if isinstance(options[name], Mapping):
+            options[name] = codec.given(options[name])
     # As PyMongo does it: of several places to begin at, one is said.
     if "startAfter" in options:
         options.pop("resumeAfter", None)
@@ -254,5 +266,5 @@ def opened(
     if namespace is None:
         namespace = MongoNamespace("admin")
         options["allChangesForCluster"] = True
-    stages = [given_document(stage) if isinstance(stage, Mapping) else stage for stage in stages]
+    stages = [codec.given(stage) if isinstance(stage, Mapping) else stage for stage in stages]
     return ResumingStream(streams, StreamScope(namespace), options, stages, texts)
