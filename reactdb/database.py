@@ -361,8 +361,8 @@ class Database:
         """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
-        if isinstance(changes, bool) or not isinstance(changes, int) or changes < 0:
-            raise InvalidOption(f"changes is a whole number from 0, not {shown(changes)}")
+        if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
+            raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
         self._session.transact(
             lambda transaction: hold_changes(transaction, changes), operation="hold_changes"
         )

@@ -393,9 +393,10 @@ class CannotOpen(StorageError):
 
 
 class NotADatabase(StorageError):
-    def __init__(self, path: str, reason: str = "it is not an SQLite file") -> None:
-        super().__init__(f"{path} is not a reactdb database: {reason}")
+    def __init__(self, path: str, reason: str = "it is not an SQLite file", advice: str = "") -> None:
+        super().__init__(f"{path} is not a reactdb database: {reason}{advice}")
         self.path = path
+        self.reason = reason
 
 
 class IncompatibleFormat(StorageError):

@@ -31,6 +31,8 @@ from reactdb.database import Database
 from reactdb.json import dumps, dumps_deleted, encode
 
 FORMATS = {".csv": "csv"}
+# What an unfinished export is called behind its own name.
+PART = ".part"
 
 
 class Deleted(NamedTuple):
@@ -141,8 +143,8 @@ def opened(target: str) -> Iterator[BinaryIO]:
         with _stream(target) as stream:
             yield stream
     except OSError as error:
-        # The error of a failed write has no file name.
-        if error.filename is None and error.strerror:
+        # The error of a failed write has no file name, and that of a missing folder one that nobody has named.
+        if error.filename in (None, os.path.realpath(target) + PART) and error.strerror:
             error.filename = "standard output" if target == "-" else target
         raise
 
@@ -159,7 +161,7 @@ def _stream(target: str) -> Iterator[BinaryIO]:
             yield stream
         return
     target = os.path.realpath(target)
-    part = target + ".part"
+    part = target + PART
     try:
         with open(part, "wb") as stream:
             yield stream

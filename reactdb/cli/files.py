@@ -106,8 +106,8 @@ def documents(
         database: A view of the past (`db.at(seq)`), because it does not change between two pages.
         where: An expression that selects documents.
 
-        Raises:
-            TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
+    Raises:
+        TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
     """
     source = database.table(table)
     if limit is None:

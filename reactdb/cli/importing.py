@@ -41,6 +41,7 @@ from reactdb.errors import (
     UsageError,
 )
 from reactdb.json import deleted_key, from_json, parse
+from reactdb.store.catalogue import check_name
 
 POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
 # An origin may have 256 characters.
@@ -224,6 +225,8 @@ def import_(
     if primary_key is not None and not create:
         raise click.UsageError("--primary-key is for a table that --create makes.")
     declared = declared_types(types)
+    # Before the file is made: a command that fails leaves none behind.
+    check_name("Table", table)
     if source != "-":
         refuse_database(file, source)
     advice = "; --create makes one, and the table in it"
@@ -275,12 +278,15 @@ def make_table(database: Database, table: str, primary_key: str | None, *, creat
     """Make the table where it is missing.
 
     Raises:
-        ClickException: It is missing, and none is to be made.
+        ClickException: It is missing, and none is to be made; or it has another primary key.
     """
-    exists = table in database.table_list()
-    if create and (primary_key is not None or not exists):
+    if table in database.table_list():
+        there = database.table(table).primary_key
+        if primary_key not in (None, there):
+            raise click.ClickException(f"table `{table}` has the primary key {there!r}, not {primary_key!r}")
+    elif create:
         database.table_create(table, primary_key or "id", exist_ok=True)
-    elif not exists:
+    else:
         raise click.ClickException(f"{TableNotFound(table)} With --create the import makes it.")
 
 

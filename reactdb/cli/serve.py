@@ -22,7 +22,7 @@ import click
 from reactdb.cli.files import Finite, file_argument
 from reactdb.database import Database, connect
 from reactdb.errors import CannotListen
-from reactdb.servers.listening import listen
+from reactdb.servers.listening import check_path, listen
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
 from reactdb.servers.tls import tls_context
 from reactdb.servers.workers import Workers
@@ -234,7 +234,8 @@ def _check(options: ServeOptions) -> None:
     """What can be known before the file is made: a command that fails leaves none behind.
 
     Raises:
-        MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on.
+        MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on;
+            CannotListen: The same of a Unix socket.
     """
     if "http" in options.ports:
         import_module("reactdb.servers.http")
@@ -243,6 +244,7 @@ def _check(options: ServeOptions) -> None:
     with contextlib.ExitStack() as held:
         for name, port in options.ports.items():
             if name == "mongodb" and options.socket is not None:
+                check_path(options.socket)
                 continue
             try:
                 # All at the same time, because two protocols may have been given the same port.

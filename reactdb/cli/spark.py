@@ -176,8 +176,10 @@ def check(
 )
 def snapshot(start: Start, at: str | None, **given: Any) -> Outcome:
     """Write a table's documents as Parquet, all as of one moment."""
-    from reactdb.spark import pipelines
+    from reactdb.spark import options, pipelines
 
+    if at is not None:
+        options.parse({"asOf": at})
     as_of = int(at) if at is not None and at.isdecimal() else at
     with start() as session:
         return pipelines.snapshot(session, as_of=as_of, **given)

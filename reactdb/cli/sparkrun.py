@@ -30,6 +30,9 @@ NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # The last line of a Python worker's traceback, if the error is one of reactdb's.
 OUR_ERROR = re.compile(r"reactdb\.errors\.\w+: (.+)")
 OTHER = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)", re.MULTILINE)
+# A Java exception that pyspark has not made one of its own, and what has caused it: the last one says what was wrong.
+OF_JAVA = "An error occurred while calling"
+CAUSE = re.compile(r"^(?:Caused by)?: (?:\w+\.)*[\w$]+: (.+)", re.MULTILINE)
 
 
 @contextmanager
@@ -40,6 +43,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
         click.ClickException: Spark's error in one sentence.
         SparkUnavailable.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from reactdb.spark import environment
@@ -58,7 +62,7 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
                 ship(session)
             stack.enter_context(watched(session, progress))
             yield session
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise click.ClickException(sentence_of(str(error), file)) from error
 
 
@@ -162,6 +166,8 @@ def sentence_of(text: str, log: IO[bytes]) -> str:
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         said = next((line for line in lines if "error" in line.lower() or "exception" in line.lower()), "")
         return f"Spark did not start: {said or (lines[-1] if lines else 'it does not say why')}"
-    deeper = OTHER.findall(text)
     first = text.strip().splitlines()[0]
-    return f"Spark: {(deeper[-1] if first.startswith('[PYTHON') and deeper else first).strip()}"
+    deeper = CAUSE.findall(text) if first.startswith(OF_JAVA) else []
+    if first.startswith("[PYTHON"):
+        deeper = OTHER.findall(text)
+    return f"Spark: {(deeper[-1] if deeper else first).strip()}"

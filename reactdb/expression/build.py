@@ -42,9 +42,9 @@ from reactdb.expression.tree import (
 )
 from reactdb.values.collation import Bound
 
-# Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
 _NO_OPTIONS: frozenset[str] = frozenset()
 
+# Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
 _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))
 
 _MAX_NESTED_VALUES = 100

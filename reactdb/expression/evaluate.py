@@ -14,7 +14,7 @@ from typing import Any
 from reactdb.errors import QueryError
 from reactdb.expression.checks import array
 from reactdb.expression.markers import Grouped
-from reactdb.expression.registry import OPERATIONS, Operation
+from reactdb.expression.registry import OPERATIONS, Operation, wrong_call
 from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable
 
 Variables = Mapping[int, Any]
@@ -61,17 +61,10 @@ def closure(function: Function, row: Any, variables: Variables) -> Callable[...,
 
     def call(*arguments: Any) -> Any:
         if parameters and len(arguments) != len(parameters):
-            raise QueryError(
-                f"Expected function with {_arguments(len(arguments))} but found function with "
-                f"{_arguments(len(parameters))}."
-            )
+            raise wrong_call(len(parameters), len(arguments))
         return run(function.body, row, {**variables, **dict(zip(parameters, arguments, strict=False))})
 
     return call
-
-
-def _arguments(number: int) -> str:
-    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 def _values(node: Call, row: Any, variables: Variables) -> list[Any]:

@@ -28,6 +28,7 @@ from reactdb.expression.checks import (
     number,
     string,
 )
+from reactdb.expression.operations_time import computed_time
 from reactdb.expression.registry import operation
 from reactdb.values.codec import MAX_INT_BITS
 
@@ -107,18 +108,11 @@ def _subtract(left: Any, right: Any) -> Any:
 def _later(time: Any, duration: Any) -> Any:
     """The time, moved by seconds or by a duration."""
     if not isinstance(duration, timedelta):
-        seconds = float(number(duration))
-        return _in_time(lambda: time + timedelta(seconds=seconds))
+        seconds = number(duration)
+        return computed_time(lambda: time + timedelta(seconds=float(seconds)))
     if not isinstance(time, (datetime, timedelta)):
         expected("PTYPE<TIME>", time)
-    return _in_time(lambda: time + duration)
-
-
-def _in_time(calculate: Callable[[], Any]) -> Any:
-    try:
-        return calculate()
-    except (OverflowError, ValueError) as error:
-        raise QueryError(f"Error in time logic: {error}.") from None
+    return computed_time(lambda: time + duration)
 
 
 def _multiply(left: Any, right: Any) -> Any:
@@ -128,7 +122,7 @@ def _multiply(left: Any, right: Any) -> Any:
         if copies < 0:
             raise QueryError("Cannot multiply an ARRAY by a negative number.")
         check_array_size(len(values) * copies)
-        return list(values) * copies
+        return list(values) * copies if values else []
     return calculated(_times, number(left), number(right))
 
 

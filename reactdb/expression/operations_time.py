@@ -8,14 +8,18 @@ Source: RethinkDB 2.4, terms/time.cc, pseudo_time.cc.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from reactdb.errors import QueryError
 from reactdb.expression.checks import fail, integer, kind, number, string
 from reactdb.expression.operations_array import is_closed
 from reactdb.expression.registry import operation
 from reactdb.values.pseudotypes import zone_text
+from reactdb.values.scalars import EPOCH
+
+T = TypeVar("T")
 
 _ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 
@@ -50,9 +54,17 @@ def read_zone(text: Any) -> timezone:
     return timezone(-offset if found[1] == "-" else offset)
 
 
+def computed_time(calculate: Callable[[], T]) -> T:
+    """What `calculate` gives, or ReQL's error where there is no such time."""
+    try:
+        return calculate()
+    except (OverflowError, ValueError) as error:
+        raise QueryError(f"Error in time logic: {error}.") from None
+
+
 @operation("now", 0, is_deterministic=False)
 def now() -> datetime:
-    """This moment, to the millisecond. A condition or a query sees one `now` only: see `fixed_now`."""
+    """This moment, to the millisecond. A condition or a query sees one `now` only: see `with_fixed_now`."""
     moment = datetime.now(UTC)
     return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
 
@@ -67,18 +79,15 @@ def time_of(*parts: Any) -> datetime:
     if len(parts) == 7:
         hours, minutes, seconds = integer(parts[3]), integer(parts[4]), number(parts[5])
     zone = read_zone(parts[-1])
-    try:
-        return datetime(year, month, day, hours, minutes, tzinfo=zone) + timedelta(seconds=float(seconds))
-    except (ValueError, OverflowError) as error:
-        raise QueryError(f"Error in time logic: {error}.") from None
+    return computed_time(
+        lambda: datetime(year, month, day, hours, minutes, tzinfo=zone) + timedelta(seconds=float(seconds))
+    )
 
 
 @operation("epoch_time", 1)
 def epoch_time(seconds: Any) -> datetime:
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(number(seconds)))
-    except (ValueError, OverflowError) as error:
-        raise QueryError(f"Error in time logic: {error}.") from None
+    number(seconds)
+    return computed_time(lambda: EPOCH + timedelta(seconds=float(seconds)))
 
 
 @operation("to_epoch_time", 1)
@@ -110,11 +119,8 @@ def to_iso8601(time: Any) -> str:
 
 @operation("in_timezone", 2)
 def in_timezone(time: Any, zone: Any) -> datetime:
-    moment = time_(time)
-    try:
-        return moment.astimezone(read_zone(zone))
-    except (ValueError, OverflowError) as error:
-        raise QueryError(f"Error in time logic: {error}.") from None
+    moment, zone_wanted = time_(time), read_zone(zone)
+    return computed_time(lambda: moment.astimezone(zone_wanted))
 
 
 @operation("timezone", 1)
@@ -184,6 +190,6 @@ def minutes(time: Any) -> int:
 
 @operation("seconds", 1)
 def seconds(time: Any) -> float:
-    """Seconds of the minute, to the millisecond."""
+    """Seconds of the minute; of its last millisecond, too, they are below 60."""
     moment = time_(time)
-    return round(moment.second + moment.microsecond / 1_000_000, 3)
+    return (moment.second * 1_000 + moment.microsecond // 1_000) / 1_000

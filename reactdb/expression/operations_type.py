@@ -9,8 +9,9 @@ import json
 import random as chance
 import re
 from base64 import b64decode
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
@@ -29,7 +30,9 @@ from reactdb.expression.checks import (
     truth,
 )
 from reactdb.expression.markers import Grouped
+from reactdb.expression.operations_number import calculated
 from reactdb.expression.operations_object import collected
+from reactdb.expression.operations_time import epoch_time, in_timezone
 from reactdb.expression.registry import operation
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.value_types import text_of
@@ -37,7 +40,7 @@ from reactdb.values.value_types import text_of
 _UUID_SPACE: Final = UUID("91461c99-f89d-49d2-af96-d8e2e14e9b58")
 _DECIMAL_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"\s*[+-]?0[xX][0-9a-fA-F]+(\.[0-9a-fA-F]*)?([pP][+-]?\d+)?", re.ASCII)
-_TYPES: Final = frozenset(
+TYPES: Final = frozenset(
     [
         "DB",
         "TABLE",
@@ -77,7 +80,7 @@ def _coercion_name(value: Any) -> str:
 def coerce_to(value: Any, type_wanted: Any) -> Any:
     """The value as another type: whatever to string or bool, string and binary, string to number, array and object."""
     wanted = string(type_wanted).upper()
-    if wanted not in _TYPES:
+    if wanted not in TYPES:
         raise QueryError(f"Unknown Type: {wanted}")
     found = _coercion_name(value)
     if found == wanted or wanted == "DATUM":
@@ -115,8 +118,11 @@ def _number(text: str) -> Any:
             return int(digits)
         return checked_number(float(digits))
     if _HEXADECIMAL.fullmatch(text):
-        value = float.fromhex(text.strip()) if len(text) <= 200 else float("inf")
-        return int(value) if checked_number(value).is_integer() else value
+        try:
+            value = float.fromhex(text.strip())
+        except OverflowError:
+            raise QueryError("Non-finite number: inf") from None
+        return int(value) if value.is_integer() else value
     if text.strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
         return checked_number(float(text))
     raise QueryError(f"Could not coerce `{text}` to NUMBER.")
@@ -173,10 +179,19 @@ def json_(text: Any) -> Any:
     """The value of a JSON text."""
     source = string(text)
     try:
-        return json.loads(source, object_pairs_hook=_from_pairs, parse_constant=_refuse_constant)
+        return json.loads(
+            source, object_pairs_hook=_from_pairs, parse_float=_finite, parse_constant=_refuse_constant
+        )
     except (ValueError, RecursionError) as error:
         start = source if len(source) <= 40 else source[:37] + "..."
         raise QueryError(f'Failed to parse "{start}" as JSON: {error}') from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"non-finite number {text}")
+    return number
 
 
 def _refuse_constant(name: str) -> Any:
@@ -190,7 +205,7 @@ def _from_pairs(pairs: list[tuple[str, Any]]) -> Any:
             raise ValueError(f"Duplicate key {_json(name)} in JSON.")
         document[name] = value
     if document.get(REQL) == "TIME" and is_number(document.get("epoch_time")):
-        return datetime.fromtimestamp(document["epoch_time"], UTC)
+        return in_timezone(epoch_time(document["epoch_time"]), document.get("timezone", "Z"))
     if document.get(REQL) == "BINARY" and isinstance(document.get("data"), str):
         return b64decode(document["data"])
     return document
@@ -226,7 +241,7 @@ def random(*bounds: Any, **options: Any) -> Any:
             if len(bounds) == 1
             else map(number, bounds)
         )
-        return float(low) + chance.random() * (float(high) - float(low))
+        return calculated(lambda one, other: _between(float(one), float(other)), low, high)
     if not bounds:
         raise QueryError("Generating a random integer requires one or two bounds.")
     lower = 0 if len(bounds) == 1 else _bound(bounds[0], "Lower")
@@ -234,6 +249,10 @@ def random(*bounds: Any, **options: Any) -> Any:
     if lower >= upper:
         raise QueryError(f"Lower bound ({lower}) is not less than upper bound ({upper}).")
     return chance.randrange(lower, upper)
+
+
+def _between(low: float, high: float) -> float:
+    return low + chance.random() * (high - low)
 
 
 def _bound(value: Any, name: str) -> int:

@@ -92,19 +92,37 @@ class Operation:
 
     def check(self, argument_count: int, option_names: frozenset[str]) -> None:
         """Refuse a wrong number of arguments, or an unknown option, with ReQL's sentence."""
-        low, high = self.at_least, self.at_most
-        if argument_count < low or (high is not None and argument_count > high):
-            if low == high:
-                wanted = f"{low} argument{'' if low == 1 else 's'}"
-            elif high is None:
-                wanted = f"{low} or more arguments"
-            else:
-                wanted = f"between {low} and {high} arguments"
-            raise QueryError(f"Expected {wanted} but found {argument_count}.")
+        sentence = arity_sentence(self.at_least, self.at_most, argument_count)
+        if sentence is not None:
+            raise QueryError(sentence)
         if self.options is None:
             return
         for name in sorted(option_names - self.options):
             raise QueryError(f"Unrecognized optional argument `{name}`.")
+
+
+def arity_sentence(low: int, high: int | None, count: int) -> str | None:
+    """ReQL's message for a wrong number of arguments; None if the number is right."""
+    if count >= low and (high is None or count <= high):
+        return None
+    if low == high:
+        wanted = in_arguments(low)
+    elif high is None:
+        wanted = f"{low} or more arguments"
+    else:
+        wanted = f"between {low} and {high} arguments"
+    return f"Expected {wanted} but found {count}."
+
+
+def in_arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
+def wrong_call(parameters: int, arguments: int) -> QueryError:
+    """ReQL's error for a function that is called with another number of arguments than it has parameters."""
+    return QueryError(
+        f"Expected function with {in_arguments(arguments)} but found function with {in_arguments(parameters)}."
+    )
 
 
 class Operations(dict[str, Operation]):

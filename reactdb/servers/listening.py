@@ -8,12 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reactdb.errors import CannotListen
 
-__all__ = ["listen", "told_where"]
+__all__ = ["check_path", "listen", "told_where"]
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -22,7 +23,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         CannotListen: The address is not this machine's, or the port is in use.
     """
-    with told_where(host, port):
+    with told_where(f"port {port} on {host}", host, port):
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
@@ -41,16 +42,46 @@ def listen(host: str, port: int) -> socket.socket:
         return listening
 
 
+def check_path(path: str) -> None:
+    """Check that a Unix socket can be made at `path`, where one that nobody listens on may be.
+
+    asyncio would take the path from a server that listens there, which would then wait for clients in vain.
+
+    Raises:
+        CannotListen: There is a server, or another file, or no socket can be made there.
+    """
+    with told_where(f"the socket {path}", path), socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:
+            # It listens, and has more clients waiting than it can take at once.
+            pass
+        except ConnectionRefusedError:
+            if not stat.S_ISSOCK(os.stat(path).st_mode):
+                raise FileExistsError(errno.EEXIST, "it is a file") from None
+            return
+        except FileNotFoundError:
+            probe.bind(path)
+            os.unlink(path)
+            return
+        raise OSError(errno.EADDRINUSE, "a server listens there")
+
+
 @contextmanager
-def told_where(host: str, port: int) -> Iterator[None]:
-    """What the system raises within the block, as CannotListen."""
+def told_where(place: str, host: str, port: int | None = None) -> Iterator[None]:
+    """What the system raises within the block, as CannotListen.
+
+    Args:
+        place: What is listened on, in words.
+        host: The address, or the path of a Unix socket, which has no `port`.
+    """
     try:
         yield
     except OSError as error:
+        reason, option = f"{place} cannot be listened on: {error.strerror or error}", None
         if error.errno == errno.EADDRINUSE:
-            reason, option = f"port {port} on {host} is in use", "port"
+            reason, option = f"{place} is in use", None if port is None else "port"
         elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
             reason, option = f"{host} is no address of this machine", "host"
-        else:
-            reason, option = f"port {port} on {host} cannot be listened on: {error.strerror or error}", None
-        raise CannotListen(host, port, reason, option, error.errno) from error
+        raise CannotListen(host, port or 0, reason, option, error.errno) from error

@@ -19,7 +19,7 @@ from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
 from reactdb.servers.limits import Limits
-from reactdb.servers.listening import told_where
+from reactdb.servers.listening import check_path, told_where
 from reactdb.servers.workers import Workers
 
 __all__ = ["Server", "in_thread"]
@@ -78,14 +78,15 @@ class Server:
         """Listen.
 
         Raises:
-            CannotListen: The address is not this machine's, or the port is in use.
+            CannotListen: The address is not this machine's, or the port or the path is in use.
         """
         loop = asyncio.get_running_loop()
         if self.path is not None:
-            with told_where(self.path, 0):
+            check_path(self.path)
+            with told_where(f"the socket {self.path}", self.path):
                 self._listening = await loop.create_unix_server(self._accepted, self.path)
             return
-        with told_where(self.host, self.port):
+        with told_where(f"port {self.port} on {self.host}", self.host, self.port):
             self._listening = await loop.create_server(self._accepted, self.host, self.port)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 

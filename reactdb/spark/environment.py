@@ -141,11 +141,15 @@ def session(
     """
     check(with_java=not os.environ.get("SPARK_REMOTE"))
     set_interpreter()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from reactdb.spark import register
 
     running = SparkSession.getActiveSession()
+    if running is None and SparkContext._active_spark_context is not None:
+        # Another thread has started it, and a thread knows only its own.
+        running = SparkSession.builder.getOrCreate()
     if running is not None:
         register(running)
         yield running

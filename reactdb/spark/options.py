@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
@@ -35,10 +36,10 @@ SPELLINGS: Final = {
     "startingtimestamp": "starttimestamp",
     "endingtimestamp": "endtimestamp",
     "columnnameofcorruptrecord": "corruptcolumn",
-    "sourcecolumn": "sourcecolumn",
     "maxpartitionbytes": "partitionbytes",
-    "busytimeout": "busytimeout",
 }
+# Larger numbers mean the same as this one: no log, no file and no table has as many of anything.
+GREATEST: Final = 2**62
 # Removed options, in lower case -> why they were removed, and what to do instead.
 _REMOVED: Final = {
     "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
@@ -197,8 +198,12 @@ class _Imported(tuple[str, ...]):
 
 def imported(name: str, given: str) -> tuple[str, ...]:
     """The modules that an option names, imported here and wherever the value is unpickled."""
+    names = [module.strip() for module in given.split(",") if module.strip()]
+    for module in names:
+        if module.startswith("."):
+            raise InvalidOption(f"option {name}: {module!r} is no full name of a module")
     try:
-        return _Imported(module.strip() for module in given.split(",") if module.strip())
+        return _Imported(names)
     except ImportError as error:
         raise InvalidOption(f"option {name}: {error}") from None
 
@@ -260,7 +265,7 @@ def _number_from(least: int) -> Reader:
             number = least - 1
         if number < least:
             raise InvalidOption(f"option {name} is a whole number of at least {least}, not {word(given)}")
-        return number
+        return min(number, GREATEST)
 
     return read
 
@@ -302,7 +307,11 @@ def _version(name: str, given: str) -> Version:
 def _position(name: str, given: str) -> int | Instant | None:
     if given.strip().lower() == "now":
         return None
-    return int(given) if given.strip().isdecimal() else instant_of(name, given)
+    if given.strip().isdecimal():
+        # Python reads no number of more than 4,300 digits.
+        with suppress(ValueError):
+            return int(given)
+    return instant_of(name, given)
 
 
 def instant_of(name: str, text: str) -> Instant:

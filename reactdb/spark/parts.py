@@ -272,9 +272,14 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
         flush_tree(staged)
         refuse_taken(path, overwrite)
         old = f"{staged}-old"
-        if os.path.lexists(path):
-            os.rename(path, old)
-        os.rename(staged, path)
+        try:
+            if os.path.lexists(path):
+                os.rename(path, old)
+            os.rename(staged, path)
+        except BaseException:
+            if os.path.lexists(old) and not os.path.lexists(path):
+                os.rename(old, path)
+            raise
         flush(parent)
         shutil.rmtree(old, ignore_errors=True)
 

@@ -100,12 +100,12 @@ def snapshot(
         overwrite: Replace a folder that a pipeline wrote.
         options: Options of the data source, such as `pathGlobFilter`.
 
-        Returns:
-            The outcome; its `positions` are empty if `as_of` is a time.
+    Returns:
+        The outcome; its `positions` are empty if `as_of` is a time.
 
-        Raises:
-            UsageError: The target exists, and is not to be overwritten or was not written by a pipeline.
-            TableNotFound, HistoryLost, CannotOpen, ...: As the data source raises them.
+    Raises:
+        UsageError: The target exists, and is not to be overwritten or was not written by a pipeline.
+        TableNotFound, HistoryLost, CannotOpen, ...: As the data source raises them.
     """
     documents = Documents(document, schema)
     given = source_of_files(source, table, options)

@@ -61,8 +61,8 @@ class DocumentMaker:
         keeps_nulls: A null field stays in the document as None; otherwise it is left out.
         uuid_fields: Columns of text that are stored as UUIDs.
 
-        Raises:
-            InvalidOption: A column has a type that documents do not have, or two have the same name.
+    Raises:
+        InvalidOption: A column has a type that documents do not have, or two have the same name.
     """
 
     def __init__(

@@ -234,12 +234,12 @@ def write_parts(
         sender: The name of the sender, if there is one; a delivery that is not newer than its receipt in the file is skipped.
         stays_open: Leave the database open, because the next commit comes soon.
 
-        Returns:
-            ReQL's counters; None if the delivery was stored before.
+    Returns:
+        ReQL's counters; None if the delivery was stored before.
 
-        Raises:
-            DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
-            OutcomeUnknown: The commit may have succeeded; it is safe to send the delivery again.
+    Raises:
+        DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
+        OutcomeUnknown: The commit may have succeeded; it is safe to send the delivery again.
     """
     opened: Callable[..., AbstractContextManager[Database]] = lingering if stays_open else reactdb.connect
     with opened(

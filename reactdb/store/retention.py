@@ -59,6 +59,9 @@ MOST_HELD_CHANGES = 1_000_000
 HELD_CHANGES = "held_changes"
 # The fact that names what history is kept, as text: "all", or a unit and a number. There is none for "auto".
 RETENTION = "retention"
+MILLISECOND = timedelta(milliseconds=1)
+# The longest that a timedelta holds. Some files name a millisecond more.
+MOST_AGE_MS = timedelta.max // MILLISECOND
 
 
 Setting = int | timedelta | Literal["auto"] | None
@@ -88,7 +91,7 @@ class Retention(Value):
         if isinstance(value, timedelta):
             if value < timedelta():
                 raise InvalidOption(f"{name} of {value} is negative")
-            return cls(age_ms=int(value.total_seconds() * 1000))
+            return cls(age_ms=value // MILLISECOND)
         if isinstance(value, int) and not isinstance(value, bool):
             if value < 0:
                 raise InvalidOption(f"{name} of {value} changes is negative")
@@ -114,7 +117,7 @@ class Retention(Value):
         """As `connect` takes it."""
         if self.is_auto:
             return "auto"
-        return timedelta(milliseconds=self.age_ms) if self.age_ms is not None else self.changes
+        return self.age_ms * MILLISECOND if self.age_ms is not None else self.changes
 
     def target(self, connection: Connection) -> int:
         """The low-water mark that this retention asks for now: never below the present one, never past the head."""
@@ -140,7 +143,7 @@ def named_retention(connection: Connection) -> Retention | None:
     if name == "changes":
         return Retention(changes=int(number))
     # What a later version may have written is for that one to read. Until then nothing is lost.
-    return Retention(age_ms=int(number)) if name == "age_ms" else None
+    return Retention(age_ms=min(int(number), MOST_AGE_MS)) if name == "age_ms" else None
 
 
 def name_retention(transaction: WriteTransaction, retention: Retention | None) -> None:

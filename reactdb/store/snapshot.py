@@ -79,6 +79,7 @@ PICK = (
     "SELECT h.key, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq"
     f" WHERE h.table_id = ? AND h.key IN ({', '.join('?' * PICKED)}) ORDER BY h.key"
 )
+KEYS = "SELECT key FROM heads WHERE table_id = ? ORDER BY key"
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
 # Below and above all keys, and all values of an index.
 LEAST, GREATEST = b"", b"\xff"
@@ -312,6 +313,10 @@ class Snapshot:
             if body is not None:
                 yield Row(key, body)
 
+    def keys(self, table: TableInfo) -> list[bytes]:
+        """The keys of all documents of a table, sorted."""
+        return [key for (key,) in self.connection.execute(KEYS, (table.id,))]
+
     def check(self, table: TableInfo, index: IndexInfo | None, count: int, total: int | None = None) -> None:
         """After a read of all documents of a table, or of all entries of an index: whether there are as many as were written.
 
@@ -509,6 +514,12 @@ class PastSnapshot(Snapshot):
         old = self._old_of(table.id)
         ours = (Row(key, body) for key in keys if (body := old.get(key)) is not None)
         yield from merge(self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key)
+
+    def keys(self, table: TableInfo) -> list[bytes]:
+        old = self._old_of(table.id)
+        then = {key for key, body in old.items() if body is not None}
+        then.update(key for key in self._now.keys(table) if key not in old)
+        return sorted(then)
 
     def count(self, table: TableInfo) -> int:
         old = self._old_of(table.id)

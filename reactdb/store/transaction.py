@@ -66,6 +66,7 @@ SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
 HAS_HEAD = "SELECT 1 FROM heads WHERE table_id = ? AND key = ?"
+GREATEST_KEY = "SELECT key FROM heads WHERE table_id = ? ORDER BY key DESC LIMIT 1"
 # Also where the key had one before.
 SET_TOMBSTONE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
 DROP_TOMBSTONE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
@@ -119,19 +120,29 @@ class WriterMemory:
     All of it is derived: `forget` after a rollback or another process's commit makes it be asked for anew.
     """
 
-    __slots__ = ("blocks", "figures", "sums", "tombstones")
+    __slots__ = ("blocks", "figures", "greatest", "sums", "tombstones")
 
     def __init__(self) -> None:
         # The newest block of each table in the table block index; whether a table has tombstones.
         self.blocks: dict[int, int] = {}
         self.tombstones: dict[int, bool] = {}
+        # The greatest key of a table for which somebody has asked.
+        self.greatest: dict[int, bytes] = {}
         # The running sums of a table as of the last flush, None where the file has none. Only of tables that have begun a block.
         self.sums: dict[int, Sums | None] = {}
         # Of the indexes of all of these.
         self.figures: Figures = {}
 
+    def move_greatest(self, table_id: int, key: bytes, is_there: bool) -> None:
+        """A table whose greatest key is known gets a document with this key, or loses it."""
+        if is_there:
+            self.greatest[table_id] = max(self.greatest[table_id], key)
+        elif key == self.greatest[table_id]:
+            del self.greatest[table_id]
+
     def forget(self) -> None:
         self.tombstones.clear()
+        self.greatest.clear()
         self.forget_sums()
 
     def forget_sums(self) -> None:
@@ -247,6 +258,15 @@ class WriteTransaction:
             return None if body is None else (seq, body)
         return read_document(self.connection, table, key)
 
+    def greatest_key(self, table: TableInfo) -> bytes:
+        """The greatest key of a table; b"" where it has none."""
+        known = self.memory.greatest.get(table.id)
+        if known is None:
+            self.flush()
+            row = self.execute(GREATEST_KEY, (table.id,)).fetchone()
+            known = self.memory.greatest[table.id] = b"" if row is None else row[0]
+        return known
+
     def insert(self, table: TableInfo, key: bytes, body: bytes) -> None:
         """Add a document whose key is free.
 
@@ -325,6 +345,8 @@ class WriteTransaction:
             if body is None:
                 assert kind == DELETE
                 self.memory.tombstones[table_id] = True
+        if (old is None or body is None) and table_id in self.memory.greatest:
+            self.memory.move_greatest(table_id, key, body is not None)
         beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
         if table.hook is not None or asked is not None:
             derived = self._derived(table, key, kind, prev, old_body, body, asked)
@@ -348,11 +370,7 @@ class WriteTransaction:
                 told.old, told.new = documents
             self.changes.append(told)
         self.count += 1
-        if (
-            len(self._buffer) >= MOST_ENTRIES
-            or (body is not None and len(body) > LARGE_BYTES)
-            or (meta is not None and len(meta) > LARGE_BYTES)
-        ):
+        if len(self._buffer) >= MOST_ENTRIES or len(body or b"") + len(meta or b"") > LARGE_BYTES:
             self.flush()
         for other in beside:
             self.put(*other)
@@ -652,6 +670,7 @@ class WriteTransaction:
         blobs = which_may_have_blobs(bodies)
         for number in blobs:
             self._check_blobs(bodies[number])
+        self.memory.greatest.pop(table.id, None)
         self.secure()
         self.flush()
         count = len(keys)

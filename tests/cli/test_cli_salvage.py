@@ -19,7 +19,7 @@ from reactdb.store.file import pages
 from reactdb.values import codec
 from tests import fuzzed_files
 from tests.support import kept_files
-from tests.support.command import run
+from tests.support.command import error_of, run
 from tests.support.scaling import examples
 
 PAGE = 4096
@@ -378,3 +378,12 @@ def test_integers_and_records_are_read_as_sqlite_writes_them(tmp_path: Path):
             assert 8 == len(actual[1])
         else:
             assert expected == actual
+
+
+def test_a_file_that_never_was_a_database_is_refused_in_one_sentence(tmp_path: Path):
+    """Without the advice to do what is just being done."""
+    text = tmp_path / "notes.txt"
+    text.write_text("no database")
+
+    refused = f"{text} is not a reactdb database: SQLite does not read it: it is not an SQLite file"
+    assert refused == error_of(run("export", text, "--salvage"))

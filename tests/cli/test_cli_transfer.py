@@ -302,6 +302,22 @@ def test_a_missing_table_is_an_error(file, people):
     )
 
 
+def test_a_table_that_has_another_primary_key_is_left_alone(file, people):
+    with reactdb.connect(file) as db:
+        db.table_create("named", primary_key="name")
+
+    result = run("import", file, "named", people, "--create", "--primary-key", "id")
+
+    assert "table `named` has the primary key 'name', not 'id'" == error_of(result)
+
+
+def test_a_name_that_no_table_can_have_makes_no_file(people, tmp_path):
+    result = run("import", tmp_path / "new.db", "my people", people, "--create")
+
+    assert "Table name 'my people' is invalid" in error_of(result)
+    assert not (tmp_path / "new.db").exists()
+
+
 def test_a_missing_source_makes_no_file(tmp_path):
     result = run("import", tmp_path / "new.db", "people", tmp_path / "no.jsonl", "--create")
 
@@ -609,6 +625,12 @@ def test_a_missing_file_is_told_how_to_be_made(tmp_path):
 
     assert error.endswith("none.db: it does not exist; --create makes one, and the table in it")
     assert [] == list(tmp_path.iterdir())
+
+
+def test_an_export_to_a_folder_that_is_missing_names_its_target(file, tmp_path):
+    target = tmp_path / "missing" / "people.jsonl"
+
+    assert f"{target}: No such file or directory" == error_of(run("export", file, "people", target))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is full")

@@ -234,6 +234,7 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
         (expr({"b": [1.0, None], "a": "x"}).coerce_to("string"), '{"a":"x","b":[1,null]}'),
         (expr("-1.2").coerce_to("NUMBER"), -1.2),
         (expr("0xa").coerce_to("number"), 10),
+        (expr("0x" + "0" * 300 + "a").coerce_to("number"), 10),
         (expr("9" * 30).coerce_to("number"), int("9" * 30)),
         (expr({"a": 1}).coerce_to("array"), [["a", 1]]),
         (expr([["a", 1]]).coerce_to("object"), {"a": 1}),
@@ -241,6 +242,8 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
         (expr("é".encode()).coerce_to("string"), "é"),
         (expr(None).coerce_to("bool"), False),
         (r.json('{"a": [1, null]}'), {"a": [1, None]}),
+        (r.json(expr(NIGHT).in_timezone("-07:00").to_json_string()).timezone(), "-07:00"),
+        (r.json('{"$reql_type$": "TIME", "epoch_time": 1.5}').to_epoch_time(), 1.5),
         (r.uuid("magic"), "97dd10a5-4fc4-554f-86c5-0d2c2e3d5330"),
         (r.do(1, 2, lambda a, b: a + b), 3),
         (expr(1).do(lambda it: it + 1), 2),
@@ -258,6 +261,7 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
         ([expr(NIGHT).year(), expr(NIGHT).month(), expr(NIGHT).day()], [2013, 7, 30]),
         ([expr(NIGHT).day_of_week(), expr(NIGHT).day_of_year()], [2, 211]),
         ([expr(NIGHT).hours(), expr(NIGHT).minutes(), expr(NIGHT).seconds()], [1, 21, 36.681]),
+        (expr(NIGHT.replace(second=59, microsecond=999_999)).seconds(), 59.999),
         (expr(NIGHT).in_timezone("-07:00").to_iso8601(), "2013-07-29T18:21:36.681-07:00"),
         (expr(NIGHT).in_timezone("+0530").timezone(), "+05:30"),
         (
@@ -389,6 +393,29 @@ def test_numbers_and_strings_cannot_be_doubled_without_end() -> None:
     for expression in (squares, doubles):
         with pytest.raises(ResourceLimit):
             evaluate(expression, None)
+
+
+TOO_LARGE: list[Any] = [
+    expr(NIGHT) + 10**400,
+    expr(NIGHT) - 10**400,
+    r.random(10**400, float=True),
+    r.random(-1e308, 1e308, float=True),
+    expr("0x1p99999").coerce_to("number"),
+    expr("-0x1p99999").coerce_to("number"),
+    r.json("[1e999]"),
+    r.json('{"$reql_type$": "TIME", "epoch_time": 1e300, "timezone": "+00:00"}'),
+    r.json('{"$reql_type$": "TIME", "epoch_time": 0, "timezone": "noon"}'),
+]
+
+
+@pytest.mark.parametrize("expression", TOO_LARGE, ids=repr)
+def test_what_is_too_large_for_a_float_or_a_time_is_an_error_of_the_query(expression: Any) -> None:
+    """Python's own OverflowError would end a server's connection without a word about the query."""
+    assert error_of(expression)[0] is QueryError
+
+
+def test_nothing_is_repeated_any_number_of_times() -> None:
+    assert value_of(expr([]) * 10**30) == []
 
 
 def test_random_values_stay_within_their_bounds() -> None:

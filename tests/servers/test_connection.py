@@ -12,11 +12,12 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reactdb.errors import InvalidOption
+from reactdb.errors import CannotListen, InvalidOption
 from reactdb.servers.connection import HIGH_WATER_BYTES
 from reactdb.servers.limits import Limits
 from reactdb.servers.server import in_thread
@@ -535,6 +536,49 @@ def test_a_port_in_use_is_an_error_at_once_and_leaves_no_thread() -> None:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", first.port), timeout=1)
     assert "reactdb-servers" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_path_where_a_server_listens_is_not_taken_from_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.sock")
+    with in_thread(LinesServer(Room(), path=path)):
+        with (
+            pytest.raises(CannotListen, match=rf"^the socket {path} is in use$"),
+            in_thread(LinesServer(Room(), path=path)),
+        ):
+            raise AssertionError("it listens")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE_S)
+            client.connect(path)
+            client.sendall(b"hello\n")
+            assert client.recv(100)
+
+
+def test_a_socket_that_a_killed_server_has_left_is_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.sock")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)
+    with in_thread(LinesServer(Room(), path=path)), socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing/s.sock", "cannot be listened on: No such file or directory"),
+        ("notes.txt", "cannot be listened on: it is a file"),
+        ("x" * 200, "cannot be listened on: AF_UNIX path too long"),
+    ],
+    ids=["folder", "file", "length"],
+)
+def test_a_path_that_can_be_no_socket_is_named(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("text")
+    path = str(tmp_path / name)
+    with (
+        pytest.raises(CannotListen, match=rf"^the socket {path} {words}$"),
+        in_thread(LinesServer(Room(), path=path)),
+    ):
+        raise AssertionError("it listens")
+    assert "text" == (tmp_path / "notes.txt").read_text()
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,27 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+BEYOND = str(10**30)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"read": "changes", "startingVersion": BEYOND}, 0),
+        ({"read": "changes", "endingVersion": BEYOND}, 2),
+        ({"read": "changes", "startSeq": BEYOND}, 0),
+        ({"read": "changes", "samplingSize": BEYOND}, 2),
+        ({"samplingSize": BEYOND, "minPartitions": BEYOND}, 1),
+    ],
+    ids=str,
+)
+def test_a_number_beyond_those_of_sqlite_means_the_greatest(options: dict[str, str], rows: int, path: str):
+    source = ReactdbSource({"path": path, "table": "games", **options})
+    reader = source.reader(source.schema())
+
+    assert rows == sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+
 def schema(columns: str) -> StructType:
     """Of `seq long, op string`, as DDL has it; without a session, which reading DDL would need."""
     found = StructType()

@@ -104,6 +104,15 @@ class TestWork:
         assert "name" in error_of(other)
         assert not (tmp_path / "out2").exists()
 
+    @pytest.mark.skipif(
+        not os.path.isdir("/proc/self"), reason="only Linux has a folder in which nobody writes"
+    )
+    def test_what_java_says_is_one_line(self, spark, file):
+        """Of a disk that is full, too: no exception of PySpark's, but one of the bridge to Java."""
+        result = run("spark", "history", file, "/proc/history")
+
+        assert error_of(result).startswith("Spark: Mkdirs failed to create file:/proc/.history")
+
 
 class TestMistakes:
     """None of these starts Spark."""
@@ -132,6 +141,7 @@ class TestMistakes:
             (["rates", "{file}", "--bucket", "1 month"], "bucket is a length of time"),
             (["rates", "{file}", "--by", "colour"], "by is some of table, key, origin and op"),
             (["changes", "{folder}", "out", "--files", "*.sqlite"], "*.sqlite"),
+            (["snapshot", "{file}", "games", "out", "--at", "noon"], "asOf is a seq or an ISO 8601 time"),
         ],
     )
     def test_what_cannot_be_done_is_said_in_one_line(self, arguments, words, file, tmp_path, monkeypatch):
@@ -203,6 +213,16 @@ def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):
             "Spark: No module named 'x'",
         ),
         ("[PATH_NOT_FOUND] It is not there.\nmore", "Spark: [PATH_NOT_FOUND] It is not there."),
+        (
+            "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: Job aborted.\n\tat a.b(C.scala:1)\n"
+            "Caused by: org.apache.spark.SparkException: Task failed.\nCaused by: java.io.IOException: No space left on device",
+            "Spark: No space left on device",
+        ),
+        (
+            "An error occurred while calling o1.count.\n: java.lang.OutOfMemoryError: Java heap space",
+            "Spark: Java heap space",
+        ),
+        ("Answer from Java side is empty", "Spark: Answer from Java side is empty"),
     ],
 )
 def test_an_error_of_sparks_is_one_sentence(text, sentence, tmp_path):

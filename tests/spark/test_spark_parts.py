@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -191,6 +192,24 @@ class TestWholeFolders:
             raise KeyboardInterrupt
 
         assert [] == os.listdir(tmp_path)
+
+    def test_what_was_to_be_replaced_comes_back_where_the_new_folder_cannot_take_its_place(
+        self, write: Any, tmp_path, monkeypatch
+    ):
+        write([1])
+        rename = os.rename
+
+        def refuse_staged(source: str, target: str) -> None:
+            if target == str(tmp_path / "out") and not source.endswith("-old"):
+                raise OSError(errno.EIO, "Input/output error")
+            rename(source, target)
+
+        monkeypatch.setattr(os, "rename", refuse_staged)
+        with pytest.raises(OSError, match="Input/output error"):
+            write([3], overwrite=True)
+
+        assert [1] == pq.read_table(tmp_path / "out")["seq"].to_pylist()
+        assert ["out"] == os.listdir(tmp_path)
 
     def test_a_target_that_stays_empty_is_found_out(self, tmp_path):
         """As where executors write to a disk of their own."""

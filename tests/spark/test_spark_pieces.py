@@ -98,6 +98,8 @@ def test_option_names_have_no_case_and_other_spellings():
         ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
         ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
+        ({"asOf": "9" * 5_000}, "asOf is a seq or an ISO 8601 time"),
+        ({"imports": ".registered_types"}, "option imports: '.registered_types' is no full name of a module"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options, words):

@@ -16,6 +16,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.spark import environment
 from tests.support.read_only import mounted_read_only
 
 pytest.importorskip("pyarrow")
@@ -79,6 +80,23 @@ def plain(rows: list[Any]) -> list[dict[str, Any]]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_in_another_thread_is_the_one_that_runs_and_stays(spark, path):
+    """A thread that was started knows no session, and stopped the one of the whole program on its way out."""
+    seen = []
+
+    def read() -> None:
+        with environment.session("another") as session:
+            seen.append(session is spark)
+            seen.append(session.read.format("reactdb").option("table", "games").load(path).count())
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+
+    assert [True, 999] == seen
+    assert 2 == spark.range(2).count()
 
 
 def test_documents_are_those_of_the_table_with_their_types(spark, path):

@@ -8,6 +8,7 @@ import pytest
 
 import reactdb
 from reactdb.store import retention, writer
+from reactdb.store.schema import set_fact
 
 DAY_NS = 24 * 3_600 * 1_000_000_000
 
@@ -59,3 +60,15 @@ def test_an_open_database_removes_what_has_grown_old(tmp_path, wall):
         assert games.get(1).run() == {"id": 1, "day": 1_199}
         with pytest.raises(reactdb.HistoryLost):
             db.log(0)
+
+
+def test_the_longest_age_is_kept_and_read_as_it_was_given(tmp_path):
+    """Counted as a float it was a millisecond more than the longest, and nobody could read the file's figures any more."""
+    longest = timedelta.max - timedelta(microseconds=999)
+    with reactdb.connect(tmp_path / "a.db", retention=timedelta.max) as db:
+        assert longest == db.stats()["history"]["retention"]
+
+        db.session.transact(
+            lambda inside: set_fact(inside.connection, "retention", "age_ms 86400000000000000")
+        )
+        assert longest == db.stats()["history"]["retention"]

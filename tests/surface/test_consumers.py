@@ -1002,7 +1002,7 @@ class TestHistory:
             db.hold_changes(5)
         with reactdb.connect(path) as db:
             assert 5 == db.stats()["held_changes"]
-            for wrong in (-1, True, "x", 1.5):
+            for wrong in (-1, True, "x", 1.5, 2**63):
                 with pytest.raises(InvalidOption):
                     db.hold_changes(wrong)
 

@@ -31,6 +31,7 @@ In reading order:
                              all that it matches, and which index serves it; what bytes say before they are decoded
     explaining, rules, capped, tailing
                              validators and their reasons, and what is cut off: the write hook of tables that have them
+    natural                  the order in which documents were inserted
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
     converting, aggregating, viewing
                              the work of the commands, without the wire

@@ -24,6 +24,7 @@ from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bound
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
+from reactdb.dialects.mongodb.natural import keep_places, needs_places
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
 from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
@@ -247,14 +248,20 @@ class CollectionWork:
                 raise KeyTaken
         if len(prepared) == 1:
             document, (key, body) = prepared[0]
+            has_place = needs_places(target, table, (key,))
             try:
                 target.insert(table, key, body)
             except KeyTaken:
                 taken = self._writer(target, table).taken(document["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
+            if has_place:
+                keep_places(target, table, (key,))
         elif prepared:
             keys, bodies = zip(*[stored for _, stored in prepared], strict=True)
+            has_places = needs_places(target, table, keys)
             target.insert_many(table, keys, bodies)
+            if has_places:
+                keep_places(target, table, keys)
         return {"n": len(prepared)}
 
     # -----------------------------------------------------------------------------------------------------------

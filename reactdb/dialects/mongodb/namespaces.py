@@ -44,6 +44,8 @@ T = TypeVar("T")
 OWNER: Final = "mongodb"
 COLLECTIONS: Final = HiddenTable(OWNER, "collections")
 DATABASES: Final = HiddenTable(OWNER, "databases")
+PLACES: Final = "places."
+"""Tables of places are called so, with the number of the table of documents behind."""
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 """The specification of the index that every collection has."""
 MODIFIABLE: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
@@ -59,6 +61,12 @@ _UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
 _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     tz_aware=False, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
+
+
+@lru_cache(maxsize=4_096)
+def place_table(table_id: int) -> HiddenTable:
+    """The hidden table that has the order of insertion of a collection (`natural`)."""
+    return HiddenTable(OWNER, f"{PLACES}{table_id}")
 
 
 def order_table(table_id: int) -> HiddenTable:
@@ -264,7 +272,7 @@ class Namespaces:
             for _, table in sorted(found, key=lambda one: one[0]):
                 self._drop(transaction, table)
             if found:
-                rows = _hidden(transaction, DATABASES)
+                rows = hidden(transaction, DATABASES)
                 key = collation.key_bytes(db)
                 head = transaction.head(rows, key)
                 times = 0 if head is None else codec.decode(head[1])["times"]
@@ -323,12 +331,12 @@ class Namespaces:
         return self._collection(namespace, self._transact(work))
 
     def _make(self, transaction: WriteTransaction, name: str, record: CollectionRecord) -> TableInfo:
-        _hidden(transaction, COLLECTIONS)
+        hidden(transaction, COLLECTIONS)
         table = transaction.create_table(name, VIEW_KEY if "viewOn" in record.options else "_id")
         write_record(transaction, table, record)
         self._set_rules(transaction, table, record)
         if record.options.get("capped"):
-            _hidden(transaction, order_table(table.id))
+            hidden(transaction, order_table(table.id))
         return transaction.catalogue.by_id[table.id]
 
     @staticmethod
@@ -347,9 +355,10 @@ class Namespaces:
         rows = transaction.catalogue.live.get(COLLECTIONS)
         if rows is not None:
             transaction.put(rows, row_key(table.id), None)
-        order = transaction.catalogue.live.get(order_table(table.id))
-        if order is not None:
-            transaction.drop_table(order)
+        for hidden_table in (order_table(table.id), place_table(table.id)):
+            beside = transaction.catalogue.live.get(hidden_table)
+            if beside is not None:
+                transaction.drop_table(beside)
 
     def _transact(self, work: Callable[[WriteTransaction], T]) -> T:
         try:
@@ -404,7 +413,7 @@ def read_record(transaction: WriteTransaction, table: TableInfo) -> CollectionRe
 
 def write_record(transaction: WriteTransaction, table: TableInfo, record: CollectionRecord) -> None:
     """Keep this of a collection from now on."""
-    rows = _hidden(transaction, COLLECTIONS)
+    rows = hidden(transaction, COLLECTIONS)
     row = {
         "id": table.id,
         "options": bson.encode(record.options),
@@ -425,6 +434,7 @@ def keep_indexes(
     write_record(transaction, table, record._replace(indexes=tuple(map(dict, indexes))))
 
 
-def _hidden(transaction: WriteTransaction, table: HiddenTable) -> TableInfo:
+def hidden(transaction: WriteTransaction, table: HiddenTable) -> TableInfo:
+    """A hidden table, which is made where it is missing."""
     known = transaction.catalogue.live.get(table)
     return known or transaction.create_table(table.name, "id", table.owner)

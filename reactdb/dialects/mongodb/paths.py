@@ -14,7 +14,7 @@ from typing import Any
 
 from reactdb.dialects.mongodb.ordering import MISSING
 
-__all__ = ["candidates", "ends", "is_index", "split", "value_at"]
+__all__ = ["candidates", "ends", "is_index", "sort_ends", "split", "value_at"]
 
 
 def split(path: str) -> tuple[str, ...]:
@@ -54,6 +54,29 @@ def _through(values: list[Any], parts: Sequence[str], start: int) -> list[Any]:
         if type(value) is dict:
             found += ends(value, parts, start)
     return found
+
+
+def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
+    """What a sort's path arrives at: as in a query, but where a number is an index of an array, only that element counts, and
+    elements of an array that are no documents have nothing there."""
+    last = len(parts)
+    while start < last:
+        part = parts[start]
+        if type(value) is dict:
+            value = value.get(part, MISSING)
+            start += 1
+        elif type(value) is list:
+            if is_index(part) and int(part) < len(value):
+                value = value[int(part)]
+                start += 1
+                continue
+            found: list[Any] = []
+            for inner in value:
+                found += sort_ends(inner, parts, start) if type(inner) is dict else [MISSING]
+            return found
+        else:
+            return [MISSING]
+    return [value]
 
 
 def candidates(value: Any, parts: Sequence[str]) -> list[Any]:

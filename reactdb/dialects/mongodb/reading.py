@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
+from reactdb.dialects.mongodb.natural import in_natural_order, places_of
 from reactdb.dialects.mongodb.planning import ReadPlan, exact_key, plan
 from reactdb.errors import HistoryLost
 from reactdb.session import Session
@@ -107,14 +108,12 @@ def selected(
 
 def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]]:
     """The keys and bytes of what a plan reads, within one snapshot."""
-    if chosen.keys is not None:
-        yield from snapshot.pick(table, chosen.keys)
-    elif (order := order_of(snapshot.catalogue, table)) is not None:
-        yield from in_order(snapshot, table, [place.key for place in all_places(snapshot, order)])
-    elif chosen.by is not None or chosen.parts:
-        yield from snapshot.pick(table, _keys(snapshot, table, chosen))
+    test = test_of(chosen, table)
+    led = keys_of(snapshot, table, chosen)
+    if led is not None:
+        rows = in_order(snapshot, table, led)
+        yield from rows if test is None else (row for row in rows if test(row[1]))
     else:
-        test = test_of(chosen, table)
         for start, stop in chosen.ranges or ALL:
             while True:
                 keys, bodies = snapshot.page(table, start, stop, False, PAGE_ROWS)
@@ -125,6 +124,21 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
                 start = keys[-1] + b"\x00"
 
 
+def keys_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes] | None:
+    """The keys that a plan leads to, in natural order; None where a table is to be read through in the order of keys."""
+    if chosen.keys is not None:
+        return chosen.keys
+    order = order_of(snapshot.catalogue, table)
+    if order is not None:
+        return [place.key for place in all_places(snapshot, order)]
+    is_led = chosen.by is not None or bool(chosen.parts)
+    # A range of `_id`s is read in their order.
+    places = None if chosen.ranges and not is_led else places_of(snapshot.catalogue, table)
+    if places is None:
+        return _keys(snapshot, table, chosen) if is_led else None
+    return in_natural_order(snapshot, places, _keys(snapshot, table, chosen))
+
+
 def _keys(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes]:
     """The keys that a plan leads to, sorted."""
     if chosen.parts:
@@ -133,15 +147,19 @@ def _keys(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[by
         return chosen.keys
     if chosen.by is not None:
         return snapshot.candidates(chosen.by, chosen.ranges)
+    if not chosen.ranges:
+        return snapshot.keys(table)
     return [key for start, stop in chosen.ranges for key in snapshot.page(table, start, stop, False, -1)[0]]
 
 
 def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """The keys and bytes of the documents of some keys, in the order of these."""
-    for start in range(0, len(keys), PAGE_ROWS):
-        page = keys[start : start + PAGE_ROWS]
+    start, size = 0, FIRST_ROWS
+    while start < len(keys):
+        page = keys[start : start + size]
         found = dict(snapshot.pick(table, sorted(page)))
         yield from ((key, found[key]) for key in page if key in found)
+        start, size = start + size, PAGE_ROWS
 
 
 def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
@@ -186,35 +204,40 @@ class Scan:
             return now.count(self._table)
 
     def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
-        keys: Sequence[bytes] | None = chosen.keys
-        if keys is None and self._table.hook is not None:
-            with self._session.read() as now:
-                order = order_of(now.catalogue, self._table)
-                if order is not None:
-                    keys = [place.key for place in all_places(self._then(now), order)]
-        if keys is None and (chosen.by is not None or chosen.parts):
-            with self._session.read() as now:
-                keys = _keys(self._then(now), self._table, chosen)
-        size = FIRST_ROWS
-        if keys is not None:
-            place = 0
-            while place < len(keys):
-                with self._session.read() as now:
-                    rows = list(in_order(self._then(now), self._table, keys[place : place + size]))
-                yield [body for _, body in rows]
-                place += size
-                size = PAGE_ROWS
-            return
         test = test_of(chosen, self._table)
+        if chosen.keys is not None:
+            yield from self._along(chosen.keys, test)
+            return
+        size = FIRST_ROWS
+        is_first = True
         for start, stop in chosen.ranges or ALL:
             while True:
                 with self._session.read() as now:
-                    found, bodies = self._then(now).page(self._table, start, stop, False, size)
+                    then = self._then(now)
+                    # Asked in the first page's read, because each read takes time.
+                    keys = keys_of(then, self._table, chosen) if is_first else None
+                    if keys is None:
+                        found, bodies = then.page(self._table, start, stop, False, size)
+                if keys is not None:
+                    yield from self._along(keys, test)
+                    return
                 yield bodies if test is None else [body for body in bodies if test(body)]
+                is_first = False
                 if len(found) < size:
                     break
                 start = found[-1] + b"\x00"
                 size = PAGE_ROWS
+
+    def _along(
+        self, keys: Sequence[bytes], test: Callable[[bytes], bool] | None
+    ) -> Iterator[Sequence[bytes]]:
+        """The bytes of the documents of some keys, in pages."""
+        start, size = 0, FIRST_ROWS
+        while start < len(keys):
+            with self._session.read() as now:
+                rows = list(in_order(self._then(now), self._table, keys[start : start + size]))
+            yield [body for _, body in rows if test is None or test(body)]
+            start, size = start + size, PAGE_ROWS
 
     def _then(self, now: Snapshot) -> Snapshot:
         """The state that is read, seen from a snapshot of now."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import NUMBERS, truncated
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
-from reactdb.dialects.mongodb.paths import ends, split
+from reactdb.dialects.mongodb.paths import sort_ends, split
 
 __all__ = ["MAX_SORT_FIELDS", "Downwards", "Order"]
 
@@ -116,7 +116,7 @@ def _key_maker(name: str, down: bool, text: TextKey | None) -> Callable[[Any], K
     choose = max if down else min
 
     def of_ends(document: Any) -> Key:
-        found = ends(document, parts)
+        found = sort_ends(document, parts)
         if len(found) == 1:
             return of_value(found[0])
         return choose(of_value(value) for value in found) if found else _NULL

@@ -23,6 +23,14 @@ class Target(Protocol):
     def catalogue(self) -> Catalogue:
         """The tables as this target sees them."""
 
+    @property
+    def first(self) -> int:
+        """The seq of the first entry that is written here, as far as it is known."""
+
+    @property
+    def count(self) -> int:
+        """How many entries were written here so far."""
+
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
         """(seq, bytes) of a document, or None."""
 

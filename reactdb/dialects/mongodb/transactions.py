@@ -25,6 +25,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of, is_there
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.natural import drop_place, is_place_table, keep_places, needs_places
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.rules import Asked, asked_of, rules_of
 from reactdb.errors import HistoryLost
@@ -250,7 +251,12 @@ class Transaction:
             if old is not None or step.body is not None:
                 meta = step.meta if named is None else with_session(step.meta, *named)
                 asked = asked_of(table, meta, bypasses=step.bypasses)
+                has_place = old is None and needs_places(transaction, table, (step.key,))
                 transaction.write(table, step.key, step.kind, old, step.body, asked=asked, meta=meta)
+                if has_place:
+                    keep_places(transaction, table, (step.key,))
+                elif step.body is None:
+                    drop_place(transaction, table, step.key)
         if self.retry is not None:
             self.retry.remember(transaction, None)
 
@@ -266,6 +272,15 @@ class KeptWrites:
     @property
     def catalogue(self) -> Catalogue:
         return self._now.catalogue
+
+    @property
+    def first(self) -> int:
+        assert self._transaction._seq is not None
+        return self._transaction._seq + 1
+
+    @property
+    def count(self) -> int:
+        return len(self._transaction._steps)
 
     def table(self, namespace: MongoNamespace) -> TableInfo | None:
         """The table of a collection, as this transaction sees it."""
@@ -352,6 +367,10 @@ class KeptWrites:
                 validator refuses it; 263, the collection is capped.
         """
         transaction = self._transaction
+        if is_place_table(table):
+            # The statements of this transaction read it. The commit gives the places.
+            transaction._written.setdefault(table.id, {})[key] = body
+            return True
         bypasses = asked is not None and asked.bypasses
         rules = rules_of(self.catalogue, table, lambda rows, own: self._now.get(rows, own))
         if rules is not None and rules.cap is not None:

@@ -20,6 +20,7 @@ from reactdb.dialects.mongodb.capped import order_of
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.index_keys import ANY_VALUE, MARKS, range_of
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
+from reactdb.dialects.mongodb.natural import places_of
 from reactdb.dialects.mongodb.planning import Demand, holds_matches, points_of, ranges_in
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
@@ -101,6 +102,10 @@ def walk_of(
         index = next((one for one in indexes if one.info is chosen.by), None)
         if index is None:
             return None
+        fixed = [points_of(conditions.get(path, ()), has_collation) for path in index.key]
+        if all(map(_is_one, fixed)) and places_of(catalogue, table) is not None:
+            # All have one value in the index, and come in natural order.
+            return None
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
         # A choice may have led to less.
         return OrderedRead(
@@ -122,8 +127,10 @@ def walk_of(
         fixed = [points_of(conditions.get(path, ()), has_collation) for path in key[:before]]
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
         # Where it leads through everything, and something else does not, there is no saying which is quicker.
-        if all(values is not None and len(values) == 1 for values in fixed) and (
-            ranges is not None or is_scan
-        ):
+        if all(map(_is_one, fixed)) and (ranges is not None or is_scan):
             return OrderedRead(index, WHOLE if ranges is None else ranges, is_backwards=ways.pop())
     return None
+
+
+def _is_one(values: Sequence[Any] | None) -> bool:
+    return values is not None and len(values) == 1

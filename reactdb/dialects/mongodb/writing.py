@@ -29,6 +29,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk
 from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.natural import drop_place, keep_places, needs_places
 from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.reading import FilterSelection, selected
 from reactdb.dialects.mongodb.rules import asked_of
@@ -232,7 +233,10 @@ class DocumentWriter:
         key, body = stored
         if self.target.head(self.table, key) is not None:
             raise self.taken(document[ID])
+        has_place = needs_places(self.target, self.table, (key,))
         self._put(key, INSERT, None, body, None)
+        if has_place:
+            keep_places(self.target, self.table, (key,))
 
     def taken(self, id: Any) -> MongoError:
         """The error of an `_id` that is taken."""
@@ -331,6 +335,7 @@ class DocumentWriter:
     def remove(self, key: bytes, head: tuple[int, bytes] | None = None) -> None:
         """Delete a document that is there. `head`: see `Found`."""
         self._write(key, DELETE, head or self.target.head(self.table, key), None, None)
+        drop_place(self.target, self.table, key)
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
         """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""

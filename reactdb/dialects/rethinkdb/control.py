@@ -25,6 +25,7 @@ from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_logic import EmptyError
+from reactdb.expression.operations_type import TYPES
 from reactdb.values.collation import maxval as greatest
 from reactdb.values.collation import minval as least
 from reactdb.values.collation import type_name
@@ -95,26 +96,6 @@ def branch(call: TermCall) -> Any:
     return call.evaluator.run(terms[-1], call.scope)
 
 
-@handles("and", lazy=True)
-def and_(call: TermCall) -> Any:
-    value: Any = True
-    for term in call.term.arguments:
-        value = call.evaluator.datum(term, call.scope)
-        if not truth(value):
-            break
-    return value
-
-
-@handles("or", lazy=True)
-def or_(call: TermCall) -> Any:
-    value: Any = False
-    for term in call.term.arguments:
-        value = call.evaluator.datum(term, call.scope)
-        if truth(value):
-            break
-    return value
-
-
 @handles("default", lazy=True)
 def default(call: TermCall) -> Any:
     """The second argument if the first is null or missing; a function gets the error's message, or null."""
@@ -156,6 +137,8 @@ def coerce_to(call: TermCall) -> Any:
     value, wanted = call.values[0], call.string(1).upper()
     if not isinstance(value, Sequence):
         return OPERATIONS["coerce_to"].function(call.datum(0), call.string(1))
+    if wanted not in TYPES:
+        raise QueryError(f"Unknown Type: {wanted}")
     name = type_of(value)
     if wanted in (name, "STREAM"):
         return value
@@ -169,7 +152,6 @@ def coerce_to(call: TermCall) -> Any:
         return True
     if value.feed is not None and wanted not in ("STRING", "NUMBER", "BINARY"):
         raise located(QueryError(TERMINAL), value.path)
-    OPERATIONS["coerce_to"].function([], wanted) if wanted == "DATUM" else None
     raise located(QueryError(f"Cannot coerce {name} to {wanted}."), call.paths[0])
 
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
 from reactdb.dialects.rethinkdb.functions import Function
-from reactdb.dialects.rethinkdb.parse import arity_sentence
 from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
 from reactdb.dialects.rethinkdb.values import (
     STREAM,
@@ -39,6 +38,7 @@ from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import checked_array, integer, is_number, truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
+from reactdb.expression.registry import arity_sentence
 from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Evaluator:
             else:
                 found.append((self.run(argument, scope), argument.path))
         if spliced:
-            sentence = arity_sentence(term.type, len(found))
+            sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
             if sentence is not None:
                 raise QueryError(sentence)
         return found

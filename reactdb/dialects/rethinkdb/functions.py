@@ -33,6 +33,7 @@ from reactdb.expression.checks import truth
 from reactdb.expression.compile import value_function
 from reactdb.expression.operations_logic import EmptyError
 from reactdb.expression.operations_object import filter_match
+from reactdb.expression.registry import wrong_call
 from reactdb.expression.tree import constant, new_variable
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ class Function:
         """The value of the body, of any type."""
         names = self.parameters
         if names and len(names) != len(values):
-            error = QueryError(
-                f"Expected function with {_arguments(len(values))} but found function with {_arguments(len(names))}."
-            )
+            error = wrong_call(len(names), len(values))
             locate(error, self.path)
             raise error
         budget = current.get()
@@ -100,10 +99,6 @@ class Function:
             return LocatedExpression(to_node(self.body, self.scope, bindings, self.evaluator), self)
         except (NotPure, ReactDBError):
             return None
-
-
-def _arguments(number: int) -> str:
-    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 class LocatedExpression(Expression):

@@ -27,10 +27,10 @@ from reactdb.dialects.rethinkdb.terms import (
     VAR,
     Path,
     Term,
-    TermType,
 )
 from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, read_number, read_pseudotype
 from reactdb.errors import ReactDBError, ResourceLimit
+from reactdb.expression.registry import arity_sentence
 from reactdb.values.pseudotypes import REQL
 
 MAX_DEPTH: Final = 180
@@ -55,20 +55,6 @@ def _fail(message: str, path: Path) -> CompileError:
     error = CompileError(message)
     locate(error, path)
     return error
-
-
-def arity_sentence(kind: TermType, count: int) -> str | None:
-    """ReQL's message for a wrong number of arguments; None if the number is right."""
-    low, high = kind.at_least, kind.at_most
-    if count >= low and (high is None or count <= high):
-        return None
-    if low == high:
-        wanted = f"{low} argument{'' if low == 1 else 's'}"
-    elif high is None:
-        wanted = f"{low} or more arguments"
-    else:
-        wanted = f"between {low} and {high} arguments"
-    return f"Expected {wanted} but found {count}."
 
 
 class _Parser:
@@ -135,7 +121,7 @@ class _Parser:
         if kind is MAKE_OBJ:
             return self._object(options, path, depth)
         if ARGS not in [argument.type for argument in parsed]:
-            sentence = arity_sentence(kind, len(parsed))
+            sentence = arity_sentence(kind.at_least, kind.at_most, len(parsed))
             if sentence is not None:
                 raise _fail(sentence, path)
         if kind.options is not ANY_OPTION and kind.options != ANY_OPTION:

@@ -244,8 +244,9 @@ def on_each_object(name: str) -> Callable[[TermCall], Any]:
         ]
         if not isinstance(source, Sequence):
             return of_value(call, operation.function, *rest)
-        # Wrong arguments raise before anything is read.
-        operation.function({}, *rest) if name in ("pluck", "without") else None
+        if name in ("pluck", "without"):
+            # Wrong arguments raise before anything is read.
+            operation.function({}, *rest)
 
         def walk(element: Any) -> Any:
             if isinstance(element, list):

@@ -288,10 +288,8 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
             f"that cannot share memory ({text}, {name})"
         )
     if name == "SQLITE_NOTADB" or "file is not a database" in text:
-        return NotADatabase(
-            path,
-            "it is not an SQLite file (if it was one, `reactdb export --salvage FILE` looks for what is left)",
-        )
+        advice = " (if it was one, `reactdb export --salvage FILE` looks for what is left)"
+        return NotADatabase(path, advice=advice)
     if name.startswith("SQLITE_CORRUPT") or any(words in text for words in SIGNS_OF_DAMAGE):
         return CorruptDatabase(
             f"{operation}: {path} is damaged, or the disk cannot read it ({text}). {ADVICE}"

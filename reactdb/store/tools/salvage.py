@@ -180,7 +180,8 @@ class Salvage:
             return connection
         except FAILURES as error:
             self._format = schema.FORMAT_VERSION
-            self._note(f"SQLite does not read it: {sqlite.words_of(error)}")
+            reason = error.reason if isinstance(error, NotADatabase) else sqlite.words_of(error)
+            self._note(f"SQLite does not read it: {reason}")
             if connection is not None:
                 connection.close()
             return None

@@ -116,10 +116,10 @@ def test_what_is_written_by_a_pipeline_is_found_by_its_own_id(shop: Any, users: 
     source.insert_many([{"_id": "A", "n": 1}, {"_id": "b", "n": 2}])
     list(source.aggregate([{"$merge": {"into": "users", "whenMatched": "replace"}}]))
     assert list(users.find()) == [
-        {"_id": "A", "n": 1},
         {"_id": "a", "n": "x"},
         {"_id": "b", "n": 2},
         {"_id": "c", "n": "Y"},
+        {"_id": "A", "n": 1},
     ]
 
 

@@ -31,6 +31,7 @@ from reactdb.dialects.mongodb.ordering import (
     type_code,
     type_name,
 )
+from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.values import decode, encode
 from tests.dialects.mongodb.documents import bson_values
 from tests.support.scaling import examples
@@ -136,3 +137,20 @@ def test_the_order_is_total(a: Any, b: Any, c: Any) -> None:
 def test_identical_values_have_the_same_bytes(a: Any, b: Any) -> None:
     assert identical(a, decode(encode({"": a}))[""])
     assert identical(a, b) == (encode({"": a}) == encode({"": b}))
+
+
+@pytest.mark.parametrize(
+    ("path", "documents"),
+    [
+        pytest.param("a.0.b", [{"a": [{"b": 1}]}, {"a": [{"b": 2}, {"b": 0}]}], id="a place in an array"),
+        pytest.param("a.1", [{"a": [9]}, {"a": [9, 1]}, {"a": [0, 2]}], id="a place at the end, and none"),
+        pytest.param("a.b.0", [{"a": {"b": [1, 0]}}, {"a": {"b": [2]}}], id="a place further in"),
+        pytest.param("a.0.0", [{"a": [[1, 5]]}, {"a": [[2, 0]]}], id="a place of a place"),
+        pytest.param("a.0", [{"a": {"0": 1}}, {"a": [2]}, {"a": {"0": 3}}], id="a number as a name"),
+        pytest.param("a.b", [{"a": [7, {"b": 2}]}, {"a": [{"b": 3}]}], id="what is no document has null"),
+        pytest.param("a.b", [{"a": []}, {"a": [{"b": 1}]}], id="an empty array has null"),
+    ],
+)
+def test_a_sort_follows_its_path_through_arrays(path: str, documents: list[Any]) -> None:
+    assert Order({path: 1}).sorted(reversed(documents)) == documents
+    assert Order({path: -1}).sorted(documents)[0] == documents[-1]

@@ -147,6 +147,16 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     assert f"reactdb: port {port} on 127.0.0.1 is in use; choose another with --port\n" == errors
 
 
+def test_a_socket_that_cannot_be_made_is_one_line_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "s.sock"
+    server = command(str(tmp_path / "arena.db"), "--mongodb", "--mongodb-socket", str(path))
+    output, errors = server.communicate(timeout=20)
+
+    assert (1, "") == (server.returncode, output)
+    assert f"reactdb: the socket {path} cannot be listened on: No such file or directory\n" == errors
+    assert [] == list(tmp_path.iterdir())
+
+
 FILLING = r.range(10_000).map(lambda x: r.range(90_000).coerce_to("array")).coerce_to("array")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rethinkdb
-from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlTimeoutError
+from rethinkdb.errors import ReqlAuthError, ReqlOpFailedError, ReqlQueryLogicError, ReqlTimeoutError
 
 import reactdb
 from reactdb.servers.limits import Limits
@@ -19,6 +19,8 @@ from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.threads import wait_until
 
 r = rethinkdb.RethinkDB()
+
+LATE = '{"$reql_type$": "TIME", "epoch_time": 1e300, "timezone": "+00:00"}'
 
 
 @pytest.fixture
@@ -167,6 +169,12 @@ def test_noreply_writes_are_done_when_noreply_wait_returns(db: Any, connection: 
     connection.noreply_wait()
 
     assert 10 == db.table("games").count().run()
+
+
+def test_numbers_that_are_too_large_are_errors_of_the_query(connection: Any) -> None:
+    for term in (r.expr("0x1p99999").coerce_to("number"), r.json("1e999"), r.json(LATE)):
+        with pytest.raises(ReqlQueryLogicError):
+            term.run(connection)
 
 
 def test_server_says_who_it_is(connection: Any) -> None:

@@ -223,6 +223,7 @@ def test_an_error_has_rethinkdbs_kind_and_says_what_is_wrong(
         ([0], "Cannot convert NUMBER to SEQUENCE", r.expr(5).distinct().count()),
         ([0], "Expected type SEQUENCE but found SINGLE_SELECTION", games.get(1).map(lambda one: one)),
         ([0], "Expected type DATUM but found SELECTION", games.order_by("id").add([9])),
+        ([], "Unknown Type: LIST", games.coerce_to("list")),
         ([0], "Expected type DATUM but found SEQUENCE", games.order_by(index="id")["id"].add([9])),
     ],
 )
