@@ -103,7 +103,13 @@ class CollectionWork:
         self._name = spaces.names.table(namespace)
 
     def collation(self, given: Any) -> Any:
-        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points."""
+        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points.
+
+        Raises:
+            MongoError: As `text_key`, also where no text is compared.
+        """
+        if given:
+            text_key(given)
         if given or self.transaction is None:
             return self.spaces.collation(self.namespace, given)
         return self.transaction.collation(self.namespace)
@@ -608,14 +614,13 @@ class CollectionWork:
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         table = self.spaces.table(self.namespace)
+        collation = self.collation(command.get("collation"))
         is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
         else:
             variables = values_of(None, self.spaces.clock, given)
-            selection = FilterSelection(
-                given, variables=variables, collation=self.collation(command.get("collation"))
-            )
+            selection = FilterSelection(given, variables=variables, collation=collation)
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count

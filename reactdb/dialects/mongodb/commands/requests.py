@@ -176,16 +176,7 @@ class CommandRequest:
         Raises:
             MongoError: 14.
         """
-        found = self.body.get(name)
-        if found is None or isinstance(found, bool):
-            return bool(found)
-        if is_number(found):
-            return bool(as_float(found))
-        raise MongoError(
-            14,
-            f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected types "
-            "'[bool, long, int, decimal, double]'",
-        )
+        return flag_of(self.name, name, self.body.get(name))
 
     def boolean(self, name: str, default: bool = False) -> bool:
         """A field that has to be a boolean, and is not even null.
@@ -193,13 +184,7 @@ class CommandRequest:
         Raises:
             MongoError: 14.
         """
-        found = self.body.get(name, default)
-        if not isinstance(found, bool):
-            raise MongoError(
-                14,
-                f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'",
-            )
-        return found
+        return boolean_of(self.name, name, self.body.get(name, default))
 
     def number(self, name: str, default: int | None = None) -> int | None:
         """A number that is not negative, without its fraction; see `count_of`.
@@ -215,17 +200,56 @@ class CommandRequest:
         Raises:
             MongoError: 14, it is no number; 9, it is not whole; 2, it is not within 0 and 2^31 - 1.
         """
-        found = self.body.get("maxTimeMS")
-        if found is None or (type(found) is int and 0 <= found <= INT32_MAX):
-            return found
-        if not is_number(found):
-            raise MongoError(14, f"maxTimeMS is a number, not {type_name(found)}")
-        number = whole(found)
-        if number is None or not INT64_MIN <= number <= INT64_MAX:
-            raise MongoError(9, f"Expected an integer: maxTimeMS: {found}")
-        if not 0 <= number <= INT32_MAX:
-            raise MongoError(2, f"{number} value for maxTimeMS is out of range [0, {INT32_MAX}]")
-        return number
+        return most_ms_of(self.body.get("maxTimeMS"))
+
+
+def most_ms_of(found: Any) -> int | None:
+    """A `maxTimeMS`; None for none.
+
+    Raises:
+        MongoError: As `most_ms`.
+    """
+    if found is None or (type(found) is int and 0 <= found <= INT32_MAX):
+        return found
+    if not is_number(found):
+        raise MongoError(14, f"maxTimeMS is a number, not {type_name(found)}")
+    number = whole(found)
+    if number is None or not INT64_MIN <= number <= INT64_MAX:
+        raise MongoError(9, f"Expected an integer: maxTimeMS: {found}")
+    if not 0 <= number <= INT32_MAX:
+        raise MongoError(2, f"{number} value for maxTimeMS is out of range [0, {INT32_MAX}]")
+    return number
+
+
+def flag_of(command: str, name: str, found: Any) -> bool:
+    """A boolean of a command, or a number in its place; false for None.
+
+    Raises:
+        MongoError: 14.
+    """
+    if found is None or isinstance(found, bool):
+        return bool(found)
+    if is_number(found):
+        return bool(as_float(found))
+    raise MongoError(
+        14,
+        f"BSON field '{command}.{name}' is the wrong type '{type_name(found)}', expected types "
+        "'[bool, long, int, decimal, double]'",
+    )
+
+
+def boolean_of(command: str, name: str, found: Any) -> bool:
+    """What has to be a boolean, and is not even None.
+
+    Raises:
+        MongoError: 14.
+    """
+    if not isinstance(found, bool):
+        raise MongoError(
+            14,
+            f"BSON field '{command}.{name}' is the wrong type '{type_name(found)}', expected type 'bool'",
+        )
+    return found
 
 
 class AwaitedReply:

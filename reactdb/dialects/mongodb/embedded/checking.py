@@ -6,7 +6,7 @@ Rule of this file: PyMongo's errors. What is wrong with a document that is sent,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -14,7 +14,12 @@ from pymongo.collation import validate_collation_or_none
 from pymongo.common import validate_non_negative_integer_or_none
 from pymongo.errors import OperationFailure
 
+from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.commands.requests import boolean_of, flag_of, most_ms_of
+from reactdb.dialects.mongodb.embedded.raising import call
+
 __all__ = [
+    "AGGREGATING",
     "batch_size_of",
     "check_count",
     "check_flag",
@@ -25,6 +30,12 @@ __all__ = [
     "collation_document",
     "identified",
 ]
+
+
+AGGREGATING: Final = frozenset(
+    {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
+)
+"""The options of a pipeline beside those that PyMongo's methods name."""
 
 
 def identified(document: Any) -> Any:
@@ -76,12 +87,17 @@ def check_options(command: str, options: Mapping[str, Any], known: frozenset[str
         options: What PyMongo would send with a command without knowing it.
 
     Raises:
-        OperationFailure: 40415, MongoDB knows one of them as little.
+        OperationFailure: 40415, MongoDB knows one of them as little; 14 and others, one has a value that it cannot have.
     """
+    if not options:
+        return
     for name in options:
         if name not in known:
             message = f"BSON field '{command}.{name}' is an unknown field."
             raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
+    call(most_ms_of, options.get("maxTimeMS"))
+    call(flag_of, command, "bypassDocumentValidation", options.get("bypassDocumentValidation"))
+    call(boolean_of, command, "allowDiskUse", options.get("allowDiskUse", False))
 
 
 def batch_size_of(options: Mapping[str, Any]) -> int | None:
@@ -129,6 +145,10 @@ def collation_document(given: Any) -> Any:
     """A collation as commands have it, or None.
 
     Raises:
-        TypeError: It is neither a `Collation` nor a mapping.
+        TypeError: It is neither a `Collation` nor a mapping. OperationFailure: It is no collation of MongoDB's.
     """
-    return None if given is None else validate_collation_or_none(given)
+    if given is None:
+        return None
+    document = validate_collation_or_none(given)
+    call(text_key, document)
+    return document

@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.optioned import Optioned, client_codec
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
+from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
 from reactdb.dialects.mongodb.embedded.statements import alone
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
@@ -121,6 +122,7 @@ class EmbeddedClient(Optioned):
         name = name_or_database.name if isinstance(name_or_database, EmbeddedDatabase) else name_or_database
         if not isinstance(name, str):
             raise TypeError(f"name_or_database must be an instance of str or a Database, not {type(name)}")
+        check_database_spelling(name)
         with alone(session, self, "dropDatabase"):
             call(self.spaces.drop_database, name)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.son import SON
+from pymongo.common import validate_list
 from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation
 from pymongo.operations import IndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
@@ -20,8 +21,10 @@ from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.ahead import read_ahead
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.checking import (
+    AGGREGATING,
     batch_size_of,
     check_flag,
+    check_mapping,
     check_options,
     check_replacement,
     check_update,
@@ -403,7 +406,7 @@ class EmbeddedCollection(Optioned):
             "update": self._codec.given_any(update, "update"),
             "upsert": upsert,
             "new": return_document,
-            "arrayFilters": None if array_filters is None else list(map(self._codec.given, array_filters)),
+            "arrayFilters": None if array_filters is None else _array_filters(self._codec, array_filters),
         }
         return self._modify(filter, command, projection, sort, hint, session, let, options)
 
@@ -452,7 +455,8 @@ class EmbeddedCollection(Optioned):
         let: Mapping[str, Any] | None,
         options: Mapping[str, Any],
     ) -> Document | None:
-        command["query"] = self._codec.given_any(filter)
+        check_mapping("filter", filter)
+        command["query"] = self._codec.given(filter)
         check_options("findAndModify", options, _MODIFYING)
         if projection is not None:
             command["fields"] = self._codec.given(fields_document(projection))
@@ -496,8 +500,8 @@ class EmbeddedCollection(Optioned):
     ) -> int:
         """How many documents match."""
         check_options("aggregate", options, _COUNTING)
-        if "limit" in options or "skip" in options:
-            # As PyMongo counts: the stages say what no limit is.
+        if "limit" in options or "skip" in options or not isinstance(filter, Mapping):
+            # As PyMongo counts: the stages say what no limit is, and what no filter.
             limits = [{f"${name}": options.pop(name)} for name in ("skip", "limit") if name in options]
             grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
             counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
@@ -535,9 +539,10 @@ class EmbeddedCollection(Optioned):
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
         check_options("distinct", options, _ESTIMATING | {"collation"})
+        filter = {} if filter is None else filter
         command = {
             "key": key,
-            "query": self._codec.given_any(filter or {}),
+            "query": self._codec.given(filter) if isinstance(filter, Mapping) else filter,
             "hint": hint_document(hint),
             "collation": collation_document(options.get("collation")),
         }
@@ -579,7 +584,7 @@ class EmbeddedCollection(Optioned):
         if "explain" in options:
             raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
         most = batch_size_of(options)
-        check_options("aggregate", options, _AGGREGATING)
+        check_options("aggregate", options, AGGREGATING)
         documents = carried_out(
             session,
             aggregate,
@@ -613,8 +618,8 @@ class EmbeddedCollection(Optioned):
             keys: `"a"`, `[("a", 1), ("b", -1)]` or `{"a": 1}`.
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
-        options.pop("maxTimeMS", None)
-        return self.create_indexes([IndexModel(keys, **options)], session)[0]
+        of_command = {name: options.pop(name) for name in {"maxTimeMS"} & options.keys()}
+        return self.create_indexes([IndexModel(keys, **options)], session, **of_command)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
@@ -623,6 +628,7 @@ class EmbeddedCollection(Optioned):
         for one in indexes:
             if not isinstance(one, IndexModel):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
+        check_options("createIndexes", options, _INDEXING)
         specs = [dict(one.document) for one in indexes]
         for spec in specs:
             spec["key"] = dict(spec["key"])
@@ -697,9 +703,7 @@ class EmbeddedCollection(Optioned):
 
 _OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
 """What PyMongo gives the specifications of indexes as, and dates beyond Python's, at which it fails."""
-_AGGREGATING: Final = frozenset(
-    {"allowDiskUse", "batchSize", "bypassDocumentValidation", "collation", "cursor", "hint", "maxTimeMS"}
-)
+_INDEXING: Final = frozenset({"commitQuorum", "maxTimeMS"})
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
 _ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
@@ -719,13 +723,15 @@ def update_statement(
 ) -> Document:
     """A statement of the command `update`."""
     check_flag("upsert", upsert)
-    statement: Document = {"q": codec.given_any(filter), "u": codec.given_any(update, "update")}
+    check_mapping("filter", filter)
+    statement: Document = {"q": codec.given(filter), "u": codec.given_any(update, "update")}
     statement |= {"multi": multi, "upsert": upsert}
     if collation is not None:
         statement["collation"] = collation_document(collation)
     if array_filters is not None:
-        statement["arrayFilters"] = list(map(codec.given_any, array_filters))
+        statement["arrayFilters"] = _array_filters(codec, array_filters)
     if sort is not None:
+        check_mapping("sort", sort)
         statement["sort"] = order_document(sort)
     if hint is not None:
         statement["hint"] = hint_document(hint)
@@ -744,9 +750,20 @@ def _check_changed(upsert: Any, return_document: Any) -> None:
         )
 
 
+def _array_filters(codec: Codec, given: Any) -> list[Any]:
+    """
+    Raises:
+        TypeError: It is no list. What is in it, MongoDB refuses.
+    """
+    return [
+        codec.given(one) if isinstance(one, Mapping) else one for one in validate_list("array_filters", given)
+    ]
+
+
 def delete_statement(codec: Codec, filter: Any, limit: int, collation: Any, hint: Any = None) -> Document:
     """A statement of the command `delete`; a limit of 0 is none."""
-    statement: Document = {"q": codec.given_any(filter), "limit": limit}
+    check_mapping("filter", filter)
+    statement: Document = {"q": codec.given(filter), "limit": limit}
     if hint is not None:
         statement["hint"] = hint_document(hint)
     if collation is not None:

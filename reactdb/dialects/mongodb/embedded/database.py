@@ -13,7 +13,12 @@ from pymongo.errors import CollectionInvalid
 
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.embedded.ahead import read_ahead
-from reactdb.dialects.mongodb.embedded.checking import batch_size_of, collation_document
+from reactdb.dialects.mongodb.embedded.checking import (
+    AGGREGATING,
+    batch_size_of,
+    check_options,
+    collation_document,
+)
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
 from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
@@ -165,6 +170,7 @@ class EmbeddedDatabase(Optioned):
         **options: Any,
     ) -> EmbeddedCommandCursor:
         """A document a collection: `name`, `type`, `options`, `info`, `idIndex`; with `nameOnly` the first two."""
+        check_options("listCollections", options, _LISTING)
         found = self._listed(filter, session)
         if options.get("nameOnly"):
             found = [{"name": one["name"], "type": one["type"]} for one in found]
@@ -178,6 +184,7 @@ class EmbeddedDatabase(Optioned):
         **options: Any,
     ) -> list[str]:
         """The names of the collections, sorted."""
+        check_options("listCollections", options, _LISTING)
         return [one["name"] for one in self._listed(filter, session)]
 
     def _listed(self, filter: Mapping[str, Any] | None, session: Session) -> list[dict[str, Any]]:
@@ -257,6 +264,8 @@ class EmbeddedDatabase(Optioned):
         """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
         found = name_or_collection
         name = found.name if isinstance(found, EmbeddedCollection) else found
+        if not isinstance(name, str):
+            raise TypeError(f"name_or_collection must be an instance of str or Collection, not {type(name)}")
         return self.command("validate", name, session=options.get("session"))
 
     def dereference(self, dbref: DBRef, session: Session = None, **_options: Any) -> Any:
@@ -278,6 +287,8 @@ class EmbeddedDatabase(Optioned):
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline that begins with its own documents (`$documents`)."""
+        most = batch_size_of(options)
+        check_options("aggregate", options, AGGREGATING | {"let", "comment"})
         session = session_of(session, self.client)
         documents = carried_out(
             session,
@@ -288,7 +299,7 @@ class EmbeddedDatabase(Optioned):
             variables=None if options.get("let") is None else self._codec.given(options["let"]),
             transaction=transaction_of(session),
         )
-        found = call(read_ahead, results(session, documents), batch_size_of(options))
+        found = call(read_ahead, results(session, documents), most)
         return EmbeddedCommandCursor(found, self._codec, session)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
@@ -300,6 +311,7 @@ class EmbeddedDatabase(Optioned):
         return changes(self.client.streams, self._codec, MongoNamespace(self.name), pipeline, **options)
 
 
+_LISTING = frozenset({"authorizedCollections", "cursor", "maxTimeMS", "nameOnly"})
 _OF_DRIVER = frozenset(
     [
         "encryptedFields",
