@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
-from reactdb.change import Change, Commit
+from reactdb.change import Commit
 from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
 from reactdb.feeds.bootstrap import index_gone, table_gone
 from reactdb.feeds.broadcast import Broadcast, Runnable, without_moves
@@ -190,7 +190,7 @@ class Node:
                 except Exception as error:
                     took = subscription.fail(error)
         if self.broadcasts:
-            shared = deltas if type(deltas[0]) is Change else without_moves(deltas)
+            shared = without_moves(deltas)
             for broadcast in self.broadcasts if shared else ():
                 try:
                     broadcast.publish(shared)

@@ -63,3 +63,18 @@ def test_a_live_list_follows_a_union(db: Any, boards: Any) -> None:
 def test_a_union_with_a_member_without_an_order_has_no_offsets(db: Any, boards: Any) -> None:
     with pytest.raises(UnsupportedFeed, match=r"^Cannot include offsets for range subs\.$"):
         boards.union(db.table("games")).changes(include_offsets=True)
+
+
+@pytest.mark.parametrize("overflow", ["drop", "error"])
+def test_what_a_later_member_has_nothing_to_tell_of_takes_no_place_in_the_queue(
+    db: Any, overflow: str
+) -> None:
+    """A null that comes, where nobody asked for offsets."""
+    games = db.table_create("games")
+    nulls = games.order_by("n").map(lambda document: None).skip(0)
+    with games.union(nulls).changes(changefeed_queue_size=2, on_overflow=overflow).cursor() as cursor:
+        for key in (1, 2):
+            games.insert({"id": key})
+
+        for key in (1, 2):
+            assert {"old_val": None, "new_val": {"id": key}} == cursor.next(0)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import row
 from reactdb.errors import ReactDBError
+from reactdb.store.file import sqlite
 from reactdb.values import codec
 from tests.support.scaling import examples
 
@@ -862,7 +863,7 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
     table_name, index_name, field, value, key = words
     prepared: list[str] = []
 
-    class WatchedCursor(reactdb.store.file.sqlite.sqlite3.Cursor):
+    class WatchedCursor(sqlite.sqlite3.Cursor):
         def execute(self, sql: str, *arguments: Any) -> Any:
             prepared.append(sql)
             return super().execute(sql, *arguments)
@@ -871,7 +872,7 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
             prepared.append(sql)
             return super().executemany(sql, *arguments)
 
-    class Watched(reactdb.store.file.sqlite.Tracked):
+    class Watched(sqlite.Tracked):
         def execute(self, sql: str, *arguments: Any) -> Any:
             prepared.append(sql)
             return super().execute(sql, *arguments)
@@ -884,11 +885,11 @@ def test_no_name_field_or_value_becomes_a_part_of_a_statement(words: list[str]) 
             assert not arguments, "another cursor would not be watched"
             return super().cursor(WatchedCursor)
 
-    connect = reactdb.store.file.sqlite.sqlite3.connect
+    connect = sqlite.sqlite3.connect
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            reactdb.store.file.sqlite.sqlite3,
+            sqlite.sqlite3,
             "connect",
             lambda *a, **options: connect(*a, **{**options, "factory": Watched}),
         )
