@@ -627,7 +627,7 @@ class CollectionWork:
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = timeless(command.get("query") or {}), command.get("key")
+        given, key = timeless(command.get("query")), command.get("key")
         if key is None:
             raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
         if not is_text(key):
@@ -638,7 +638,7 @@ class CollectionWork:
         if "\0" in key:
             raise MongoError(31032, "Distinct key cannot have a null character")
         collation = self.collation(command.get("collation"))
-        selection = FilterSelection(given, collation=collation)
+        selection = FilterSelection({} if given is None else given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
         for document in self.matching(selection, command.get("hint"), field=parts[0]):

@@ -119,6 +119,7 @@ def test_what_pymongo_refuses_is_not_carried_out(
         (14, lambda orders: orders.create_index("n", maxTimeMS="1")),
         (14, lambda orders: orders.update_one(ONE, SET, array_filters=[5])),
         (14, lambda orders: orders.distinct("n", 5)),
+        (14, lambda orders: orders.distinct("n", [])),
         (40415, lambda orders: orders.count_documents({}, collation={"locale": "simple", "order": 1})),
         (
             40415,
