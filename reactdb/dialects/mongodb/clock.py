@@ -8,7 +8,7 @@ Rule of this file: it gives times, and knows no command.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock
 from time import time
 from typing import Any, Final
@@ -66,6 +66,20 @@ class ClusterClock:
                 place = self._last[0], self._last[1] + 1
             self._last = place
         return Timestamp(*place)
+
+    def ticks_of(self, update: Any) -> Callable[[], Timestamp] | None:
+        """What gives the timestamps of an update's `$currentDate`; None where it has none."""
+        if not isinstance(update, Mapping) or "$currentDate" not in update:
+            return None
+        self.next()
+        return self.tick
+
+    def tick(self) -> Timestamp:
+        """The time after whatever was given before. No commit is looked for, so that a write can ask for it while it is carried
+        out; whoever wants it to be after the newest commit asks for `next` before."""
+        with self._lock:
+            self._last = max(int(time()), self._last[0]), self._last[1] + 1
+            return Timestamp(*self._last)
 
     def stamped(self, document: dict[str, Any]) -> dict[str, Any]:
         """A document with the time in the place of its empty timestamps. It is not changed; one without any is given back."""

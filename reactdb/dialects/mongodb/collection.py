@@ -103,7 +103,13 @@ class CollectionWork:
         self._name = spaces.names.table(namespace)
 
     def collation(self, given: Any) -> Any:
-        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points."""
+        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points.
+
+        Raises:
+            MongoError: As `text_key`, also where no text is compared.
+        """
+        if given:
+            text_key(given)
         if given or self.transaction is None:
             return self.spaces.collation(self.namespace, given)
         return self.transaction.collation(self.namespace)
@@ -361,6 +367,7 @@ class CollectionWork:
             sort=given.get("sort"),
             variables={**(variables or {}), **constants} or None,
             hint=hint,
+            tick=self.spaces.clock.ticks_of(given["u"]),
         )
 
     def _stamped(self, update: Any) -> Any:
@@ -448,6 +455,7 @@ class CollectionWork:
             collation=self.collation(command.get("collation")),
             variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
             hint=self._hinted(command.get("hint")),
+            tick=self.spaces.clock.ticks_of(command.get("update")),
         )
 
         def work(target: WriteTransaction | KeptWrites) -> Document:
@@ -608,6 +616,7 @@ class CollectionWork:
         collation = self.collation(command.get("collation"))
         text_key(collation)
         table = self.spaces.table(self.namespace)
+        collation = self.collation(command.get("collation"))
         is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()
@@ -620,7 +629,7 @@ class CollectionWork:
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = timeless(command.get("query") or {}), command.get("key")
+        given, key = timeless(command.get("query")), command.get("key")
         if key is None:
             raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
         if not is_text(key):
@@ -631,7 +640,7 @@ class CollectionWork:
         if "\0" in key:
             raise MongoError(31032, "Distinct key cannot have a null character")
         collation = self.collation(command.get("collation"))
-        selection = FilterSelection(given, collation=collation)
+        selection = FilterSelection({} if given is None else given, collation=collation)
         parts, text = split(key), text_key(collation)
         values: dict[Any, Any] = {}
         for document in self.matching(selection, command.get("hint"), field=parts[0]):

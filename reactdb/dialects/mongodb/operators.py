@@ -56,17 +56,22 @@ class Context(NamedTuple):
     Attributes:
         text: The collation, if there is one.
         variables: The command's variables.
+        tick: Gives cluster times, each of them once; None where there is no clock.
     """
 
     text: TextKey | None = None
     variables: Mapping[str, Any] = {}
+    tick: Callable[[], Timestamp] | None = None
 
 
 class Moment:
-    """When an update is carried out: read at most once, so that all its dates are equal."""
+    """When an update is carried out: read at most once, so that all its dates are equal. No two of its timestamps are."""
 
-    def __init__(self, now: datetime | None = None) -> None:
+    def __init__(self, now: datetime | None = None, tick: Callable[[], Timestamp] | None = None) -> None:
+        """`tick`: gives cluster times; without it, timestamps are of the date."""
         self._now = now
+        self._tick = tick
+        self._ticks = 0
 
     def date(self) -> Any:
         if self._now is None:
@@ -74,7 +79,10 @@ class Moment:
         return date_of_ms(ms_of_date(self._now))
 
     def timestamp(self) -> Timestamp:
-        return Timestamp(ms_of_date(self.date()) // 1_000, 1)
+        if self._tick is not None:
+            return self._tick()
+        self._ticks += 1
+        return Timestamp(ms_of_date(self.date()) // 1_000, self._ticks)
 
 
 Work = Callable[[Any, Moment], Any]

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from bson.timestamp import Timestamp
+
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.diff import Description, difference
@@ -64,6 +66,7 @@ class Update:
         collation: Any = None,
         *,
         variables: Mapping[str, Any] | None = None,
+        tick: Callable[[], Timestamp] | None = None,
     ) -> None:
         """
         Args:
@@ -71,6 +74,7 @@ class Update:
             array_filters: A list of documents, or None.
             collation: A collation's document, the key of a text as a function, or None.
             variables: The command's `let`, and `NOW`.
+            tick: What gives the timestamps of `$currentDate`; without it, they are of `NOW`.
 
         Raises:
             MongoError: 9 and others for what is no update; 40, it changes one thing twice.
@@ -92,7 +96,7 @@ class Update:
             self._work = _Replacement(spec)
         else:
             filters = ArrayFilters(array_filters, variables=variables, collation=text)
-            self._work = _Operators(spec, filters, Context(text, variables))
+            self._work = _Operators(spec, filters, Context(text, variables, tick))
 
     def apply(
         self, document: Document, *, matched_filter: Filter | None = None, is_insert: bool = False
@@ -169,7 +173,7 @@ class _Replacement:
 class _Pipeline:
     def __init__(self, spec: list[Any], variables: Mapping[str, Any], text: Any) -> None:
         setting = Setting(variables=dict(variables), text=text)
-        self._pipeline = Pipeline(spec, setting, allowed=UPDATE_STAGES, refusal=72)
+        self._pipeline = Pipeline(spec, setting, allowed=UPDATE_STAGES, refusal=72, within="an update")
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
         made = _with_id_of(document, self._pipeline.apply(dict(document)) or {})
@@ -213,11 +217,11 @@ class _Operators:
         self._is_dynamic = bool(dynamic)
         named = [part[2:-1] for part in dynamic if part.startswith("$[") and part != "$[]"]
         filters.check(named)
-        self._now = context.variables.get("NOW")
+        self._now, self._tick = context.variables.get("NOW"), context.tick
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
         edit = Editing(document)
-        moment = Moment(self._now)
+        moment = Moment(self._now, self._tick)
         for parts, change in self._concrete(document, matched_filter):
             if change.modifier is None:
                 edit.rename(change.source, parts)

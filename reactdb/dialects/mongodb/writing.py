@@ -14,12 +14,13 @@ Rule of this file: it is called under the write lock, or for a target that keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice, starmap
 from typing import Any, Final, NamedTuple
 
 from bson.objectid import ObjectId
+from bson.timestamp import Timestamp
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.dialects.mongodb.collation import text_key
@@ -73,14 +74,16 @@ class UpdateStatement:
         sort: Mapping[str, Any] | None = None,
         variables: Mapping[str, Any] | None = None,
         hint: HintedIndex | None = None,
+        tick: Callable[[], Timestamp] | None = None,
     ) -> None:
-        """
+        """`tick`: what gives the timestamps of `$currentDate`.
+
         Raises:
             MongoError: It makes no sense for any document.
         """
         self.hint = hint
         self.selection = FilterSelection(q, variables=variables, collation=collation)
-        self.change = Update(u, array_filters, collation, variables=variables)
+        self.change = Update(u, array_filters, collation, variables=variables, tick=tick)
         # Only a `$` in a path asks which element the filter has matched.
         self._is_positional = isinstance(u, Mapping) and any(
             "$" in path for fields in u.values() if isinstance(fields, Mapping) for path in fields
@@ -138,6 +141,7 @@ class Modify:
         collation: Any = None,
         variables: Mapping[str, Any] | None = None,
         hint: HintedIndex | None = None,
+        tick: Callable[[], Timestamp] | None = None,
     ) -> None:
         """Errors as for `UpdateStatement`; 9, both or neither of an update and a removal are asked for."""
         query = query or {}
@@ -164,6 +168,7 @@ class Modify:
                 array_filters=array_filters,
                 collation=collation,
                 variables=variables,
+                tick=tick,
             )
             self.selection = self.statement.selection
         self.is_new = new

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
-from pymongo import InsertOne, MongoClient, ReplaceOne
+from pymongo import InsertOne, MongoClient, ReplaceOne, UpdateOne
 from pymongo.errors import OperationFailure, WriteError
 
 import reactdb
@@ -194,3 +194,30 @@ def test_commands_without_a_cluster_time_say_so(shop: Any, database: str, comman
         shop.client[database].command(command)
 
     assert 51144 == _code(refused)
+
+
+# --- $currentDate ---
+
+
+def test_no_two_timestamps_of_updates_are_equal(shop: Any) -> None:
+    stamps = {"$currentDate": {"t": {"$type": "timestamp"}, "u": {"$type": "timestamp"}}}
+    orders = shop["orders"]
+    orders.insert_many([{"_id": id} for id in range(3)])
+    before = _now(shop)
+    seen: list[Timestamp] = []
+    for write in (
+        lambda: orders.update_many({}, stamps),
+        lambda: orders.update_one({"_id": 3}, stamps, upsert=True),
+        lambda: orders.find_one_and_update({"_id": 3}, stamps),
+        lambda: orders.bulk_write([UpdateOne({"_id": 3}, stamps)]),
+        lambda: orders.insert_one({"_id": 4, "t": EMPTY, "u": EMPTY}),
+    ):
+        write()
+        seen += [
+            one[name]
+            for one in orders.find({"t": {"$gt": max([before, *seen])}}).sort("_id")
+            for name in "tu"
+        ]
+
+    assert 2 * (3 + 4) == len(seen)
+    assert sorted(set(seen)) == seen

@@ -81,6 +81,7 @@ class Results(OpenCursor):
         super().__init__(namespace, session, **options)
         self._documents = documents
         self._kept: RawBSONDocument | None = None
+        self._error: Exception | None = None
         self.is_read = False
 
     def batch(self, most: int | None) -> list[RawBSONDocument]:
@@ -88,13 +89,11 @@ class Results(OpenCursor):
         found: list[RawBSONDocument] = []
         left = MOST_BATCH_BYTES
         while most is None or len(found) < most:
-            document = self._kept
+            if self._error is not None:
+                raise self._error
+            document = self._following() if self._kept is None else self._kept
             if document is None:
-                following = next(self._documents, None)
-                if following is None:
-                    self.is_read = True
-                    break
-                document = RawBSONDocument(encode(following))
+                break
             left -= len(document.raw)
             if left < 0 and found:
                 self._kept = document
@@ -106,11 +105,18 @@ class Results(OpenCursor):
     def look_ahead(self) -> None:
         """Find out whether the last document has been read."""
         if self._kept is None and not self.is_read:
-            following = next(self._documents, None)
-            if following is None:
-                self.is_read = True
-            else:
-                self._kept = RawBSONDocument(encode(following))
+            try:
+                self._kept = self._following()
+            except Exception as error:
+                # What is wrong with a document that nobody has asked for yet is told when somebody does.
+                self._error = error
+
+    def _following(self) -> RawBSONDocument | None:
+        following = next(self._documents, None)
+        if following is None:
+            self.is_read = True
+            return None
+        return RawBSONDocument(encode(following))
 
     def let_go(self) -> None:
         close = getattr(self._documents, "close", None)

@@ -10,6 +10,7 @@
     optioned, codecs         PyMongo's options of these three; how documents are read and written by them
     shaping, spelling        arguments as documents, and documents as PyMongo gives them; names
     finding, aggregating     the arguments of `find` as a command; pipelines
+    ahead                    what is read before it is asked for
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
     raw_batches              results as bytes
     bulk, client_bulk        several writes in one call

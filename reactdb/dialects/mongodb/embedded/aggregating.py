@@ -14,6 +14,7 @@ from pymongo.errors import ConfigurationError, OperationFailure
 from reactdb.dialects.mongodb.aggregating import aggregate
 from reactdb.dialects.mongodb.commands.get_more import size_of
 from reactdb.dialects.mongodb.commands.reading import check_hint_value, checked_stages
+from reactdb.dialects.mongodb.embedded.ahead import read_ahead
 from reactdb.dialects.mongodb.embedded.checking import check_options, checked_bypass, collation_document
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.raising import call
@@ -51,7 +52,7 @@ def aggregated(
     validate_list("pipeline", pipeline)
     if "explain" in options:
         raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
-    validate_non_negative_integer_or_none("batchSize", options.get("batchSize"))
+    most = validate_non_negative_integer_or_none("batchSize", options.get("batchSize"))
     check_options("aggregate", options, _KNOWN, codec, comment)
     call(size_of, options.get("cursor", {}))
     hint = codec.given_value(options.get("hint", {}))
@@ -71,7 +72,8 @@ def aggregated(
         transaction=transaction_of(session),
         bypasses=checked_bypass("aggregate", options.get("bypassDocumentValidation"), codec),
     )
-    return results(session, documents)
+    # An error in a document that a server would send at once is one of this call.
+    return call(read_ahead, results(session, documents), most)
 
 
 _KNOWN: Final = frozenset(

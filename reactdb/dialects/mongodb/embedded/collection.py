@@ -17,7 +17,6 @@ from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation,
 from pymongo.operations import IndexModel, SearchIndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
-from reactdb.dialects.mongodb.commands.fields import boolean_of
 from reactdb.dialects.mongodb.embedded.aggregating import aggregated
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
 from reactdb.dialects.mongodb.embedded.checking import (
@@ -516,11 +515,17 @@ class EmbeddedCollection(Optioned):
         return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
-        """How many documents there are, exactly."""
+        """How many documents there are, exactly. `options`: those of MongoDB's `count`, such as `skip` and `limit`.
+
+        Raises:
+            ConfigurationError: It is never a part of a session.
+        """
         if "session" in options:
             raise ConfigurationError("estimated_document_count does not support sessions")
-        check_options("count", options, _ESTIMATING, self._codec, comment)
-        return call(self._work.count, {})
+        if not options and comment is None:
+            return call(self._work.count, {})
+        found: int = self.database.command("count", self.name, comment=comment, **options)["n"]
+        return found
 
     def distinct(
         self,
@@ -719,11 +724,13 @@ class EmbeddedCollection(Optioned):
         """
         check_collection_spelling(new_name)
         check_options("renameCollection", options, _RENAMING, self._codec, comment)
-        target = MongoNamespace(self.database.name, new_name)
-        drop_target = call(boolean_of, "renameCollection", "dropTarget", options.get("dropTarget", False))
-        with alone(session, self.database.client, "renameCollection"):
-            call(self.database.client.spaces.rename, self._namespace, target, drop_target=drop_target)
-        return {"ok": 1.0}
+        target = str(MongoNamespace(self.database.name, new_name))
+        client = self.database.client
+        with alone(session, client, "renameCollection"):
+            answer: Document = client["admin"].command(
+                "renameCollection", self.full_name, to=target, **options
+            )
+        return answer
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The options that the collection was made with."""

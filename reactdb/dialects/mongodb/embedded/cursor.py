@@ -1,6 +1,6 @@
 """Cursors: the results of a query or a pipeline, one after the other, with PyMongo's manners.
 
-Rule of this file: nothing is read before the first document is asked for, and nothing may be changed from then on.
+Rule of this file: nothing of a query is read before its first document is asked for, and nothing may be changed from then on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bson.code import Code
 from pymongo.collation import validate_collation_or_none
 from pymongo.errors import InvalidOperation
 
+from reactdb.dialects.mongodb.embedded.ahead import Peekable
 from reactdb.dialects.mongodb.embedded.checking import check_count
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.finding import AWAITS, EXHAUST, TAILABLE, check_find, find_command
@@ -44,8 +45,12 @@ class _Results:
 
     @property
     def alive(self) -> bool:
-        """More documents may come."""
-        return not self._is_closed
+        """More documents may come. Before the first one of a query is asked for, nobody knows."""
+        if self._is_closed or self._documents is None or isinstance(self._documents, TailedDocuments):
+            return not self._is_closed
+        if not isinstance(self._documents, Peekable):
+            self._documents = Peekable(self._documents)
+        return self._documents.has_more()
 
     @property
     def retrieved(self) -> int:

@@ -64,6 +64,7 @@ class Pipeline:
         setting: The collections beside, variables and the collation. Without one it stands alone.
         allowed: The names of the stages that may be in it; None for all.
         refusal: The code of the error for one that may not.
+        within: What it is called in that error.
 
     Raises:
         MongoError: A stage is unknown (40324), not allowed, in a place where it cannot be (40601, 40602), or wrong in itself.
@@ -76,6 +77,7 @@ class Pipeline:
         *,
         allowed: frozenset[str] | None = None,
         refusal: int = 20,
+        within: str = "this pipeline",
     ) -> None:
         self.setting = setting or Setting()
         self.setting.nested = _compiled
@@ -83,7 +85,7 @@ class Pipeline:
         for spec in specs:
             name = stage_name(spec)
             if allowed is not None and name not in allowed:
-                raise MongoError(refusal, f"{name} is not allowed in this pipeline")
+                raise MongoError(refusal, f"{name} is not allowed to be used within {within}")
         self.stages = _compiled(specs, self.setting)
         self.is_of_one = all(stage.of_one is not None for stage in self.stages)
         """Whether each stage works on each document alone, so that `apply` can be called."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.expressions import Scope
 from reactdb.dialects.mongodb.ordering import MISSING, type_name
 from reactdb.dialects.mongodb.shapes import Reshape, additions, exclusion, projection
 from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, each, stage
@@ -18,18 +19,28 @@ def _reshaping(name: str, reshape: Reshape, setting: Setting) -> Stage:
     return each(name, lambda document: reshape(document, variables))
 
 
+def _compiled(
+    name: str, compiler: Callable[[Mapping[str, Any], Scope], Reshape], spec: Any, setting: Setting
+) -> Stage:
+    """A stage; what is wrong in its fields names it, as MongoDB does."""
+    try:
+        return _reshaping(name, compiler(spec, setting.scope()), setting)
+    except MongoError as error:
+        raise MongoError(error.code, f"Invalid {name} :: caused by :: {error.message}") from error
+
+
 @stage("$project")
 def _project(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
         raise MongoError(15969, "$project specification must be an object")
-    return _reshaping("$project", projection(spec, setting.scope()), setting)
+    return _compiled("$project", projection, spec, setting)
 
 
 def _adds(name: str) -> None:
     def compiler(spec: Any, setting: Setting) -> Stage:
         if not isinstance(spec, Mapping):
             raise MongoError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
-        return _reshaping(name, additions(spec, setting.scope()), setting)
+        return _compiled(name, additions, spec, setting)
 
     STAGES[name] = compiler
 
