@@ -12,6 +12,9 @@ from typing import Any
 
 from reactdb.spark import environment
 
+# A kill while the first offset is written leaves a file beside it, for which Spark refuses to begin again. No batch has begun
+# then, so there is nothing that could come twice.
+BEGINS_AGAIN = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
 DOCUMENT = "struct<id:long,n:long,text:string>"
 SCHEMA = f"seq long, table string, key long, op string, old {DOCUMENT}, new {DOCUMENT}"
 
@@ -69,6 +72,7 @@ def start(
 def main(source: str, folder: str, changes: str, names: str, *more: str) -> None:
     config = {
         **QUICK,
+        **BEGINS_AGAIN,
         "spark.driver.memory": "600m",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",

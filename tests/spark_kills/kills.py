@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import reactdb
-from tests.spark_kills.child import start
+from tests.spark_kills.child import BEGINS_AGAIN, start
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEADLINE_S = 240
@@ -92,8 +92,9 @@ def run(
         if session is None:
             finish(folder, source)
         else:
-            for query in start(session, str(source), folder, 1_000_000, ALL, until_now=True):
-                query.awaitTermination()
+            with configured(session, BEGINS_AGAIN):
+                for query in start(session, str(source), folder, 1_000_000, ALL, until_now=True):
+                    query.awaitTermination()
         outcome.changes = db.seq
         outcome.hashes = {
             "source": content(log_rows(db)),
@@ -109,6 +110,18 @@ def run(
     outcome.empty_orphans = sum(not file.stat().st_size for file in orphans)
     outcome.staged = [str(file) for file in folder.rglob("*.part")]
     return outcome
+
+
+@contextmanager
+def configured(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """A session of Spark with these settings. They are taken back afterwards."""
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
 
 
 @contextmanager
