@@ -227,11 +227,11 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
         What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
     """
     transactions = []
-    seq = first.first + first.count
+    seq, catalogue = first.first + first.count, first.catalogue
     for waiter in group:
         transaction = WriteTransaction(
             first.cursor,
-            first.catalogue,
+            catalogue,
             first.memory,
             seq,
             first.time,
@@ -249,5 +249,6 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
         # Outside of its savepoint: should the flush fail, all of them fail, as they would in COMMIT.
         transaction.flush()
         transactions.append(transaction)
-        seq += transaction.count
+        # The next one sees the tables that this one has made.
+        seq, catalogue = seq + transaction.count, transaction.catalogue
     return transactions

@@ -13,6 +13,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from tests.support.threads import PATIENCE_S, started, wait_until
 
 # Each commit hands the interpreter lock to and fro among all threads: few are enough to meet in every order.
 WRITES = 40
@@ -216,3 +217,34 @@ def test_after_fork_the_child_is_told_and_the_parent_goes_on(tmp_path):
         assert "open it again in the child" in message
         assert 0 == process.exitcode
         assert [1, 3, 4] == [document["id"] for document in games.run()]
+
+
+def test_writes_that_share_a_commit_see_the_tables_of_those_before(path):
+    with reactdb.connect(path, durability="hard") as db:
+        holds, goes_on = threading.Event(), threading.Event()
+
+        def hold(transaction):
+            holds.set()
+            assert goes_on.wait(PATIENCE_S)
+
+        def make(name):
+            def work(transaction):
+                if name not in transaction.catalogue.live:
+                    transaction.create_table(name, "id")
+
+            return lambda: db.session.transact(work, is_shareable=True)
+
+        first = started(lambda: db.session.transact(hold))
+        assert holds.wait(PATIENCE_S)
+        others = [started(make(name)) for name in ("games", "more", "games", "others", "more")]
+        wait_until(lambda: len(db.session.engine.write_queue) == 6)
+        goes_on.set()
+        for thread, _ in (first, *others):
+            thread.join(PATIENCE_S)
+
+        assert [[None]] * 6 == [outcome for _, outcome in (first, *others)]
+        assert ["games", "more", "others"] == db.table_list()
+        for name in db.table_list():
+            db.table(name).insert({"id": 1})
+    with reactdb.connect(path) as db:
+        assert [1, 1, 1] == [db.table(name).count().run() for name in db.table_list()]
