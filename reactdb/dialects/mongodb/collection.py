@@ -614,9 +614,7 @@ class CollectionWork:
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         collation = self.collation(command.get("collation"))
-        text_key(collation)
         table = self.spaces.table(self.namespace)
-        collation = self.collation(command.get("collation"))
         is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
         if not is_selected and self.transaction is None:
             count = 0 if table is None else Scan(self.spaces.session, table).count()

@@ -539,7 +539,7 @@ class EmbeddedCollection(Optioned):
         """The different values of a field, and of the elements of arrays there."""
         if not isinstance(key, str):
             raise TypeError(f"key must be an instance of str, not {type(key)}")
-        check_options("distinct", options, _ESTIMATING | {"collation"}, self._codec, comment)
+        check_options("distinct", options, _DISTINCT, self._codec, comment)
         query = None if filter is None else self._codec.given_value(filter)
         if not isinstance(query, dict | None):
             raise OperationFailure(
@@ -742,7 +742,7 @@ class EmbeddedCollection(Optioned):
 _OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
 """What PyMongo gives the specifications of indexes as, and dates beyond Python's, at which it fails."""
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
-_ESTIMATING: Final = frozenset({"hint", "maxTimeMS"})
+_DISTINCT: Final = frozenset({"collation", "hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
 _INDEXING: Final = frozenset({"commitQuorum", "maxTimeMS"})
 _DROPPING: Final = frozenset({"maxTimeMS"})
