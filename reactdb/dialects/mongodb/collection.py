@@ -542,7 +542,7 @@ class CollectionWork:
     def matching(
         self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
     ) -> Iterator[Document]:
-        """The documents that match, in the order of their keys; with a hint, those that the index has.
+        """The documents that match, in the order of `selected`; with a hint, those that the index has.
 
         Args:
             field: See `Scan.documents`.

@@ -97,7 +97,7 @@ class FilterSelection:
 def selected(
     snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
-    """The key and the document of each that matches, in the order of keys; of a capped collection, in that of its documents."""
+    """The key and the document of each that matches, in natural order; by a range of `_id`s in theirs."""
     chosen = selection.plan(indexes, table)
     matches = None if chosen.is_exact else selection.filter.matches
     for key, body in paced(rows_of(snapshot, table, chosen)):
@@ -179,7 +179,7 @@ class Scan:
     def documents(
         self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
     ) -> Iterator[Document]:
-        """The documents that match, in the order of keys.
+        """The documents that match, in the order of `selected`.
 
         Args:
             field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
