@@ -224,7 +224,7 @@ MUTANTS = [
         "store/transaction.py",
         "        self.flush()\n        return Snapshot(",
         "        return Snapshot(",
-        ("tests/store/test_write_buffer.py::test_a_write_that_selects_sees_what_is_buffered",),
+        ("tests/store/test_write_buffer.py::test_a_snapshot_of_a_transaction_sees_what_is_buffered",),
     ),
     Mutant(
         "a read by key inside a transaction does not see what is buffered",
