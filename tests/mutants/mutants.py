@@ -1343,8 +1343,8 @@ MUTANTS = [
     ),
     Mutant(
         "a dropped table keeps its blobs",
-        "store/transaction.py",
-        '        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)\n',
+        "store/retention.py",
+        "    drop_references(connection, written, (table_id, upto))\n",
         "",
         ("tests/surface/test_blobs.py",),
     ),
