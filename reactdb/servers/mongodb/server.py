@@ -51,6 +51,7 @@ class MongoDBServer(Server):
             database,
             exchange,
             for_testing=for_testing,
+            profiles=True,
             message_bytes=min(MOST_BYTES, self.limits.message_bytes),
         )
         self.deployment.streams.wakers.put_off = self.workers.put_off

@@ -259,10 +259,10 @@ def test_the_projection_of_a_view_is_that_of_a_stage(mongo: Any, projection: Any
 def test_options_of_the_index_of_ids_are_refused_in_mongodb_s_words(mongo: Any) -> None:
     orders = mongo["shop"]["orders"]
     with pytest.raises(
-        OperationFailure, match="The field 'unique' is not valid for an _id index specification"
+        OperationFailure, match=r"The field 'unique' is not valid for an _id index specification"
     ):
         orders.create_index("_id", unique=True)
-    with pytest.raises(OperationFailure, match="BSON field 'collation.arndom' is an unknown field"):
+    with pytest.raises(OperationFailure, match=r"BSON field 'collation\.arndom' is an unknown field"):
         mongo["shop"].command(
             "createIndexes",
             "orders",

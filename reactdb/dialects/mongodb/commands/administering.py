@@ -15,7 +15,7 @@ from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
-from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -160,13 +160,6 @@ def list_databases(request: CommandRequest) -> dict[str, Any]:
     if names_only:
         return {"databases": [{"name": one["name"]} for one in found]}
     return {"databases": found, "totalSize": Int64(len(found)), "totalSizeMb": Int64(0)}
-
-
-@command("profile", quick=always)
-def profile(request: CommandRequest) -> dict[str, Any]:
-    if request.value not in (-1, 0):
-        raise MongoError(115, "commands are not profiled here: profile takes the levels -1 and 0 alone")
-    return {"was": 0, "slowms": 100, "sampleRate": 1.0}
 
 
 @command("flushRouterConfig")

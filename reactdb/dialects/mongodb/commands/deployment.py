@@ -19,6 +19,7 @@ from bson import ObjectId, Timestamp
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.fail_points import FailPoints
+from reactdb.dialects.mongodb.commands.profiles import Profiles
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -61,9 +62,11 @@ class Deployment:
         for_testing: bool = False,
         message_bytes: int = 48_000_000,
         spaces: Namespaces | None = None,
+        profiles: bool = False,
     ) -> None:
         """
         Args:
+            profiles: Whether commands may be profiled.
             spaces: Those that show other names for what was made natively; None for the usual ones.
         """
         self.database = database
@@ -80,6 +83,7 @@ class Deployment:
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
+        self.profiles = Profiles(are_offered=profiles)
         self.clients: set[Client] = set()
         self.opened = 0
         self.counts: dict[str, int] = {}
@@ -162,9 +166,10 @@ class Deployment:
         self.cursors.close()
 
     def close(self) -> None:
-        """Let go of all cursors and transactions."""
+        """Let go of all cursors and transactions, and of what was profiled."""
         self.sessions.end_all()
         self.cursors.close()
+        self.profiles.close()
 
 
 class Client:

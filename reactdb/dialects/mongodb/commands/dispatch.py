@@ -6,12 +6,14 @@
     4  its session, its transaction
     5  the function of the command
     6  `ok`, or the error; and the moment of the log
+    7  the profiler tells of it, where it is on
 
 Rule of this file: what is the same for all commands.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -25,6 +27,7 @@ from reactdb.dialects.mongodb.commands.concerns import (
 )
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
+from reactdb.dialects.mongodb.commands.profiling import redirected, tell
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
 from reactdb.dialects.mongodb.commands.sessions import in_session
 from reactdb.dialects.mongodb.commands.stable_api import API_FIELDS, check_api
@@ -80,6 +83,8 @@ def carry_out(
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
+    if client.deployment.profiles.side is not None:
+        request.began = time.monotonic()
     return told(request, begin if request.deployment.fail_points.are_set else called, request, found)
 
 
@@ -104,7 +109,9 @@ def told(
         reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
     if request.write_concern_error is not None:
         reply["writeConcernError"] = request.write_concern_error
-    moment = request.deployment.operation_time()
+    if request.began is not None:
+        tell(request, reply)
+    moment = request.client.deployment.operation_time()
     reply["$clusterTime"] = {"clusterTime": moment, "signature": UNSIGNED}
     reply["operationTime"] = moment
     return reply
@@ -182,6 +189,8 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
             raise MongoError(72, f"Command {found.name} does not support writeConcern")
     if "maxTimeMS" in body:
         limit_time(request)
+    if request.began is not None:
+        request = redirected(request)
     reply = in_session(request, found.work)
     if wants_disk(body):
         deployment.flush()

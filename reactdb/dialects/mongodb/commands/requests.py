@@ -46,6 +46,7 @@ class CommandRequest:
         moment: The one that it reads; None for now.
         retry: What its driver may send again; None where it is no retryable write.
         write_concern_error: What a fail point orders to be said of the write concern.
+        began: When it began, by the monotonic clock; None where nothing is profiled.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CommandRequest:
     moment: Timestamp | None = None
     retry: RetryableWrite | None = None
     write_concern_error: dict[str, Any] | None = None
+    began: float | None = None
 
     @property
     def database(self) -> str:
