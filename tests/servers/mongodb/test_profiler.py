@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson import Decimal128, Int64
 from pymongo import DeleteOne, MongoClient, UpdateOne
 from pymongo.errors import OperationFailure
 
@@ -133,7 +134,7 @@ def test_a_filter_decides_in_place_of_the_time(shop: Any) -> None:
     list(shop["orders"].find({"_id": 1}))
     list(shop["orders"].find({"_id": {"$lte": 1}}))
     before = shop.command("profile", 0, filter="unset")
-    assert ({"op": "query", "nreturned": {"$gte": 2}}, True) == (before["filter"], "note" in before)
+    assert ({"op": {"$eq": "query"}, "nreturned": {"$gte": 2}}, True) == (before["filter"], "note" in before)
     assert "filter" not in shop.command("profile", -1)
     assert [("query", 2)] == noted(shop, "op", "nreturned")
 
@@ -174,8 +175,6 @@ def test_change_streams_and_transactions_do_not_see_it(shop: Any, client: Client
 @pytest.mark.parametrize(
     ("code", "level", "options"),
     [
-        (2, 3, {}),
-        (2, -2, {}),
         (14, "all", {}),
         (14, 1, {"slowms": "x"}),
         (2, 1, {"sampleRate": 2}),
@@ -226,3 +225,34 @@ def test_an_entry_that_cannot_be_written_changes_no_answer(
         ask(ping=1)
         assert 1 == ask(count="system.profile")["n"]
         deployment.close()
+
+
+@pytest.mark.parametrize(
+    ("level", "then"),
+    [(1, 1), (2.9, 2), (Int64(2), 2), (Decimal128("1"), 1), (3, 0), (-2, 0), (100, 0)],
+)
+def test_numbers_of_any_kind_are_levels_and_what_is_none_only_asks(
+    client: Client, level: Any, then: int
+) -> None:
+    client["farm"].command("profile", level, slowms=Decimal128("20"), sampleRate=Decimal128("0.5"))
+    said = client["farm"].command("profile", -1)
+    assert (then, 20, 0.5) == (said["was"], said["slowms"], said["sampleRate"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [({"profile": None}, 40414), ({"profile": 2, "filter": None}, 2), ({"profile": 2, "slowms": True}, 14)],
+)
+def test_null_is_no_level_and_no_filter(client: Client, asked: dict[str, Any], code: int) -> None:
+    with pytest.raises(OperationFailure) as refused:
+        client["farm"].command(asked)
+    assert code == refused.value.code
+    assert 0 == client["farm"].command("profile", -1)["was"]
+
+
+def test_what_came_of_an_update_and_a_delete_is_noted(shop: Any) -> None:
+    shop["orders"].update_many({"_id": {"$lt": 2}}, {"$set": {"n": 1}})
+    shop["orders"].update_one({"_id": 9}, {"$set": {"n": 1}}, upsert=True)
+    shop["orders"].delete_many({"n": 1})
+    assert [(2, 1, 0), (0, 0, 1)] == noted(shop, "nMatched", "nModified", "nUpserted", op="update")
+    assert [(3,)] == noted(shop, "ndeleted", op="remove")

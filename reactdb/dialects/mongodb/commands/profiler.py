@@ -181,7 +181,9 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
             if isinstance(statement.get("hint"), str):
                 # As MongoDB spells an index by its name here.
                 statement["hint"] = {"$hint": statement["hint"]}
-            yield {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
+            own = {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
+            # The answer counts all statements together.
+            yield {**own, **_counts(name, reply)} if len(statements) == 1 else own
         return
     if name == "insert":
         body = {field: value for field, value in body.items() if field != "documents"}
@@ -194,6 +196,15 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
     if name == "insert" and "n" in reply:
         found["ninserted"] = reply["n"]
     yield found
+
+
+def _counts(name: str, reply: dict[str, Any]) -> dict[str, Any]:
+    """What came of the only statement of a command."""
+    count = reply.get("n", 0)
+    if name == "delete":
+        return {"ndeleted": count}
+    upserted = len(reply.get("upserted", ()))
+    return {"nMatched": count - upserted, "nModified": reply.get("nModified", 0), "nUpserted": upserted}
 
 
 def _cut(body: dict[str, Any]) -> dict[str, Any]:

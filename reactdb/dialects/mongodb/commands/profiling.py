@@ -12,9 +12,9 @@ from reactdb.dialects.mongodb.commands.profiler import Level
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.filters import Filter, is_operators
 from reactdb.dialects.mongodb.names import check_database_name
-from reactdb.dialects.mongodb.numeric import is_number, truncated
+from reactdb.dialects.mongodb.numeric import as_float, is_number, truncated
 from reactdb.dialects.mongodb.ordering import type_name
 
 if TYPE_CHECKING:
@@ -30,13 +30,16 @@ def _only_asks(body: dict[str, Any], deployment: Deployment) -> bool:
 @command("profile", fields="slowms sampleRate filter", quick=_only_asks)
 def profile(request: CommandRequest) -> dict[str, Any]:
     database, level = check_database_name(request.database), request.value
+    if level is None:
+        raise MongoError(40414, "BSON field 'profile.profile' is missing but a required field")
     if not is_number(level):
         raise MongoError(
             14, f"BSON field 'profile.profile' is the wrong type '{type_name(level)}', expected type 'number'"
         )
     number = truncated(level)
-    if not -1 <= number <= 2:
-        raise MongoError(2, f"the level of profile is -1, 0, 1 or 2, not {number}")
+    if not 0 <= number <= 2:
+        # What is no level asks for the one that there is, as -1 does.
+        number = -1
     profiler = request.deployment.profiler
     if profiler is None:
         if number > 0:
@@ -51,12 +54,13 @@ def profile(request: CommandRequest) -> dict[str, Any]:
         "sampleRate": profiler.sample_rate,
     }
     if before.given is not None:
-        reply |= {"filter": before.given, "note": NOTE}
-    slow_ms, rate = request.get("slowms", (int, float)), request.get("sampleRate", (int, float))
-    if rate is not None and not 0 <= rate <= 1:
+        reply |= {"filter": _spelled(before.given), "note": NOTE}
+    slow_ms, rate = _number(request, "slowms"), _number(request, "sampleRate")
+    if rate is not None and not 0 <= as_float(rate) <= 1:
         raise MongoError(2, "'sampleRate' must be between 0.0 and 1.0 inclusive")
     given, wanted = before.given, before.filter
-    if (filter := request.body.get("filter")) is not None:
+    if "filter" in request.body:
+        filter = request.body["filter"]
         if filter != "unset" and not isinstance(filter, dict):
             raise MongoError(2, "'filter' is an object, or the string 'unset'")
         given = None if filter == "unset" else filter
@@ -65,6 +69,28 @@ def profile(request: CommandRequest) -> dict[str, Any]:
         profiler.set(database, Level(number, given, wanted))
     elif given is not before.given:
         profiler.set(database, Level(before.number, given, wanted))
-    profiler.slow_ms = profiler.slow_ms if slow_ms is None else int(slow_ms)
-    profiler.sample_rate = profiler.sample_rate if rate is None else float(rate)
+    profiler.slow_ms = profiler.slow_ms if slow_ms is None else truncated(slow_ms)
+    profiler.sample_rate = profiler.sample_rate if rate is None else as_float(rate)
     return reply
+
+
+def _number(request: CommandRequest, name: str) -> Any:
+    """A field that is a number of any kind, or None.
+
+    Raises:
+        MongoError: 14, it is something else.
+    """
+    found = request.body.get(name)
+    if found is not None and not is_number(found):
+        raise MongoError(
+            14, f"BSON field 'profile.{name}' is the wrong type '{type_name(found)}', expected type 'number'"
+        )
+    return found
+
+
+def _spelled(query: dict[str, Any]) -> dict[str, Any]:
+    """A query as MongoDB shows it here: equality is spelled out."""
+    return {
+        name: value if name.startswith("$") or is_operators(value) else {"$eq": value}
+        for name, value in query.items()
+    }
