@@ -36,7 +36,7 @@ from reactdb.store.room import Room, limit_bytes, used_bytes
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import head_seq, low_water
 from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
-from reactdb.store.transaction import DROP_ENTRY, WriteTransaction, remove_dropped
+from reactdb.store.transaction import DROP_ENTRY, WriteTransaction
 from reactdb.values.value import Value
 
 # Changes that one write transaction removes, or documents of dropped tables: 2 to 15 ms of work, so that a writer who waits does
@@ -493,7 +493,9 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             break
         before = connection.total_changes
         if _shrink_dropped(connection, table_id, left):
-            remove_dropped(connection, [table_id])
+            connection.execute("DELETE FROM indexes WHERE table_id = ?", (table_id,))
+            connection.execute("DELETE FROM graves WHERE table_id = ?", (table_id,))
+            connection.execute("DELETE FROM tables WHERE id = ?", (table_id,))
             removed.tables += 1
         else:
             left = 0

@@ -39,10 +39,10 @@ from reactdb.change import (
 )
 from reactdb.errors import CorruptDatabase, UsageError
 from reactdb.logs import logger
-from reactdb.store.blobs import add_references, check_blobs, drop_references
+from reactdb.store.blobs import add_references, check_blobs
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
-from reactdb.store.file.sqlite import Connection, Cursor, IntegrityError, SQLiteError
+from reactdb.store.file.sqlite import Cursor, IntegrityError, SQLiteError
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
@@ -963,22 +963,3 @@ def index_moves(
         dropped += [(one[0], one[1], key, one[2]) for one in before if one not in after]
         added += [(one[0], one[1], key, one[2]) for one in after if one not in before]
     return ((dropped, added) if dropped or added else None), places
-
-
-def remove_dropped(connection: Connection, table_ids: Sequence[int]) -> None:
-    """Remove what compaction left of tables that were dropped below the low-water mark."""
-    for table_id in table_ids:
-        parameters: tuple[Any, ...] = (table_id,)
-        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)
-        for statement in (
-            "DELETE FROM entries WHERE index_id IN (SELECT id FROM indexes WHERE table_id = ?1"
-            " UNION ALL SELECT -id FROM indexes WHERE table_id = ?1)",
-            "DELETE FROM indexes WHERE table_id = ?",
-            # Below the low-water mark only the entries of live documents are left.
-            "DELETE FROM log WHERE seq IN (SELECT seq FROM heads WHERE table_id = ?)",
-            "DELETE FROM heads WHERE table_id = ?",
-            "DELETE FROM graves WHERE table_id = ?",
-            "DELETE FROM marks WHERE table_id = ?",
-            "DELETE FROM tables WHERE id = ?",
-        ):
-            connection.execute(statement, parameters)

@@ -224,7 +224,7 @@ MUTANTS = [
         "store/transaction.py",
         "        self.flush()\n        return Snapshot(",
         "        return Snapshot(",
-        ("tests/store/test_write_buffer.py::test_a_write_that_selects_sees_what_is_buffered",),
+        ("tests/store/test_write_buffer.py::test_a_snapshot_of_a_transaction_sees_what_is_buffered",),
     ),
     Mutant(
         "a read by key inside a transaction does not see what is buffered",
@@ -1343,8 +1343,8 @@ MUTANTS = [
     ),
     Mutant(
         "a dropped table keeps its blobs",
-        "store/transaction.py",
-        '        drop_references(connection, "SELECT seq FROM heads WHERE table_id = ?", parameters)\n',
+        "store/retention.py",
+        "    drop_references(connection, written, (table_id, upto))\n",
         "",
         ("tests/surface/test_blobs.py",),
     ),

@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
+from reactdb.change import INSERT
 from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
 from reactdb.store import transaction
 from reactdb.store.tools import doctor
+from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Writer
+from reactdb.values import codec
+from reactdb.values.collation import key_bytes
 from tests.support import inspection
 from tests.support.scaling import examples
 
@@ -266,6 +270,18 @@ def test_a_write_that_selects_sees_what_is_buffered(db: reactdb.Database) -> Non
         plain.insert({"id": "x", "n": 1})
         assert plain.filter({"n": 1}).update({"n": 2})["replaced"] == 1
     assert plain.get("x").run() == {"id": "x", "n": 2}
+
+
+def test_a_snapshot_of_a_transaction_sees_what_is_buffered(db: reactdb.Database) -> None:
+    """Without a look of anybody else before it, of whom SQLite might have been given what waits."""
+    key, body = key_bytes("x"), codec.encode({"id": "x", "n": 1})
+
+    def work(transaction: WriteTransaction) -> bytes | None:
+        table = transaction.catalogue.live["plain"]
+        transaction.write(table, key, INSERT, None, body)
+        return transaction.snapshot().get(table, key)
+
+    assert db.session.transact(work) == body
 
 
 def test_a_failed_update_leaves_those_before_it_waiting_right(db: reactdb.Database) -> None:

@@ -65,7 +65,7 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for name, value in spec.items():
         if name not in _SPECS:
-            raise MongoError(40415, f"a collation has no field '{name}'")
+            raise MongoError(40415, f"BSON field 'collation.{name}' is an unknown field.")
         if value is None and name != "locale":
             continue
         kind, choices = _SPECS[name]
@@ -77,7 +77,7 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
             raise MongoError(2, f"the collation's field '{name}' has no value '{value}'")
         checked[name] = value
     if "locale" not in checked:
-        raise MongoError(40414, "a collation needs the field 'locale'")
+        raise MongoError(40414, "BSON field 'collation.locale' is missing but a required field")
     return checked
 
 

@@ -35,6 +35,8 @@ __all__ = ["Filter", "is_demanded", "is_operators"]
 Document = Mapping[str, Any]
 Matches = Callable[[Any], bool]
 _MAX_DEPTH: Final = 100
+# The fields of a reference to another document. They begin as operators do, and are none.
+_OF_REFERENCES: Final = frozenset({"$ref", "$id", "$db"})
 
 
 class Test(NamedTuple):
@@ -43,10 +45,12 @@ class Test(NamedTuple):
     Attributes:
         holds: Whether it holds, of all that the path leads to.
         of_element: Whether one element of an array is what makes it hold; None if that is never so.
+        expands: The elements of an array at the end of the path count as well, and not those of arrays on the way alone.
     """
 
     holds: Callable[[Sequence[Any]], bool]
     of_element: Matches | None = None
+    expands: bool = True
 
 
 class Located(NamedTuple):
@@ -54,6 +58,7 @@ class Located(NamedTuple):
 
     parts: tuple[str, ...]
     of_element: Matches
+    expands: bool
 
 
 class Compiled(NamedTuple):
@@ -147,11 +152,13 @@ def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], 
                 value = value[int(part)]
                 continue
             rest = parts[number:]
+            if not rest and not condition.expands:
+                return None
             for index, element in enumerate(value):
                 if (
                     condition.of_element(element)
                     if not rest
-                    else type(element) is dict and _element_in(element, rest, condition.of_element)
+                    else type(element) is dict and _element_in(element, rest, condition)
                 ):
                     return parts[:number], index
             return None
@@ -161,9 +168,11 @@ def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], 
     return None
 
 
-def _element_in(element: Document, rest: Sequence[str], of_element: Matches) -> bool:
+def _element_in(element: Document, rest: Sequence[str], condition: Located) -> bool:
+    of_element, expands = condition.of_element, condition.expands
     return any(
-        of_element(end) or (type(end) is list and any(map(of_element, end))) for end in ends(element, rest)
+        of_element(end) or (expands and type(end) is list and any(map(of_element, end)))
+        for end in ends(element, rest)
     )
 
 
@@ -193,7 +202,7 @@ def is_operators(operand: Any) -> bool:
     if not is_document(operand) or not operand:
         return False
     first = next(iter(operand))
-    return first.startswith("$") and first not in ("$ref", "$id", "$db")
+    return first.startswith("$") and first not in _OF_REFERENCES
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -203,7 +212,7 @@ def is_operators(operand: Any) -> bool:
 def _over(one: Matches, *, expands: bool) -> Test:
     """A condition that holds if one value has it, of those that the path leads to and, if it `expands`, of their elements."""
     if not expands:
-        return Test(lambda found: any(map(one, found)))
+        return Test(lambda found: any(map(one, found)), one, expands=False)
 
     def holds(found: Sequence[Any]) -> bool:
         for value in found:
@@ -227,7 +236,7 @@ def _at(path: str, test: Test) -> Compiled:
     parts = split(path)
     holds = test.holds
     located: list[Located | list[Compiled]] = (
-        [] if test.of_element is None else [Located(parts, test.of_element)]
+        [] if test.of_element is None else [Located(parts, test.of_element, test.expands)]
     )
     if len(parts) == 1:
         return Compiled(lambda document: holds((document.get(path, MISSING),)), located)
@@ -267,7 +276,7 @@ class _Compiler:
             raise MongoError(15, f"a query is nested more than {_MAX_DEPTH} levels deep")
         parts: list[Compiled] = []
         for name, operand in spec.items():
-            if not name.startswith("$"):
+            if not name.startswith("$") or name in _OF_REFERENCES:
                 parts += [_at(name, test) for test in self.field(name, operand, depth)]
                 continue
             work = _TOP_LEVEL.get(name)
@@ -343,7 +352,7 @@ class _Compiler:
         return Test(lambda found: not all(holds(found) for holds in tests))
 
     def _exists(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
-        test = Test(lambda found: any(value is not MISSING for value in found))
+        test = _over(lambda value: value is not MISSING, expands=False)
         return test if is_demanded(operand) else _negated(test)
 
     def _type(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
@@ -391,7 +400,9 @@ class _Compiler:
             else:
                 tests.append(self._eq(name, path, one, depth, expands))
         functions = [test.holds for test in tests]
-        return Test(lambda found: all(holds(found) for holds in functions), tests[-1].of_element)
+        return Test(
+            lambda found: all(holds(found) for holds in functions), tests[-1].of_element, tests[-1].expands
+        )
 
     def _elem_match(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         if not is_document(operand):

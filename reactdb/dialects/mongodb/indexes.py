@@ -286,6 +286,8 @@ _SHOWN_OPTIONS: Final = (
     "prepareUnique",
     "wildcardProjection",
 )
+_OF_ID: Final = frozenset(("key", "name", "v", "ns", "collation"))
+"""What the index of `_id` may have said of it."""
 _MOST_FIELDS: Final = 32
 _MOST_INDEXES: Final = 64
 """Of one collection, with that of `_id`."""
@@ -425,12 +427,7 @@ def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
                 14, f"The field '{option}' has value {value!r:.60}, which is not convertible to bool"
             )
     if list(key.items()) == [(ID, 1)]:
-        for option in ("expireAfterSeconds", "hidden", "partialFilterExpression", "sparse"):
-            if given.get(option, False) is not False:
-                raise MongoError(
-                    197,
-                    f"The field '{option}' is not valid for an _id index specification. Specification: {dict(given)}",
-                )
+        _check_of_id(given)
     if given.get("unique") and "hashed" in key.values():
         raise MongoError(16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
     if "wildcardProjection" in given and not any("$**" in field for field in key):
@@ -440,6 +437,22 @@ def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
         for option in ("unique", "sparse", "expireAfterSeconds"):
             if given.get(option, False) is not False:
                 raise MongoError(67, f"Index type 'wildcard' does not support the {option} option")
+
+
+def _check_of_id(given: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        MongoError: 197, the index of `_id` has none of these options, not even where they say what it is.
+    """
+    if given.get("clustered"):
+        # So `listIndexes` shows that of a clustered collection, and tools send it again as it was shown.
+        return
+    for option in given:
+        if option not in _OF_ID and not (option == "hidden" and given[option] is False):
+            raise MongoError(
+                197,
+                f"The field '{option}' is not valid for an _id index specification. Specification: {dict(given)}",
+            )
 
 
 def _check_fields(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:

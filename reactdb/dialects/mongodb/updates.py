@@ -196,11 +196,17 @@ def _with_id_of(document: Document, made: Document) -> dict[str, Any]:
 
 
 class _Change(NamedTuple):
-    """One operator at one path; `source` is the other one of a `$rename`."""
+    """One operator at one path.
+
+    Attributes:
+        source: The other path, of a `$rename`.
+        needs_insert: It would make a field whose name begins with `$`, which only a document that is inserted may have.
+    """
 
     parts: tuple[str, ...]
     modifier: Modifier | None
     source: tuple[str, ...] = ()
+    needs_insert: bool = False
 
 
 class _Operators:
@@ -223,6 +229,8 @@ class _Operators:
         edit = Editing(document)
         moment = Moment(self._now, self._tick)
         for parts, change in self._concrete(document, matched_filter):
+            if change.needs_insert and not is_insert:
+                _refuse_dollar(parts)
             if change.modifier is None:
                 edit.rename(change.source, parts)
             elif is_insert or not change.modifier.only_inserts:
@@ -309,18 +317,27 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
             f"For example: {{$mod: {{<field>: ...}}}} not {{{name}: {fields!r:.60}}}",
         )
     for path, operand in fields.items():
-        parts = _checked(path, is_dollar_allowed=name in _DOLLAR_ALLOWED)
+        parts = _checked(path)
         if name == "$rename":
             yield _renamed(path, parts, operand)
         else:
-            yield _Change(parts, OPERATORS[name](path, operand, context))
+            modifier = OPERATORS[name](path, operand, context)
+            yield _Change(
+                parts, modifier, needs_insert=parts[0].startswith("$") and name not in _DOLLAR_ALLOWED
+            )
 
 
-# They make no field of the document, or only of one that is inserted.
-_DOLLAR_ALLOWED: Final = frozenset({"$rename", "$setOnInsert", "$unset"})
+# They make no field of a document that is there.
+_DOLLAR_ALLOWED: Final = frozenset({"$setOnInsert", "$unset"})
 
 
-def _checked(path: str, *, is_dollar_allowed: bool = False) -> tuple[str, ...]:
+def _refuse_dollar(parts: tuple[str, ...]) -> None:
+    raise MongoError(
+        52, f"The dollar ($) prefixed field '{parts[0]}' in '{'.'.join(parts)}' is not valid for storage."
+    )
+
+
+def _checked(path: str) -> tuple[str, ...]:
     if "\0" in path:
         raise MongoError(9867600, "An update path cannot contain a null byte")
     if not path:
@@ -333,13 +350,8 @@ def _checked(path: str, *, is_dollar_allowed: bool = False) -> tuple[str, ...]:
     for number, part in enumerate(parts):
         if not part.startswith("$"):
             continue
-        if part != "$" and not (part.startswith("$[") and part.endswith("]")):
-            if number or is_dollar_allowed:
-                continue
-            raise MongoError(
-                52, f"The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage."
-            )
-        if number == 0:
+        is_position = part == "$" or (part.startswith("$[") and part.endswith("]"))
+        if is_position and number == 0:
             raise MongoError(
                 2,
                 f"Cannot have array filter or positional (i.e. '$') element in the first position in path '{path}'",
@@ -351,6 +363,8 @@ def _renamed(path: str, source: tuple[str, ...], operand: Any) -> _Change:
     if type(operand) is not str:
         raise MongoError(2, f"The 'to' field for $rename must be a string: {path}: {operand!r:.60}")
     target = _checked(operand)
+    if target[0].startswith("$"):
+        _refuse_dollar(target)
     if path == operand:
         raise MongoError(2, f'The source and target field for $rename must differ: {path}: "{operand}"')
     for which, parts in (("source", source), ("destination", target)):

@@ -107,6 +107,13 @@ NAN = float("nan")
         ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, [{"a": [{"x": 1, "y": 2}]}], [{"a": [{"x": 1}, {"y": 2}]}]),
         ({"a": {"$elemMatch": {"$or": [{"x": 1}, {"y": 1}]}}}, [{"a": [{"y": 1}]}], [{"a": [{"z": 1}]}]),
         ({"a": {"$elemMatch": {"$nin": [1]}}}, [{"a": [1, 2]}], [{"a": [1]}]),
+        # The fields of a reference are no operators.
+        (
+            {"a": {"$elemMatch": {"$id": 7, "$ref": {"$in": ["x", "y"]}}}},
+            [{"a": [{"$ref": "x", "$id": 7}]}, {"a": [{"$ref": "y", "$id": 7, "$db": "z"}]}],
+            [{"a": [{"$ref": "x", "$id": 8}]}, {"a": {"$ref": "x", "$id": 7}}, {"a": []}],
+        ),
+        ({"a.$id": 7}, [{"a": {"$ref": "x", "$id": 7}}, {"a": [{"$id": 7}]}], [{"a": {"$id": 8}}]),
         ({"a": {"$bitsAllSet": 5}}, [{"a": 7}, {"a": 5.0}, {"a": -1}], [{"a": 4}, {"a": 5.5}, {"a": "x"}]),
         ({"a": {"$bitsAllClear": [1]}}, [{"a": 5}], [{"a": 2}]),
         ({"a": {"$bitsAnySet": Binary(b"\x03", 0)}}, [{"a": b"\x02"}], [{"a": b"\x04"}]),
@@ -235,6 +242,14 @@ def test_what_is_no_query_is_refused_with_its_code(query: dict[str, Any], code: 
         ({"a": 1, "b": 2}, {"a": [1], "b": [0, 2]}, "b", 1),
         ({"$or": [{"a": 5}, {"b": 2}]}, {"a": [1], "b": [0, 2]}, None, 1),
         ({"a": {"$in": [2, 3]}}, {"a": [0, 3]}, None, 1),
+        ({"a.b": {"$exists": True}}, {"a": [{"c": 1}, {"b": None}]}, None, 1),
+        ({"a.b.c": {"$exists": True}}, {"a": [{}, {"b": [{"c": 1}]}]}, None, 1),
+        ({"a.b": {"$size": 2}}, {"a": [{"b": [1]}, {"b": [1, 2]}]}, None, 1),
+        ({"a.b": {"$size": 2}, "a.c": 1}, {"a": [{"c": 1, "b": [1, 2]}, {"b": []}]}, None, 0),
+        # Not elements of an array to which the path itself leads.
+        ({"a": {"$exists": True}}, {"a": [1, 2]}, None, None),
+        ({"a": {"$size": 2}}, {"a": [[1, 2], [3, 4]]}, None, None),
+        ({"a.b": {"$exists": False}}, {"a": [{"c": 1}]}, None, None),
         ({"a": {"$ne": 2}}, {"a": [1]}, None, None),
         ({"a": 1}, {"a": 1}, None, None),
     ],

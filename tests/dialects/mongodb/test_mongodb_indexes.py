@@ -681,6 +681,10 @@ def test_indexes_are_listed_as_they_were_made(orders: Any) -> None:
         ({"b": 1}, {"hidden": 1}, 14),
         ({"_id": 1}, {"sparse": True}, 197),
         ({"_id": 1}, {"expireAfterSeconds": 5}, 197),
+        ({"_id": 1}, {"unique": True}, 197),
+        ({"_id": 1}, {"unique": False}, 197),
+        ({"_id": 1}, {"background": True}, 197),
+        ({"_id": 1}, {"sparse": False}, 197),
         ({"$**": 1}, {"unique": True}, 67),
         ({"b": 1}, {"partialFilterExpression": {"b": {"$ne": 1}}}, 67),
         ({"b": 1}, {"partialFilterExpression": {"b": {"$exists": False}}}, 67),
@@ -696,6 +700,13 @@ def test_an_index_that_cannot_be_is_refused(
     with pytest.raises(OperationFailure) as refused:
         orders.create_index(key, **options)
     assert refused.value.code == code
+
+
+def test_the_index_of_ids_may_be_asked_for_as_it_is(orders: Any) -> None:
+    assert "own" == orders.create_index("_id", name="own")
+    assert "_id_1" == orders.create_index("_id", hidden=False)
+    assert "_id_" == orders.create_index("_id", name="_id_", unique=True, clustered=True)
+    assert ["_id_"] == list(orders.index_information())
 
 
 def test_an_index_of_nothing_is_refused(orders: Any) -> None:

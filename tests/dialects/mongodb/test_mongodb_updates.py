@@ -48,6 +48,13 @@ def applied(
             {"a": [{"x": 5}, 1]},
             [],
         ),
+        (
+            {"a": [{"$ref": "x", "$id": 1}, {"$ref": "x", "$id": 2}]},
+            {"$pull": {"a": {"$id": 1}}},
+            {"a": [{"$ref": "x", "$id": 2}]},
+            {"a": [{"$ref": "x", "$id": 2}]},
+            [],
+        ),
         ({}, {"$set": {"b": 1, "a": 2}}, {"a": 2, "b": 1}, {"a": 2, "b": 1}, []),
         ({"a": 1}, {"$set": {"a": Int64(1)}}, {"a": Int64(1)}, {"a": Int64(1)}, []),
         ({}, {"$set": {"n.$x": 5}}, {"n": {"$x": 5}}, {"n": {"$x": 5}}, []),
@@ -174,6 +181,7 @@ def test_what_changes_nothing_gives_the_same_document(
     ("document", "query", "update", "filters", "updated"),
     [
         ({"a": [1, 2]}, {"a": 2}, {"$set": {"a.$": 9}}, None, {"a.1": 9}),
+        ({"a": [{}, {"x": 2}]}, {"a.x": {"$exists": True}}, {"$set": {"a.$.x": 9}}, None, {"a.1.x": 9}),
         ({"a": [{"x": 1}, {"x": 2}]}, {"a.x": 2}, {"$inc": {"a.$.x": 5}}, None, {"a.1.x": 7}),
         ({"a": [1], "b": [0, 2]}, {"a": 1, "b": 2}, {"$set": {"b.$": 9}}, None, {"b.1": 9}),
         ({"a": [1, 2]}, {}, {"$inc": {"a.$[]": 1}}, None, {"a.0": 2, "a.1": 3}),
@@ -230,6 +238,8 @@ def test_a_path_with_numbers_as_names_is_told_part_by_part() -> None:
         ({}, {"$set": {"": 1}}, None, 56),
         ({}, {"$set": {"a.": 1}}, None, 56),
         ({}, {"$set": {"$x": 1}}, None, 52),
+        ({}, {"$inc": {"$x.a": 1}}, None, 52),
+        ({}, {"$rename": {"a": "$x"}}, None, 52),
         ({}, {"$set": {"a\0": 1}}, None, 9867600),
         ({}, {"$set": {"$": 1}}, None, 2),
         ({"a": [1]}, {"$set": {"a.$": 1}}, None, 2),
@@ -319,6 +329,15 @@ def test_an_upsert_begins_with_what_the_query_demands() -> None:
     assert next(iter(made)) == "_id"
     assert Update({"z": 1}).upserted(query) == {"_id": 7, "z": 1}
     assert Update({"$set": {"_id": 5}}).upserted(Filter({"a": 1})) == {"_id": 5, "a": 1}
+
+
+def test_only_a_document_that_is_inserted_may_have_names_that_begin_with_a_dollar() -> None:
+    update = Update({"$set": {"$price": 5, "$stock.n": 1}, "$inc": {"$sold": 2}})
+
+    assert update.upserted(Filter({"_id": 1})) == {"_id": 1, "$price": 5, "$sold": 2, "$stock": {"n": 1}}
+    with pytest.raises(MongoError, match=r"'\$price' in '\$price' is not valid for storage") as caught:
+        update.apply({"_id": 1}, matched_filter=Filter({"_id": 1}))
+    assert caught.value.code == 52
 
 
 def test_an_upsert_of_a_query_with_two_values_for_a_path_is_refused() -> None:

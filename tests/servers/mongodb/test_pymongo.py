@@ -56,6 +56,27 @@ class TestReadingAndWriting:
     def test_a_document_without_an_id_gets_one(self, orders: Any) -> None:
         assert isinstance(orders.insert_one({"a": 1}).inserted_id, ObjectId)
 
+    def test_what_mongoose_writes_about_names_that_begin_with_a_dollar(self, orders: Any) -> None:
+        upsert = {"$set": {"$price": 5}}
+        assert 1 == orders.update_one({"_id": 1}, upsert, upsert=True).upserted_id
+        assert {"_id": 1, "$price": 5} == orders.find_one()
+        with pytest.raises(OperationFailure) as caught:
+            orders.update_one({"_id": 1}, {"$set": {"$price": 6}}, upsert=True)
+        assert 52 == caught.value.code
+
+        orders.insert_one({"_id": 2, "members": [DBRef("a", 7), DBRef("a", 8)]})
+        assert 2 == orders.find_one({"members": {"$elemMatch": {"$id": 8}}})["_id"]
+        orders.update_one({"_id": 2}, {"$pull": {"members": {"$id": 7}}})
+        assert [DBRef("a", 8)] == orders.find_one({"_id": 2})["members"]
+
+    def test_a_field_that_is_there_is_a_place_in_an_array(self, orders: Any) -> None:
+        orders.insert_one({"_id": 1, "lines": [{}, {"tags": {"new": 1}}]})
+        query = {"_id": 1, "lines.tags.new": {"$exists": True}}
+
+        orders.find_one_and_update(query, {"$set": {"lines.$.tags": {"old": 1}}})
+
+        assert [{}, {"tags": {"old": 1}}] == orders.find_one()["lines"]
+
     def test_every_type_comes_back_as_it_went(self, orders: Any) -> None:
         document = {
             "_id": ObjectId(),

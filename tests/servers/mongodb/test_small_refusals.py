@@ -254,3 +254,17 @@ def test_the_projection_of_a_view_is_that_of_a_stage(mongo: Any, projection: Any
     else:
         assert code == _refusal(lambda: list(view.find({"tags": 2}, projection)))[0]
         assert 1 == len(list(shop["orders"].find({"tags": 2}, projection)))
+
+
+def test_options_of_the_index_of_ids_are_refused_in_mongodb_s_words(mongo: Any) -> None:
+    orders = mongo["shop"]["orders"]
+    with pytest.raises(
+        OperationFailure, match=r"The field 'unique' is not valid for an _id index specification"
+    ):
+        orders.create_index("_id", unique=True)
+    with pytest.raises(OperationFailure, match=r"BSON field 'collation\.arndom' is an unknown field"):
+        mongo["shop"].command(
+            "createIndexes",
+            "orders",
+            indexes=[{"key": {"n": 1}, "name": "n_1", "collation": {"arndom": "en"}}],
+        )

@@ -36,7 +36,6 @@ NOT_PASSING: Final[dict[str, dict[str, str]]] = {
         "TestCollection.test_index_text": "there are no text indexes",
     },
     "cursor": {
-        "TestCursor.test_comment": "commands are not profiled",
         "TestCursor.test_to_list_csot_applied": "no JavaScript is run, and so none that takes long",
         "TestCursor.test_to_list_tailable": "there is no oplog to be read",
         "TestCursor.test_where": "no JavaScript is run",

@@ -45,7 +45,6 @@ def aggregated(stage: dict[str, Any]) -> Callable[[Any], Any]:
             "InvalidOptions",
             lambda shop: shop.command("collMod", "orders", timeseries={"granularity": "hours"}),
         ),
-        (115, "CommandNotSupported", lambda shop: shop.command("profile", 2)),
     ],
 )
 def test_it_is_refused_with_its_code(client: Client, code: int, name: str, ask: Callable[[Any], Any]) -> None:

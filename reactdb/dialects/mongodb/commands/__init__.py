@@ -4,12 +4,13 @@
     requests, fields         one command; an answer that comes later; what values fields may have
     deployment               what all clients of a server share; one client
     cursors, fail_points     results read in batches; failures that a test orders
+    profiler                 what was asked, in `system.profile`
     dispatch, concerns, stable_api, error_replies
                              what is the same for all commands; read and write concerns; what a version of the stable API has;
                              errors in MongoDB's terms
     session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
-    renaming, cluster_parameters, statistics
+    profiling, renaming, cluster_parameters, statistics
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -21,6 +22,7 @@ from reactdb.dialects.mongodb.commands import administering as _administering
 from reactdb.dialects.mongodb.commands import cluster_parameters as _cluster_parameters
 from reactdb.dialects.mongodb.commands import get_more as _get_more
 from reactdb.dialects.mongodb.commands import hello as _hello
+from reactdb.dialects.mongodb.commands import profiling as _profiling
 from reactdb.dialects.mongodb.commands import reading as _reading
 from reactdb.dialects.mongodb.commands import renaming as _renaming
 from reactdb.dialects.mongodb.commands import sessions as _sessions
@@ -37,6 +39,7 @@ _COMMANDS = (
     _get_more,
     _hello,
     _statistics,
+    _profiling,
     _reading,
     _renaming,
     _sessions,

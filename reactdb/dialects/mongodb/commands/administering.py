@@ -13,9 +13,10 @@ from reactdb.dialects.mongodb.aggregating import MOST_VIEWS
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
+from reactdb.dialects.mongodb.commands.profiler import PROFILE
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
-from reactdb.dialects.mongodb.commands.table import always, command
+from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -82,6 +83,9 @@ def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
 def drop(request: CommandRequest) -> dict[str, Any]:
     request.check_uuid()
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
+    profiler = request.deployment.profiler
+    if profiler is not None and namespace.coll == PROFILE and profiler.of(namespace.db).number:
+        raise MongoError(20, "turn off profiling before dropping system.profile collection")
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
         return {}
@@ -99,6 +103,8 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
             f"BSON field 'dropDatabase' is the wrong type '{type_name(request.value)}', expected type 'number'",
         )
     name = check_database_name(request.database)
+    if request.deployment.profiler is not None:
+        request.deployment.profiler.forget(name)
     return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
 
 
@@ -160,13 +166,6 @@ def list_databases(request: CommandRequest) -> dict[str, Any]:
     if names_only:
         return {"databases": [{"name": one["name"]} for one in found]}
     return {"databases": found, "totalSize": Int64(len(found)), "totalSizeMb": Int64(0)}
-
-
-@command("profile", quick=always)
-def profile(request: CommandRequest) -> dict[str, Any]:
-    if request.value not in (-1, 0):
-        raise MongoError(115, "commands are not profiled here: profile takes the levels -1 and 0 alone")
-    return {"was": 0, "slowms": 100, "sampleRate": 1.0}
 
 
 @command("flushRouterConfig")

@@ -19,6 +19,7 @@ from bson import ObjectId, Timestamp
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import Cursors
 from reactdb.dialects.mongodb.commands.fail_points import FailPoints
+from reactdb.dialects.mongodb.commands.profiler import SystemProfile
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -61,10 +62,12 @@ class Deployment:
         for_testing: bool = False,
         message_bytes: int = 48_000_000,
         spaces: Namespaces | None = None,
+        is_profiled: bool = True,
     ) -> None:
         """
         Args:
             spaces: Those that show other names for what was made natively; None for the usual ones.
+            is_profiled: All that is asked comes as commands, so that it can be noted in `system.profile`.
         """
         self.database = database
         self.exchange = exchange
@@ -80,6 +83,7 @@ class Deployment:
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
+        self.profiler = SystemProfile(self.spaces) if is_profiled else None
         self.clients: set[Client] = set()
         self.opened = 0
         self.counts: dict[str, int] = {}

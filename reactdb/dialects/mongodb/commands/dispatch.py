@@ -12,6 +12,7 @@ Rule of this file: what is the same for all commands.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -58,6 +59,8 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
     found = find_command(body)
     if found is None:
         return True
+    if deployment.profiler is not None and deployment.profiler.is_on:
+        return False
     may_wait = found.is_write or deployment.is_memory or "txnNumber" in body
     if others_run and may_wait and not found.is_open:
         return False
@@ -80,7 +83,16 @@ def carry_out(
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
-    return told(request, begin if request.deployment.fail_points.are_set else called, request, found)
+    work = begin if request.deployment.fail_points.are_set else called
+    profiler = request.deployment.profiler
+    if profiler is None or not profiler.is_on:
+        return told(request, work, request, found)
+    begun = time.perf_counter()
+    reply = told(request, work, request, found)
+    # What waits is noted when it begins to wait: later, nobody is there who may wait for a write.
+    known = reply if isinstance(reply, dict) else {}
+    profiler.note(name, body, known, client, time.perf_counter() - begun)
+    return reply
 
 
 def told(

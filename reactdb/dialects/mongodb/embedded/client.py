@@ -65,7 +65,9 @@ class EmbeddedClient(Optioned):
         """
         super().__init__(None, client_codec(options))
         self.native = native
-        self.deployment = Deployment(native, spaces=Namespaces(native.session, call(Names, default)))
+        self.deployment = Deployment(
+            native, spaces=Namespaces(native.session, call(Names, default)), is_profiled=False
+        )
         self.spaces = self.deployment.spaces
         self.transactions = self.deployment.sessions.transactions
         self.streams = self.deployment.streams

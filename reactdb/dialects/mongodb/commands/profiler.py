@@ -1,0 +1,226 @@
+"""The profiler: what was asked of a database, in its collection `system.profile`.
+
+    level 0                  nothing is noted
+    level 1                  what takes longer than `slowms`; of that, the part that `sampleRate` says
+    level 2                  all
+    a filter                 what matches it, instead of both, at the levels 1 and 2
+
+Each statement of `update` and `delete` has an entry of its own, as in MongoDB; every other command has one. The collection is
+capped at 1 MiB; levels hold until the server ends.
+
+Rule of this file: an entry that cannot be written changes nothing for whoever has asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.values import encode
+from reactdb.errors import ReactDBError
+
+if TYPE_CHECKING:
+    from reactdb.dialects.mongodb.namespaces import Namespaces
+
+__all__ = ["OFF", "PROFILE", "Level", "SystemProfile"]
+
+logger = logging.getLogger("reactdb")
+
+PROFILE: Final = "system.profile"
+PROFILE_BYTES: Final = 1 << 20
+MOST_BYTES: Final = 50_000
+"""Of a command that is noted whole."""
+OPERATIONS: Final = {"find": "query", "getMore": "getmore", "insert": "insert", "bulkWrite": "bulkWrite"}
+"""Commands that are not called `command` in `op`."""
+ON_COLLECTIONS: Final = frozenset(
+    (
+        "find",
+        "insert",
+        "update",
+        "delete",
+        "findAndModify",
+        "aggregate",
+        "count",
+        "distinct",
+        "create",
+        "drop",
+        "createIndexes",
+        "dropIndexes",
+        "listIndexes",
+        "collMod",
+        "killCursors",
+    )
+)
+"""Commands whose value is the name of a collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How a database is profiled."""
+
+    number: int = 0
+    given: dict[str, Any] | None = None
+    filter: Filter | None = None
+
+
+OFF: Final = Level()
+
+
+class Asker(Protocol):
+    """What is said of a client."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    @property
+    def app_name(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
+
+
+class SystemProfile:
+    """
+    Attributes:
+        is_on: Some database is profiled.
+        slow_ms, sample_rate: As MongoDB's, of all databases.
+        levels: How each database is profiled of which it was said; the others are not.
+    """
+
+    def __init__(self, spaces: Namespaces) -> None:
+        self._spaces = spaces
+        self.is_on = False
+        self.slow_ms = 100
+        self.sample_rate = 1.0
+        self.levels: dict[str, Level] = {}
+
+    def of(self, database: str) -> Level:
+        return self.levels.get(database, OFF)
+
+    def set(self, database: str, level: Level) -> None:
+        """
+        Raises:
+            MongoError: 13, the file cannot be written.
+        """
+        if level.number:
+            self._make(database)
+        # Replaced and not changed: others look at it meanwhile.
+        self.levels = {**self.levels, database: level}
+        self.is_on = any(one.number for one in self.levels.values())
+
+    def forget(self, database: str) -> None:
+        """The database is dropped."""
+        if database in self.levels:
+            self.set(database, OFF)
+
+    def _make(self, database: str) -> None:
+        namespace = MongoNamespace(database, PROFILE)
+        if self._spaces.find(namespace) is None:
+            try:
+                self._spaces.create(namespace, {"capped": True, "size": PROFILE_BYTES})
+            except MongoError as error:
+                if error.code != 48:
+                    raise
+
+    def note(
+        self, name: str, body: dict[str, Any], reply: dict[str, Any], asker: Asker, seconds: float
+    ) -> None:
+        """Write the entries of a command, if its database is profiled.
+
+        Args:
+            name: The command's, as the table of commands spells it.
+            reply: Empty where the command waits.
+            seconds: How long it took.
+        """
+        database = body.get("$db")
+        if not isinstance(database, str) or name == "profile":
+            return
+        level = self.of(database)
+        if not level.number:
+            return
+        common = _common(asker, reply, seconds)
+        entries = [{**own, **common} for own in _operations(name, body, reply)]
+        if level.filter is not None:
+            matches = level.filter.matches
+            entries = [entry for entry in entries if matches(entry)]
+        elif level.number == 1 and (common["millis"] <= self.slow_ms or random.random() >= self.sample_rate):
+            return
+        if not entries:
+            return
+        try:
+            self._make(database)
+            CollectionWork(self._spaces, MongoNamespace(database, PROFILE), None).insert(entries)
+        except (MongoError, ReactDBError):
+            logger.warning("an operation of %s could not be noted in %s", database, PROFILE, exc_info=True)
+
+
+def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What an entry says of its operation alone."""
+    collection = next(iter(body.values()))
+    space = f"{body['$db']}.$cmd"
+    if name == "getMore":
+        space = f"{body['$db']}.{body.get('collection')}"
+    elif name in ON_COLLECTIONS and isinstance(collection, str):
+        space = f"{body['$db']}.{collection}"
+    elif name == "aggregate":
+        space += ".aggregate"
+    statements = body.get({"update": "updates", "delete": "deletes"}.get(name, ""))
+    if isinstance(statements, list) and "errmsg" not in reply:
+        remark = {"comment": body["comment"]} if "comment" in body else {}
+        for statement in statements:
+            statement = {**statement, **remark}
+            if isinstance(statement.get("hint"), str):
+                # As MongoDB spells an index by its name here.
+                statement["hint"] = {"$hint": statement["hint"]}
+            yield {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
+        return
+    if name == "insert":
+        body = {field: value for field, value in body.items() if field != "documents"}
+    found: dict[str, Any] = {"op": OPERATIONS.get(name, "command"), "ns": space, "command": _cut(body)}
+    cursor = reply.get("cursor")
+    if isinstance(cursor, dict):
+        batch: list[Any] = cursor.get("firstBatch") or cursor.get("nextBatch") or []
+        found["nreturned"] = len(batch)
+        found |= {"cursorid": cursor["id"]} if cursor.get("id") else {"cursorExhausted": True}
+    if name == "insert" and "n" in reply:
+        found["ninserted"] = reply["n"]
+    yield found
+
+
+def _cut(body: dict[str, Any]) -> dict[str, Any]:
+    """A command, or if it is large the beginning of it as text."""
+    if len(encode(body)) <= MOST_BYTES:
+        return body
+    return {"$truncated": repr(body)[:MOST_BYTES]}
+
+
+def _common(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """What each entry of a command says."""
+    found: dict[str, Any] = {}
+    if "errmsg" in reply:
+        found = {
+            "ok": 0,
+            "errMsg": reply["errmsg"],
+            "errName": code_name(reply["code"]),
+            "errCode": reply["code"],
+        }
+    return {
+        **found,
+        "responseLength": len(encode(reply)),
+        "protocol": "op_msg",
+        "millis": int(seconds * 1000),
+        "ts": datetime.fromtimestamp(time.time(), UTC),
+        "client": asker.address[0],
+        "appName": asker.app_name,
+        "allUsers": [{"user": asker.user, "db": "admin"}] if asker.user else [],
+        "user": f"{asker.user}@admin" if asker.user else "",
+    }

@@ -1,0 +1,70 @@
+"""The command `profile`.
+
+Rule of this file: what it may say. What is noted is in `profiler`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from reactdb.dialects.mongodb.clock import timeless
+from reactdb.dialects.mongodb.commands.profiler import Level
+from reactdb.dialects.mongodb.commands.requests import CommandRequest
+from reactdb.dialects.mongodb.commands.table import command
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.names import check_database_name
+from reactdb.dialects.mongodb.numeric import is_number, truncated
+from reactdb.dialects.mongodb.ordering import type_name
+
+if TYPE_CHECKING:
+    from reactdb.dialects.mongodb.commands.deployment import Deployment
+
+NOTE: Final = "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines."
+
+
+def _only_asks(body: dict[str, Any], deployment: Deployment) -> bool:
+    return next(iter(body.values())) in (-1, 0)
+
+
+@command("profile", fields="slowms sampleRate filter", quick=_only_asks)
+def profile(request: CommandRequest) -> dict[str, Any]:
+    database, level = check_database_name(request.database), request.value
+    if not is_number(level):
+        raise MongoError(
+            14, f"BSON field 'profile.profile' is the wrong type '{type_name(level)}', expected type 'number'"
+        )
+    number = truncated(level)
+    if not -1 <= number <= 2:
+        raise MongoError(2, f"the level of profile is -1, 0, 1 or 2, not {number}")
+    profiler = request.deployment.profiler
+    if profiler is None:
+        if number > 0:
+            raise MongoError(
+                115, "in the process, commands are not profiled: profile takes the levels -1 and 0 alone"
+            )
+        return {"was": 0, "slowms": 100, "sampleRate": 1.0}
+    before = profiler.of(database)
+    reply: dict[str, Any] = {
+        "was": before.number,
+        "slowms": profiler.slow_ms,
+        "sampleRate": profiler.sample_rate,
+    }
+    if before.given is not None:
+        reply |= {"filter": before.given, "note": NOTE}
+    slow_ms, rate = request.get("slowms", (int, float)), request.get("sampleRate", (int, float))
+    if rate is not None and not 0 <= rate <= 1:
+        raise MongoError(2, "'sampleRate' must be between 0.0 and 1.0 inclusive")
+    given, wanted = before.given, before.filter
+    if (filter := request.body.get("filter")) is not None:
+        if filter != "unset" and not isinstance(filter, dict):
+            raise MongoError(2, "'filter' is an object, or the string 'unset'")
+        given = None if filter == "unset" else filter
+        wanted = None if given is None else Filter(timeless(given))
+    if number >= 0:
+        profiler.set(database, Level(number, given, wanted))
+    elif given is not before.given:
+        profiler.set(database, Level(before.number, given, wanted))
+    profiler.slow_ms = profiler.slow_ms if slow_ms is None else int(slow_ms)
+    profiler.sample_rate = profiler.sample_rate if rate is None else float(rate)
+    return reply
