@@ -20,6 +20,9 @@ from unittest.mock import patch
 import reactdb
 from reactdb import row
 from reactdb.store import follow
+from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec
+from reactdb.values.collation import key_bytes
 from tests.schedules.explorer import Scenario, Threads
 from tests.schedules.workers import Workers
 
@@ -108,6 +111,29 @@ def adding_beside_a_transaction() -> Generator[Threads, None, None]:
         yield [partial(counter.add, "soft")]
 
         counter.check(5)
+
+
+def making_tables() -> Generator[Threads, None, None]:
+    """Writes that may share a commit, of which each makes the table that it writes to where that is missing; two write to one."""
+    with memory() as db:
+        acknowledged: list[tuple[str, int]] = []
+
+        def insert(name: str, number: int) -> None:
+            def work(transaction: WriteTransaction) -> None:
+                if name not in transaction.catalogue.live:
+                    transaction.create_table(name, "id")
+                key, body = key_bytes(number), codec.encode({"id": number})
+                transaction.insert(transaction.catalogue.live[name], key, body)
+
+            db.session.transact(work, durability="hard", is_shareable=True)
+            acknowledged.append((name, number))
+
+        yield [partial(insert, "one", 1), partial(insert, "one", 2), partial(insert, "two", 3)]
+        yield [partial(insert, "two", 4)]
+
+        there = [(name, document["id"]) for name in db.table_list() for document in db.table(name)]
+        assert there == sorted(acknowledged), f"{there} are there, {acknowledged} were acknowledged"
+        assert len(there) == 4, acknowledged
 
 
 class Listener:
@@ -445,6 +471,7 @@ SCENARIOS = [
     Scenario("queue: three writers", lambda: adding("hard", "soft", "hard"), QUEUE),
     Scenario("queue: three hard writers", lambda: adding("hard", "hard", "hard"), QUEUE),
     Scenario("queue: a transaction among them", adding_beside_a_transaction, QUEUE),
+    Scenario("queue: tables are made", making_tables, QUEUE, short_runs=200),
     Scenario("delivery: one subscriber", lambda: telling(listeners=1), DELIVERY),
     Scenario(
         "delivery: two subscribers",
