@@ -35,6 +35,7 @@ from reactdb.store.walk import Page, Place, pages
 NO_KEYS: Sequence[bytes] = ()
 # Bytes of a number in a sort key: entries of one document, or keys of one get_all.
 _NUMBER_BYTES = 4
+_FIRST = bytes(_NUMBER_BYTES)
 
 
 class Source:
@@ -120,6 +121,30 @@ class Source:
         if not self.start <= value < self.stop:
             return None
         return inverted(sort_key) if self.is_reversed else sort_key
+
+    def known_sort_keys(self, change: Change) -> tuple[bytes | None, bytes | None] | None:
+        """The sort key before and after the change, from the index values that the writer has found: no document is decoded for
+        it. None where the writer has found none, or where a document may have several."""
+        index, known = self.index, change.places
+        if index is None or known is None or index.multi or self._positions is not None:
+            return None
+        values = known.get(index.id, NO_KEYS)
+        old: bytes | None
+        new: bytes | None
+        if len(values) == 2:
+            old, new = values
+        elif len(values) == 1 and change.old_bytes is None:
+            old, new = None, values[0]
+        elif len(values) == 1 and change.new_bytes is None:
+            old, new = values[0], None
+        else:
+            # The same before and after, or not in the index either before or after.
+            return None
+        rest = change.key_bytes + _FIRST
+        return (
+            None if old is None else self._inside(old, old + rest),
+            None if new is None else self._inside(new, new + rest),
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # A snapshot

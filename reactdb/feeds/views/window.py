@@ -209,8 +209,17 @@ class WindowView(SourceView):
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         if change.table_id != self.source.table.id or self.stop == self.start:
             return ()
-        old = [sort_key for sort_key, _ in self._rankings(change, is_new=False)]
-        new = self._rankings(change, is_new=True)
+        old: Sequence[bytes]
+        new: Sequence[Ranking]
+        known = self.source.known_sort_keys(change) if self.pipeline.is_identity else None
+        if known is None:
+            old = [sort_key for sort_key, _ in self._rankings(change, is_new=False)]
+            new = self._rankings(change, is_new=True)
+        else:
+            old_key, new_key = known
+            old = () if old_key is None else (old_key,)
+            item = WindowItem((change.key_bytes, 0), None, change.new_bytes)
+            new = () if new_key is None else ((new_key, item),)
         bound = self.bound
         if bound is None:
             is_outside = not old and not new
