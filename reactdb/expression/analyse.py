@@ -64,9 +64,9 @@ class KeyRange(Value):
 
     def intersection(self, other: KeyRange) -> KeyRange:
         """The values that are in both."""
-        lower, lower_closed = _later_start(self, other)
-        upper, upper_closed = _earlier_end(self, other)
-        return KeyRange(lower, upper, lower_closed, upper_closed)
+        low = max(self, other, key=lambda one: (key_bytes(one.lower), not one.lower_closed))
+        high = min(self, other, key=lambda one: (key_bytes(one.upper), one.upper_closed))
+        return KeyRange(low.lower, high.upper, low.lower_closed, high.upper_closed)
 
     @property
     def has_ends(self) -> bool:
@@ -76,20 +76,6 @@ class KeyRange(Value):
 
 def _first(end: Any) -> Any:
     return end[0] if isinstance(end, list) and end else end
-
-
-def _later_start(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:
-    first, second = key_bytes(one.lower), key_bytes(other.lower)
-    if first == second:
-        return one.lower, one.lower_closed and other.lower_closed
-    return (one.lower, one.lower_closed) if first > second else (other.lower, other.lower_closed)
-
-
-def _earlier_end(one: KeyRange, other: KeyRange) -> tuple[Any, bool]:
-    first, second = key_bytes(one.upper), key_bytes(other.upper)
-    if first == second:
-        return one.upper, one.upper_closed and other.upper_closed
-    return (one.upper, one.upper_closed) if first < second else (other.upper, other.upper_closed)
 
 
 class Conjunct(Value):

@@ -98,10 +98,7 @@ def string(value: Any) -> str:
 def array(value: Any) -> list[Any]:
     if not isinstance(value, list):
         expected("ARRAY", value)
-    budget = current.get()
-    if budget is not None:
-        budget.spend(1 + len(value))
-    return value
+    return sequence(value)
 
 
 def sequence(value: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, shown
+from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
 from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
 from reactdb.feeds.hub import FeedHub
@@ -29,7 +30,7 @@ from reactdb.feeds.options import check_timeout, check_union
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request, in_batches
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
-from reactdb.query import Query, Step
+from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
 
 if TYPE_CHECKING:
     from reactivex import abc
@@ -175,31 +176,31 @@ class Feed(Stays, Observable[Event]):
 
     def filter(self, predicate: Any, default: Any = False) -> Feed:
         """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
-        return self._then(terms.filter_term(predicate, default))
+        return self._then(Filter(as_predicate(predicate, default)))
 
     def map(self, function: Any) -> Feed:
         """The value of an expression, or of a callable, for each event."""
-        return self._then(terms.map_term(function))
+        return self._then(Map(as_function(function)))
 
     def concat_map(self, function: Any) -> Feed:
         """The elements of the list that the function gives for each event."""
-        return self._then(terms.concat_map_term(function))
+        return self._then(ConcatMap(as_function(function)))
 
     def pluck(self, *fields: Any) -> Feed:
         """Only these fields of each event."""
-        return self._then(terms.pluck_term(fields))
+        return self._then(Map(row.pluck(*fields), "pluck"))
 
     def without(self, *fields: Any) -> Feed:
         """Each event without these fields."""
-        return self._then(terms.without_term(fields))
+        return self._then(Map(row.without(*fields), "without"))
 
     def merge(self, *others: Any) -> Feed:  # type: ignore[override]
         """Each event with the fields of others merged in."""
-        return self._then(terms.merge_term(others))
+        return self._then(Map(row.merge(*map(as_function, others)), "merge"))
 
     def has_fields(self, *fields: Any) -> Feed:
         """Events that have every one of the fields, and not null."""
-        return self._then(terms.has_fields_term(fields))
+        return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
     def with_fields(self, *fields: Any) -> Feed:
         """`has_fields` and `pluck` in one."""
@@ -207,11 +208,11 @@ class Feed(Stays, Observable[Event]):
 
     def limit(self, count: int) -> Feed:
         """The first `count` items, state documents among them; then the feed completes."""
-        return self._then(terms.limit_term(count))
+        return self._then(Limit(terms.count_of("LIMIT", count)))
 
     def skip(self, count: int) -> Feed:
         """All but the first `count` items."""
-        return self._then(terms.skip_term(count))
+        return self._then(Skip(terms.count_of("SKIP", count)))
 
     def default(self, value: Any) -> Feed:
         """The value in place of each item that is null."""

@@ -23,7 +23,6 @@ class Intervals(Generic[T]):
 
     Attributes:
         lowest, highest: No range holds a value below the one, or from the other on.
-        sole: The only range, as (start, stop, item); None where there are others, or none.
     """
 
     __slots__ = (
@@ -36,12 +35,10 @@ class Intervals(Generic[T]):
         "_width",
         "highest",
         "lowest",
-        "sole",
     )
 
     def __init__(self) -> None:
         self.lowest = self.highest = b""
-        self.sole: tuple[bytes, bytes, T] | None = None
         self._entries: dict[int, tuple[bytes, bytes, T]] = {}
         self._next = 0
         self._recent: list[int] = []
@@ -62,8 +59,7 @@ class Intervals(Generic[T]):
             self.lowest, self.highest = min(start, self.lowest), max(stop, self.highest)
         else:
             self.lowest, self.highest = start, stop
-        entry = self._entries[token] = (start, stop, item)
-        self.sole = entry if len(self._entries) == 1 else None
+        self._entries[token] = (start, stop, item)
         self._recent.append(token)
         return token
 
@@ -71,7 +67,6 @@ class Intervals(Generic[T]):
         self._entries.pop(token, None)
         if not self._entries:
             self.lowest = self.highest = b""
-        (self.sole,) = self._entries.values() if len(self._entries) == 1 else (None,)
 
     def items(self) -> list[T]:
         """The items of all ranges, in no order."""

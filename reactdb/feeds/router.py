@@ -178,14 +178,6 @@ class Router(Generic[T]):
             if not ranges.highest:
                 # There are none.
                 continue
-            sole = ranges.sole
-            if sole is not None:
-                start, stop, item = sole
-                for value in values:
-                    if start <= value < stop:
-                        found.append(item)
-                        break
-                continue
             for value in values:
                 if ranges.lowest <= value < ranges.highest:
                     ranges.find(value, found)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from reactdb.errors import InvalidOption, MissingValue, QueryError
-from reactdb.expression import Expression, as_function, as_predicate, row
-from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Skip, Step
+from reactdb.expression import Expression, as_function, row
+from reactdb.query import ConcatMap, Map, Step
 from reactdb.steps import Run, operator_of
 from reactdb.values import codec
 from reactdb.values.collation import type_name
@@ -43,34 +43,6 @@ def refuse(*_arguments: Any, **_options: Any) -> NoReturn:
     raise QueryError(TERMINAL)
 
 
-def filter_term(predicate: Any, default: Any = False) -> Step:
-    return Filter(as_predicate(predicate, default))
-
-
-def map_term(function: Any, name: str = "map") -> Step:
-    return Map(as_function(function), name)
-
-
-def concat_map_term(function: Any) -> Step:
-    return ConcatMap(as_function(function))
-
-
-def pluck_term(fields: tuple[Any, ...]) -> Step:
-    return map_term(row.pluck(*fields), "pluck")
-
-
-def without_term(fields: tuple[Any, ...]) -> Step:
-    return map_term(row.without(*fields), "without")
-
-
-def merge_term(others: tuple[Any, ...]) -> Step:
-    return map_term(row.merge(*(as_function(other) for other in others)), "merge")
-
-
-def has_fields_term(fields: tuple[Any, ...]) -> Step:
-    return HasFields(as_predicate(row.has_fields(*fields)))
-
-
 def field_term(name: str) -> Step:
     value = event_function(row[name])
 
@@ -91,15 +63,8 @@ def default_term(value: Any) -> Step:
     return Map(lambda event: compute(event) if event is None else event, "default")
 
 
-def limit_term(count: Any) -> Step:
-    return Limit(_count("LIMIT", count))
-
-
-def skip_term(count: Any) -> Step:
-    return Skip(_count("SKIP", count))
-
-
-def _count(name: str, value: Any) -> int:
+def count_of(name: str, value: Any) -> int:
+    """How many items `limit` or `skip` is about."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidOption(f"Expected type NUMBER but found {type_name(value)}.")
     if isinstance(value, float) and not value.is_integer():

@@ -14,7 +14,7 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
@@ -162,14 +162,15 @@ class TurnedAway(asyncio.Protocol):
 
 
 @contextmanager
-def in_thread(*servers: Server) -> Iterator[None]:
+def in_thread(*servers: AbstractAsyncContextManager[object]) -> Iterator[None]:
     """Run servers on an event loop in a thread of their own until the block ends."""
     is_up = threading.Event()
     trouble: list[BaseException] = []
-    loop = asyncio.new_event_loop()
+    loops: list[asyncio.AbstractEventLoop] = []
     stop = asyncio.Event()
 
     async def main() -> None:
+        loops.append(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             try:
                 for server in servers:
@@ -181,13 +182,8 @@ def in_thread(*servers: Server) -> Iterator[None]:
                 is_up.set()
             await stop.wait()
 
-    def run() -> None:
-        try:
-            loop.run_until_complete(main())
-        finally:
-            loop.close()
-
-    thread = threading.Thread(target=run, name="reactdb-servers", daemon=True)
+    # `run` ends what requests are still under way, when the servers have stopped waiting for them.
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="reactdb-servers", daemon=True)
     thread.start()
     is_up.wait()
     if trouble:
@@ -196,5 +192,5 @@ def in_thread(*servers: Server) -> Iterator[None]:
     try:
         yield
     finally:
-        loop.call_soon_threadsafe(stop.set)
+        loops[0].call_soon_threadsafe(stop.set)
         thread.join()

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import types as spark
-
 from reactdb.errors import HistoryLost, TableNotFound
-from reactdb.spark.changes import ChangeRows
 from reactdb.spark.fleet import range_of, seen
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
@@ -96,32 +93,5 @@ def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 def splits_of(options: Options, slices: Sequence[ChangeSlice]) -> list[Split]:
     """Slices as partitions of about `partitionBytes`."""
-    most = piece_bytes(
-        sum(part.weight_bytes for part in slices), options.partition_bytes, options.min_partitions
-    )
+    most = piece_bytes(options, sum(part.weight_bytes for part in slices))
     return packed((piece for part in slices for piece in cut(part, most)), most)
-
-
-class ChangePlan:
-    """A batch read of changes. See the head of this file.
-
-    Attributes:
-        slices: The changes to read.
-    """
-
-    def __init__(
-        self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
-    ) -> None:
-        self.schema = schema
-        self.options = options
-        self.is_inferred = is_inferred
-        # A wrong schema raises now, and not later on an executor.
-        self.rows()
-        self.slices = change_slices(options, pins)
-
-    def rows(self) -> ChangeRows:
-        return ChangeRows(self.schema, self.options, is_inferred=self.is_inferred)
-
-    def splits(self) -> list[Split]:
-        """Partitions of about `partitionBytes`."""
-        return splits_of(self.options, self.slices)

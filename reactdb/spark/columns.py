@@ -32,7 +32,6 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -222,8 +221,6 @@ class Struct(Column):
             )
             for field in type_.fields
         )
-        # With one name, itemgetter returns the value and not a tuple.
-        self._pick = itemgetter(*self.names) if len(self.names) > 1 else None
         self._known = frozenset(self.names)
 
     def convert(self, values: Sequence[Any]) -> Any:
@@ -239,21 +236,9 @@ class Struct(Column):
 
     def arrays(self, documents: Sequence[dict[str, Any]]) -> list[Any]:
         """One array for each field of these dicts, of which none is null."""
-        if self._pick is not None and documents:
-            try:
-                columns: Any = list(zip(*map(self._pick, documents), strict=True))
-            except KeyError:
-                columns = None
-            else:
-                # Every dict has all fields, so a larger total means that one has others as well.
-                if self.is_complete and sum(map(len, documents)) > len(documents) * len(self.names):
-                    raise self._unknown(documents)
-        else:
-            columns = None
-        if columns is None:
-            if self.is_complete and not self._known.issuperset(set().union(*documents)):
-                raise self._unknown(documents)
-            columns = [[document.get(name) for document in documents] for name in self.names]
+        if self.is_complete and not self._known.issuperset(set().union(*documents)):
+            raise self._unknown(documents)
+        columns = [[document.get(name) for document in documents] for name in self.names]
         return self.arrays_of(columns)
 
     def arrays_of(self, columns: Sequence[Sequence[Any]]) -> list[Any]:

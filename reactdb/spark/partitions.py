@@ -14,6 +14,8 @@ from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
+from reactdb.spark.options import Options
+
 # The cost of opening a file, in bytes that could be read in the same time.
 OPENING_BYTES = 256 * 1024
 
@@ -75,9 +77,9 @@ def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
     ]
 
 
-def piece_bytes(total_bytes: int, partition_bytes: int, min_partitions: int) -> int:
+def piece_bytes(options: Options, total_bytes: int) -> int:
     """The size of a partition: `partition_bytes`, or less if that would give fewer than `min_partitions`."""
-    return max(1, min(partition_bytes, -(-total_bytes // min_partitions)))
+    return max(1, min(options.partition_bytes, -(-total_bytes // options.min_partitions)))
 
 
 def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:

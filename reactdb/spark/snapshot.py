@@ -22,7 +22,7 @@ from reactdb.spark.fleet import opened, seen
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
-from reactdb.spark.schema import mode_of, seq_as_of, table_of
+from reactdb.spark.schema import mode_of, seq_as_of
 from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
@@ -31,55 +31,39 @@ from reactdb.store.snapshot import Snapshot
 FIRST, END = b"", b"\xff"
 
 
-class DocumentPlan:
-    """A batch read of documents. See the head of this file."""
+def document_splits(options: Options, name: str, pins: Sequence[Pin]) -> list[Split]:
+    """The documents of a table as partitions of about `partitionBytes`."""
+    most = piece_bytes(options, sum(pin.size_bytes for pin in pins))
+    slices: list[DocumentSlice] = []
+    for pin in pins:
+        with seen(pin.path, options) as snapshot:
+            slices += slices_of(options, name, pin, snapshot, most)
+    return packed(slices, most)
 
-    def __init__(
-        self, schema: spark.StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
-    ) -> None:
-        self.schema = schema
-        self.options = options
-        self.is_inferred = is_inferred
-        # A wrong schema raises now, and not later on an executor.
-        self.rows()
-        self.table = table_of(options, pins)
-        self._pins = pins
 
-    def rows(self) -> DocumentRows:
-        return DocumentRows(self.schema, self.options, is_inferred=self.is_inferred)
-
-    def splits(self) -> list[Split]:
-        """Partitions of about `partitionBytes`."""
-        options = self.options
-        most = piece_bytes(
-            sum(pin.size_bytes for pin in self._pins), options.partition_bytes, options.min_partitions
-        )
-        slices: list[DocumentSlice] = []
-        for pin in self._pins:
-            with seen(pin.path, options) as snapshot:
-                slices += self._slices(pin, snapshot, most)
-        return packed(slices, most)
-
-    def _slices(self, pin: Pin, snapshot: Snapshot, most_bytes: int) -> list[DocumentSlice]:
-        seq = seq_as_of(self.options, pin, snapshot)
-        table = snapshot.catalogue.at(self.table, seq)
-        if table is None:
-            return []
-        cuts: list[bytes] = []
-        count = 0
-        # No executor sees the whole table, so damage that hides documents is noticed here.
-        counted = snapshot.count(table)
-        if pin.size_bytes > most_bytes:
-            count = counted
-            each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
-            if count > each:
-                pieces = -(-count // each)
-                cuts = exports.split_keys(snapshot, table, -(-count // pieces))
-        weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes) // (len(cuts) + 1) + 1
-        return [
-            DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight)
-            for start, stop in pairwise([FIRST, *cuts, END])
-        ]
+def slices_of(
+    options: Options, name: str, pin: Pin, snapshot: Snapshot, most_bytes: int
+) -> list[DocumentSlice]:
+    """The documents of a table of one file, cut where they are more than `most_bytes`."""
+    seq = seq_as_of(options, pin, snapshot)
+    table = snapshot.catalogue.at(name, seq)
+    if table is None:
+        return []
+    cuts: list[bytes] = []
+    count = 0
+    # No executor sees the whole table, so damage that hides documents is noticed here.
+    counted = snapshot.count(table)
+    if pin.size_bytes > most_bytes:
+        count = counted
+        each = max(1, int(most_bytes / max(1.0, pin.bytes_a_change)))
+        if count > each:
+            pieces = -(-count // each)
+            cuts = exports.split_keys(snapshot, table, -(-count // pieces))
+    weight = min(pin.size_bytes, int(count * pin.bytes_a_change) or pin.size_bytes) // (len(cuts) + 1) + 1
+    return [
+        DocumentSlice(pin.path, pin.database_id, table.id, seq, start, stop, weight)
+        for start, stop in pairwise([FIRST, *cuts, END])
+    ]
 
 
 class DocumentRows:

@@ -12,6 +12,7 @@ Rule of this file: it only dispatches. `changes` and `snapshot` read, `stream` f
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -19,13 +20,12 @@ from pyspark.sql.types import StructType
 
 from reactdb.errors import InvalidOption, ReactDBError
 from reactdb.spark import fleet, schema
-from reactdb.spark.change_plan import ChangePlan
+from reactdb.spark.change_plan import change_slices, splits_of
+from reactdb.spark.changes import ChangeRows
 from reactdb.spark.options import MODES, UPSERT, Options, parse
 from reactdb.spark.partitions import Split
-from reactdb.spark.snapshot import DocumentPlan
+from reactdb.spark.snapshot import DocumentRows, document_splits
 from reactdb.store.exports import Pin
-
-Plan = ChangePlan | DocumentPlan
 
 
 class ReactdbSource(DataSource):
@@ -89,10 +89,7 @@ class ReactdbSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         parsed = self.meant(schema)
-        make: type[ChangePlan] | type[DocumentPlan] = ChangePlan if parsed.is_changes else DocumentPlan
-        return BatchReader(
-            make(schema, parsed, self.pins(), is_inferred=self.is_inferred or parsed.is_strict)
-        )
+        return BatchReader(schema, parsed, self.pins(), is_inferred=self.is_inferred or parsed.is_strict)
 
     def streamReader(self, schema: StructType) -> Any:
         from reactdb.spark.stream import StreamReader
@@ -111,15 +108,24 @@ class ReactdbSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """The reader of a plan: gives partitions on the driver and rows on the executors."""
+    """A batch read: gives partitions on the driver and rows on the executors."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(
+        self, wanted: StructType, options: Options, pins: Sequence[Pin], *, is_inferred: bool
+    ) -> None:
+        make: type[ChangeRows] | type[DocumentRows] = ChangeRows if options.is_changes else DocumentRows
+        self.rows = partial(make, wanted, options, is_inferred=is_inferred)
+        # A wrong schema raises now, and not later on an executor.
+        self.rows()
+        if options.is_changes:
+            self.splits = partial(splits_of, options, change_slices(options, pins))
+        else:
+            self.splits = partial(document_splits, options, schema.table_of(options, pins), pins)
 
     def partitions(self) -> Sequence[InputPartition]:
         # A read of nothing has an empty partition, because Spark makes one up if there is none.
-        return self.plan.splits() or [Split(())]
+        return self.splits() or [Split(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Split)
-        return self.plan.rows().batches(partition.slices)  # type: ignore[arg-type]
+        return self.rows().batches(partition.slices)  # type: ignore[arg-type]

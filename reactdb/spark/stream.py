@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -62,15 +63,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.starting_offsets == "latest" and options.start is not None:
             raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
         self.options = options
-        self._rows = (schema, is_inferred)
+        self._rows = partial(ChangeRows, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
         self._newest: dict[str, Any] | None = None
         # A wrong schema raises now, and not later on an executor.
-        self._change_rows()
-
-    def _change_rows(self) -> ChangeRows:
-        schema, is_inferred = self._rows
-        return ChangeRows(schema, self.options, is_inferred=is_inferred)
+        self._rows()
 
     # -----------------------------------------------------------------------------------------------------------
     # On the driver
@@ -220,7 +217,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one partition, as Arrow batches."""
         assert isinstance(partition, Split)
-        rows = self._change_rows()
+        rows = self._rows()
         for part in partition.slices:
             assert isinstance(part, ChangeSlice)
             yield from self._slice(rows, part)

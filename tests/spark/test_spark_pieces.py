@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
 from reactdb.spark import environment
-from reactdb.spark.options import Instant, Version, parse
+from reactdb.spark.options import Instant, Options, Version, parse
 from reactdb.store import exports
 from reactdb.store.file.sqlite import connect
 from reactdb.values.collation import key_bytes
@@ -26,12 +26,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 
 from reactdb.spark import changes, fleet
-from reactdb.spark.change_plan import ChangePlan
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
-from reactdb.spark.snapshot import DocumentPlan
-from reactdb.spark.source import ReactdbSource
+from reactdb.spark.source import BatchReader, ReactdbSource
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -174,7 +172,7 @@ def test_small_files_share_a_partition_and_large_ones_are_cut():
 
     assert 1 == len(packed(small, 32 << 20))
     assert 10 == len(packed(cut(large, 32 << 20), 32 << 20))
-    assert 1 << 20 == piece_bytes(8 << 20, 32 << 20, 8)
+    assert 1 << 20 == piece_bytes(Options(partition_bytes=32 << 20, min_partitions=8), 8 << 20)
 
 
 def test_partitions_and_readers_travel(path):
@@ -302,7 +300,7 @@ def test_damage_to_a_document_is_told_with_its_key(tmp_path):
         db.table_create("games").insert([{"id": number} for number in range(10)])
     damage(file, "UPDATE log SET body = x'81a26964ff' WHERE seq = 5")
     options = parse({"path": file})
-    plan = DocumentPlan(
+    plan = BatchReader(
         t.StructType([t.StructField("id", t.LongType())]), options, fleet.pinned(options), is_inferred=False
     )
 
@@ -320,19 +318,19 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:
-            plan = ChangePlan(schema, options, fleet.pinned(options), is_inferred=False)
+            plan = BatchReader(schema, options, fleet.pinned(options), is_inferred=False)
             assert [5] == [
                 batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
             ]
         else:
             with pytest.raises(HistoryDiverged, match=words):
-                list(plan.rows().batches(plan.slices))
+                [list(plan.read(part)) for part in plan.partitions()]
 
 
 def test_changes_of_a_table_that_no_file_has_are_an_error(path):
     options = parse({"path": path, "read": "changes", "table": "gmaes"})
     with pytest.raises(reactdb.TableNotFound, match="gmaes"):
-        ChangePlan(
+        BatchReader(
             t.StructType([t.StructField("seq", t.LongType())]),
             options,
             fleet.pinned(options),
@@ -348,11 +346,11 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         for number in range(10):
             games.insert({"id": 1, "n": number}, conflict="replace")
         schema = t.StructType([t.StructField("seq", t.LongType())])
-        plan = ChangePlan(schema, options, fleet.pinned(options), is_inferred=False)
+        plan = BatchReader(schema, options, fleet.pinned(options), is_inferred=False)
         db.compact(keep=2)
 
         with pytest.raises(HistoryLost):
-            list(plan.rows().batches(plan.slices))
+            [list(plan.read(part)) for part in plan.partitions()]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from reactdb.access import access
@@ -303,14 +304,6 @@ def _keys(chosen: FindPlan) -> tuple[Any, Any]:
     if chosen.index.is_special:
         found = chosen.ranges[0]
         return "" if found.low is MIN else found.low, "<MAX>" if found.high is MAX else found.high
-    first: list[Any] = []
-    for found in chosen.ranges:
-        if found.low is MIN:
-            break
-        first.append(found.low)
-    last: list[Any] = []
-    for found in chosen.ranges:
-        if found.high is MAX:
-            break
-        last.append(found.high)
+    first = [found.low for found in takewhile(lambda found: found.low is not MIN, chosen.ranges)]
+    last = [found.high for found in takewhile(lambda found: found.high is not MAX, chosen.ranges)]
     return first, last if len(last) == len(chosen.ranges) and last else [*last, "<MAX>"]

@@ -150,8 +150,3 @@ def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
 def missing(leaves: Sequence[Leaf], revs: Iterable[Rev]) -> list[Rev]:
     """Those revisions that the tree does not know, each once, in their order."""
     return [rev for rev in dict.fromkeys(revs) if not any(leaf.path.has(rev) for leaf in leaves)]
-
-
-def descendants(leaves: Sequence[Leaf], rev: Rev) -> list[Leaf]:
-    """The leaves that come of a revision, or are it; the winner first."""
-    return ranked(leaf for leaf in leaves if leaf.path.has(rev))

@@ -185,32 +185,28 @@ def _active_tasks(service: Service, asking: Asking) -> Answer:
     return ok(service.couch.active_tasks())
 
 
-def _no_such_path(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(404, "not_found", "missing")
+def _refusing(status: int, error: str, reason: str) -> Callable[[Service, Asking], NoReturn]:
+    """What is answered where there is nothing but this error."""
+
+    def refuse(service: Service, asking: Asking) -> NoReturn:
+        raise CouchError(status, error, reason)
+
+    return refuse
 
 
-def _no_local_attachment(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(400, "bad_request", "_local documents do not accept attachments.")
-
-
-def _replicate(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(
-        501,
-        "not_implemented",
-        "This server does not replicate by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
-    )
-
-
-def _beyond(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(
-        501,
-        "not_implemented",
-        "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
-    )
-
-
-def _no_settings(service: Service, asking: Asking) -> NoReturn:
-    raise CouchError(501, "not_implemented", "Who may come in is said when the server is started.")
+_no_such_path: Final = _refusing(404, "not_found", "missing")
+_no_local_attachment: Final = _refusing(400, "bad_request", "_local documents do not accept attachments.")
+_replicate: Final = _refusing(
+    501,
+    "not_implemented",
+    "This server does not replicate by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
+)
+_beyond: Final = _refusing(
+    501,
+    "not_implemented",
+    "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
+)
+_no_settings: Final = _refusing(501, "not_implemented", "Who may come in is said when the server is started.")
 
 
 SERVER: Final[dict[str, Table]] = {

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
@@ -28,6 +27,7 @@ from reactdb.errors import InvalidOption, shown
 from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.listening import listen
+from reactdb.servers.server import in_thread
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -202,33 +202,6 @@ def serve_in_thread(database: Database, **options: Any) -> Iterator[HTTPServer]:
         CannotListen, InvalidOption: See HTTPServer.
     """
     options.setdefault("port", 0)
-    is_up = threading.Event()
-    trouble: list[BaseException] = []
-    running: list[tuple[HTTPServer, asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def main() -> None:
-        try:
-            server, stop = HTTPServer(database, **options), asyncio.Event()
-            await server.start()
-            running.append((server, asyncio.get_running_loop(), stop))
-        except BaseException as error:
-            trouble.append(error)
-            return
-        finally:
-            is_up.set()
-        await stop.wait()
-        await server.close()
-
-    # `run` ends what requests are still under way, when the server has stopped waiting for them.
-    thread = threading.Thread(target=lambda: asyncio.run(main()), name="reactdb-http", daemon=True)
-    thread.start()
-    is_up.wait()
-    if trouble:
-        thread.join()
-        raise trouble[0]
-    server, loop, stop = running[0]
-    try:
+    server = HTTPServer(database, **options)
+    with in_thread(server):
         yield server
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
