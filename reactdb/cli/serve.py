@@ -64,6 +64,12 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     is_flag=True,
     help="Let MongoDB's clients order failures, as the tests of its drivers do.",
 )
+@click.option(
+    "--sweep",
+    type=Finite(0, 86_400, min_open=True),
+    metavar="SECONDS",
+    help="How often what has expired by a TTL index of MongoDB's is deleted.  [default: never]",
+)
 @click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
 @click.option(
     "--cors-origin",
@@ -146,6 +152,7 @@ def serve(
     mongodb_port: int | None,
     mongodb_socket: str | None,
     fail_points: bool,
+    sweep: float | None,
     read_only: bool,
     cors_origin: tuple[str, ...],
     certificate: str | None,
@@ -165,8 +172,8 @@ def serve(
     dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
     asked = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
     ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
-    if (mongodb_socket or fail_points) and not mongodb:
-        raise click.UsageError("--mongodb-socket and --fail-points need --mongodb.")
+    if (mongodb_socket or fail_points or sweep) and not mongodb:
+        raise click.UsageError("--mongodb-socket, --fail-points and --sweep need --mongodb.")
     if (read_only or cors_origin) and not dialects:
         raise click.UsageError(
             "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
@@ -201,6 +208,7 @@ def serve(
             dialects,
             mongodb_socket,
             fail_points,
+            sweep,
         )
         _check(options)
         asyncio.run(_serve(file, options, durability))
@@ -300,8 +308,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`, of MongoDB `socket` and
-    `fail_points`."""
+    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`, of MongoDB `socket`,
+    `fail_points` and `sweep_s`."""
 
     host: str
     ports: dict[str, int]
@@ -313,6 +321,7 @@ class ServeOptions:
     dialects: tuple[str, ...]
     socket: str | None
     fail_points: bool
+    sweep_s: float | None
 
 
 async def _serve(file: str, options: ServeOptions, durability: Any) -> None:
@@ -407,6 +416,7 @@ async def _start_mongodb(
             tls=options.tls,
             workers=workers,
             for_testing=options.fail_points,
+            sweep_s=options.sweep_s,
         )
     )
     over = "" if options.tls is None else " over TLS"

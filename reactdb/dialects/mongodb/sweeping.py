@@ -1,6 +1,6 @@
 """Sweeping: documents that have expired by a TTL index are deleted.
 
-Nothing expires by itself: whoever keeps such a collection calls this, as often as documents should go.
+Nothing expires by itself: whoever keeps such a collection calls this, as often as documents should go, or lets a server do so.
 
 Rule of this file: a date in the field, or the least of those in an array, and the seconds of the index say when a document
 expires; one without a date never does.
@@ -8,6 +8,7 @@ expires; one without a date never does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,10 +19,18 @@ from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.writing import DocumentWriter
 from reactdb.store.transaction import WriteTransaction
 
-__all__ = ["sweep"]
+__all__ = ["sweep", "swept_everywhere"]
 
 AT_ONCE: Final = 1_000
 """The most documents that are deleted by one commit."""
+
+
+def swept_everywhere(spaces: Namespaces) -> Iterator[int]:
+    """Delete the documents of all collections that have expired. Each step is one commit, and gives how many it has deleted."""
+    for database in spaces.databases():
+        for found in spaces.collections(database):
+            if any(index.expires_s is not None for index in indexes_of(found.table)):
+                yield from _steps(spaces, found.namespace, datetime.now(UTC))
 
 
 def sweep(spaces: Namespaces, namespace: MongoNamespace, now: datetime | None = None) -> int:
@@ -33,15 +42,17 @@ def sweep(spaces: Namespaces, namespace: MongoNamespace, now: datetime | None = 
     Returns:
         How many there were.
     """
-    moment = now or datetime.now(UTC)
-    swept = 0
+    return sum(_steps(spaces, namespace, now or datetime.now(UTC)))
+
+
+def _steps(spaces: Namespaces, namespace: MongoNamespace, now: datetime) -> Iterator[int]:
     while True:
         count = spaces.session.transact(
-            lambda transaction: _swept(transaction, spaces, namespace, moment), operation="sweep"
+            lambda transaction: _swept(transaction, spaces, namespace, now), operation="sweep"
         )
-        swept += count
+        yield count
         if count < AT_ONCE:
-            return swept
+            return
 
 
 def _swept(

@@ -5,13 +5,18 @@ Rule of this file: it puts together. Bytes are in `conversation`, connections an
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands import Deployment
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.sweeping import swept_everywhere
+from reactdb.errors import ReactDBError, UsageError
+from reactdb.logs import logger
 from reactdb.servers.limits import Limits
 from reactdb.servers.mongodb.conversation import MongoDBConversation
 from reactdb.servers.mongodb.messages import MOST_BYTES
@@ -42,9 +47,17 @@ class MongoDBServer(Server):
         tls: ssl.SSLContext | None = None,
         workers: Workers | None = None,
         for_testing: bool = False,
+        sweep_s: float | None = None,
     ) -> None:
         """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` everybody who
-        connects is let in; `for_testing` allows fail points; `tls`, `workers`: see Server."""
+        connects is let in; `for_testing` allows fail points; every `sweep_s` seconds, what has expired by a TTL index is deleted
+        (None: never); `tls`, `workers`: see Server.
+
+        Raises:
+            UsageError: `sweep_s` is not above 0.
+        """
+        if sweep_s is not None and not sweep_s > 0:
+            raise UsageError(f"sweep_s has to be above 0, not {sweep_s!r}")
         super().__init__(host, port, path=path, limits=limits, tls=tls, workers=workers)
         exchange = None if credentials is None else lambda: Scram(credentials)
         self.deployment = Deployment(
@@ -54,6 +67,9 @@ class MongoDBServer(Server):
             message_bytes=min(MOST_BYTES, self.limits.message_bytes),
         )
         self.deployment.streams.wakers.put_off = self.workers.put_off
+        self._sweep_s = sweep_s
+        self._sweeper: asyncio.Task[None] | None = None
+        self._is_stopping = False
 
     @property
     def uri(self) -> str:
@@ -66,8 +82,35 @@ class MongoDBServer(Server):
         await super().start()
         host = f"[{self.host}]" if ":" in self.host else self.host
         self.deployment.address = self.path or f"{host}:{self.port}"
+        if self._sweep_s is not None:
+            self._sweeper = asyncio.create_task(self._sweep_every(self._sweep_s))
+
+    async def _sweep_every(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            job = asyncio.wrap_future(self.workers.submit(self._sweep))
+            try:
+                await asyncio.shield(job)
+            except asyncio.CancelledError:
+                # The database may be closed after the server, and not while something is written.
+                await job
+                raise
+
+    def _sweep(self) -> None:
+        """In a worker's thread."""
+        try:
+            for _ in swept_everywhere(self.deployment.spaces):
+                if self._is_stopping:
+                    break
+        except (MongoError, ReactDBError):
+            logger.warning("what has expired could not be deleted; it is tried again", exc_info=True)
 
     async def close(self) -> None:
+        self._is_stopping = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeper
         await super().close()
         self.deployment.close()
 
@@ -90,6 +133,7 @@ def serve_in_thread(
     limits: Limits | None = None,
     tls: ssl.SSLContext | None = None,
     for_testing: bool = False,
+    sweep_s: float | None = None,
 ) -> Iterator[MongoDBServer]:
     """Run a server on its own event loop in its own thread until the block ends."""
     server = MongoDBServer(
@@ -101,6 +145,7 @@ def serve_in_thread(
         limits=limits,
         tls=tls,
         for_testing=for_testing,
+        sweep_s=sweep_s,
     )
     with in_thread(server):
         yield server
