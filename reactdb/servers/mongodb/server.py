@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands import Deployment
-from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.sweeping import swept_everywhere
-from reactdb.errors import ReactDBError, UsageError
+from reactdb.errors import InvalidOption, shown
 from reactdb.logs import logger
 from reactdb.servers.limits import Limits
 from reactdb.servers.mongodb.conversation import MongoDBConversation
@@ -26,6 +25,7 @@ from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
 DEFAULT_PORT: Final = 27017
+MOST_SWEEP_S: Final = 86_400
 
 
 class MongoDBServer(Server):
@@ -54,10 +54,14 @@ class MongoDBServer(Server):
         (None: never); `tls`, `workers`: see Server.
 
         Raises:
-            UsageError: `sweep_s` is not above 0.
+            InvalidOption: `sweep_s` is not above 0, or is more than a day.
         """
-        if sweep_s is not None and not sweep_s > 0:
-            raise UsageError(f"sweep_s has to be above 0, not {sweep_s!r}")
+        if sweep_s is not None:
+            is_number = isinstance(sweep_s, int | float) and not isinstance(sweep_s, bool)
+            if not is_number or not 0 < sweep_s <= MOST_SWEEP_S:
+                raise InvalidOption(
+                    f"sweep_s is a number of seconds above 0, up to {MOST_SWEEP_S:,}, or None, not {shown(sweep_s)}"
+                )
         super().__init__(host, port, path=path, limits=limits, tls=tls, workers=workers)
         exchange = None if credentials is None else lambda: Scram(credentials)
         self.deployment = Deployment(
@@ -88,29 +92,22 @@ class MongoDBServer(Server):
     async def _sweep_every(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            job = asyncio.wrap_future(self.workers.submit(self._sweep))
-            try:
-                await asyncio.shield(job)
-            except asyncio.CancelledError:
-                # The database may be closed after the server, and not while something is written.
-                await job
-                raise
+            await asyncio.wrap_future(self.workers.submit(self._sweep))
 
     def _sweep(self) -> None:
-        """In a worker's thread."""
+        """In a worker's thread, for whose end the workers wait when they are closed."""
         try:
             for _ in swept_everywhere(self.deployment.spaces):
                 if self._is_stopping:
                     break
-        except (MongoError, ReactDBError):
+        except Exception:
+            # Whatever it is: the next time it may be over.
             logger.warning("what has expired could not be deleted; it is tried again", exc_info=True)
 
     async def close(self) -> None:
         self._is_stopping = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeper
         await super().close()
         self.deployment.close()
 

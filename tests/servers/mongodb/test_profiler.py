@@ -11,6 +11,8 @@ from pymongo.errors import OperationFailure
 
 import reactdb
 from reactdb.dialects.mongodb.commands import Deployment, carry_out
+from reactdb.servers.mongodb import serve_in_thread
+from reactdb.servers.users import Credentials
 
 Client = MongoClient[dict[str, Any]]
 
@@ -256,3 +258,55 @@ def test_what_came_of_an_update_and_a_delete_is_noted(shop: Any) -> None:
     shop["orders"].delete_many({"n": 1})
     assert [(2, 1, 0), (0, 0, 1)] == noted(shop, "nMatched", "nModified", "nUpserted", op="update")
     assert [(3,)] == noted(shop, "ndeleted", op="remove")
+
+
+def test_a_filter_that_fails_changes_no_answer(shop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    shop.command("profile", 2, filter={"$expr": {"$divide": ["$nreturned", 0]}})
+    assert 5 == len(list(shop["orders"].find()))
+    assert "could not be noted" in caplog.text
+    shop.command("profile", 0)
+    assert [] == noted(shop)
+
+
+def test_a_command_that_cannot_be_is_noted_with_its_error(shop: Any) -> None:
+    for command in ({"update": "orders", "updates": [{}]}, {"count": 1}, {"nothing": 1}):
+        with pytest.raises(OperationFailure):
+            shop.command(command)
+    assert [40414, 73, 59] == [code for (code,) in noted(shop, "errCode")]
+
+
+def test_no_proof_of_a_password_is_noted_and_nothing_of_who_has_none(db: Any) -> None:
+    with (
+        serve_in_thread(db, credentials=Credentials("ann", "secret")) as server,
+        MongoClient(server.uri, username="ann", password="secret") as ann,
+        MongoClient(server.uri) as stranger,
+    ):
+        ann["admin"].command("profile", 2)
+        with pytest.raises(OperationFailure, match="requires authentication"):
+            stranger["admin"]["orders"].find_one()
+        with (
+            MongoClient(server.uri, username="ann", password="wrong") as wrong,
+            pytest.raises(OperationFailure),
+        ):
+            wrong["admin"].command("ping")
+        with MongoClient(server.uri, username="ann", password="secret") as again:
+            again["admin"]["orders"].find_one()
+        ann["admin"].command("profile", 0)
+        entries = list(ann["admin"]["system.profile"].find())
+        found = [(entry["ns"], entry["user"]) for entry in entries if entry["op"] == "query"]
+        assert [("admin.orders", "ann@admin")] == found
+        said = {next(iter(entry["command"])) for entry in entries}
+        assert said.isdisjoint({"saslStart", "saslContinue", "hello", "isMaster", "ismaster"})
+
+
+def test_a_server_that_lets_everybody_in_notes_no_proof_either(client: Client) -> None:
+    admin = client["admin"]
+    admin.command("profile", 2)
+    with pytest.raises(OperationFailure):
+        admin.command("saslStart", mechanism="SCRAM-SHA-256", payload=b"n,,n=ann,r=abc")
+    with pytest.raises(OperationFailure):
+        admin.command("saslContinue", conversationId=1, payload=b"c=biws,r=abc,p=proof")
+    admin.command("hello", speculativeAuthenticate={"saslStart": 1, "payload": b"n,,n=ann,r=abc"})
+    admin.command("ping")
+    said = [next(iter(entry["command"])) for entry in admin["system.profile"].find()]
+    assert {"ping"} == {name for name in said if name != "find"}

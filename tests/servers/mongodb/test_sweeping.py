@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -99,9 +100,18 @@ def test_a_server_that_is_closed_waits_for_one_commit_of_a_sweep(
     assert count == len(steps)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_no_time_is_refused(db: Any, seconds: float) -> None:
-    with pytest.raises(reactdb.errors.UsageError, match="sweep_s has to be above 0"):
+def test_on_a_loop_of_ones_own_nothing_goes_on_after_the_server(db: Any) -> None:
+    async def program() -> set[asyncio.Task[Any]]:
+        async with MongoDBServer(db, port=0, sweep_s=60):
+            pass
+        return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[operator]
+
+    assert set() == asyncio.run(program())
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 86_401, "60", True])
+def test_what_is_no_time_is_refused(db: Any, seconds: Any) -> None:
+    with pytest.raises(reactdb.errors.InvalidOption, match="sweep_s is a number of seconds above 0"):
         MongoDBServer(db, sweep_s=seconds)
 
 

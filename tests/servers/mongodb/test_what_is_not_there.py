@@ -55,9 +55,3 @@ def test_it_is_refused_with_its_code(client: Client, code: int, name: str, ask: 
     assert refused.value.details is not None
     assert (code, name) == (refused.value.code, refused.value.details["codeName"])
     assert " " in refused.value.details["errmsg"]
-
-
-def test_the_profiler_can_be_asked_and_switched_off(client: Client) -> None:
-    shop = client["shop"]
-    assert [0, 0] == [shop.command("profile", level)["was"] for level in (-1, 0)]
-    assert [] == list(shop["system.profile"].find())

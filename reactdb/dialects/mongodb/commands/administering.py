@@ -83,8 +83,7 @@ def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
 def drop(request: CommandRequest) -> dict[str, Any]:
     request.check_uuid()
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
-    profiler = request.deployment.profiler
-    if profiler is not None and namespace.coll == PROFILE and profiler.of(namespace.db).number:
+    if namespace.coll == PROFILE and request.deployment.profiler.of(namespace.db).number:
         raise MongoError(20, "turn off profiling before dropping system.profile collection")
     found = spaces.find(namespace)
     if found is None or not spaces.drop(namespace):
@@ -103,8 +102,7 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
             f"BSON field 'dropDatabase' is the wrong type '{type_name(request.value)}', expected type 'number'",
         )
     name = check_database_name(request.database)
-    if request.deployment.profiler is not None:
-        request.deployment.profiler.forget(name)
+    request.deployment.profiler.forget(name)
     return {"dropped": name} if request.deployment.spaces.drop_database(name) else {}
 
 

@@ -67,7 +67,7 @@ class Deployment:
         """
         Args:
             spaces: Those that show other names for what was made natively; None for the usual ones.
-            is_profiled: All that is asked comes as commands, so that it can be noted in `system.profile`.
+            is_profiled: All that is asked comes as commands, so that it may be noted in `system.profile`.
         """
         self.database = database
         self.exchange = exchange
@@ -83,7 +83,7 @@ class Deployment:
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors()
         self.fail_points = FailPoints()
-        self.profiler = SystemProfile(self.spaces) if is_profiled else None
+        self.profiler = SystemProfile(self.spaces, is_offered=is_profiled)
         self.clients: set[Client] = set()
         self.opened = 0
         self.counts: dict[str, int] = {}

@@ -13,9 +13,7 @@ Rule of this file: an entry that cannot be written changes nothing for whoever h
 
 from __future__ import annotations
 
-import logging
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,46 +24,33 @@ from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.values import encode
-from reactdb.errors import ReactDBError
+from reactdb.logs import logger
 
 if TYPE_CHECKING:
     from reactdb.dialects.mongodb.namespaces import Namespaces
 
-__all__ = ["OFF", "PROFILE", "Level", "SystemProfile"]
-
-logger = logging.getLogger("reactdb")
+__all__ = ["PROFILE", "Level", "SystemProfile"]
 
 PROFILE: Final = "system.profile"
 PROFILE_BYTES: Final = 1 << 20
+NOT_NOTED: Final = frozenset(("profile", "hello", "isMaster", "saslStart", "saslContinue"))
+"""Commands that have no entry. All but the first may have the proof of a password."""
 MOST_BYTES: Final = 50_000
 """Of a command that is noted whole."""
 OPERATIONS: Final = {"find": "query", "getMore": "getmore", "insert": "insert", "bulkWrite": "bulkWrite"}
 """Commands that are not called `command` in `op`."""
-ON_COLLECTIONS: Final = frozenset(
-    (
-        "find",
-        "insert",
-        "update",
-        "delete",
-        "findAndModify",
-        "aggregate",
-        "count",
-        "distinct",
-        "create",
-        "drop",
-        "createIndexes",
-        "dropIndexes",
-        "listIndexes",
-        "collMod",
-        "killCursors",
-    )
-)
-"""Commands whose value is the name of a collection."""
+NOT_OF_COLLECTIONS: Final = frozenset(("renameCollection", "configureFailPoint", "getLog"))
+"""Commands whose value is a text, and not the name of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How a database is profiled."""
+    """How a database is profiled.
+
+    Attributes:
+        number: 0, 1 or 2; see the head of this file.
+        given, filter: What entries have to match, as it was given and compiled; None where there is no filter.
+    """
 
     number: int = 0
     given: dict[str, Any] | None = None
@@ -89,19 +74,25 @@ class Asker(Protocol):
 
 
 class SystemProfile:
-    """
+    """See the head of this file. Any thread.
+
     Attributes:
-        is_on: Some database is profiled.
-        slow_ms, sample_rate: As MongoDB's, of all databases.
+        is_offered: Databases may be profiled.
+        slow_ms, sample_rate: `slowms` and `sampleRate`, which hold for all databases.
         levels: How each database is profiled of which it was said; the others are not.
     """
 
-    def __init__(self, spaces: Namespaces) -> None:
+    def __init__(self, spaces: Namespaces, *, is_offered: bool) -> None:
         self._spaces = spaces
-        self.is_on = False
+        self.is_offered = is_offered
         self.slow_ms = 100
         self.sample_rate = 1.0
         self.levels: dict[str, Level] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Some database is profiled."""
+        return any(level.number for level in self.levels.values())
 
     def of(self, database: str) -> Level:
         return self.levels.get(database, OFF)
@@ -115,12 +106,15 @@ class SystemProfile:
             self._make(database)
         # Replaced and not changed: others look at it meanwhile.
         self.levels = {**self.levels, database: level}
-        self.is_on = any(one.number for one in self.levels.values())
 
     def forget(self, database: str) -> None:
         """The database is dropped."""
         if database in self.levels:
             self.set(database, OFF)
+
+    def _is_chosen(self, took_ms: int) -> bool:
+        """Whether level 1 notes a command that took so long."""
+        return took_ms > self.slow_ms and random.random() < self.sample_rate
 
     def _make(self, database: str) -> None:
         namespace = MongoNamespace(database, PROFILE)
@@ -142,24 +136,23 @@ class SystemProfile:
             seconds: How long it took.
         """
         database = body.get("$db")
-        if not isinstance(database, str) or name == "profile":
+        if not isinstance(database, str) or name in NOT_NOTED:
             return
         level = self.of(database)
         if not level.number:
             return
-        common = _common(asker, reply, seconds)
-        entries = [{**own, **common} for own in _operations(name, body, reply)]
-        if level.filter is not None:
-            matches = level.filter.matches
-            entries = [entry for entry in entries if matches(entry)]
-        elif level.number == 1 and (common["millis"] <= self.slow_ms or random.random() >= self.sample_rate):
-            return
-        if not entries:
-            return
         try:
-            self._make(database)
-            CollectionWork(self._spaces, MongoNamespace(database, PROFILE), None).insert(entries)
-        except (MongoError, ReactDBError):
+            common = _common(asker, reply, seconds)
+            entries = [{**own, **common} for own in _operations(name, body, reply)]
+            if level.filter is not None:
+                entries = [entry for entry in entries if level.filter.matches(entry)]
+            elif level.number == 1 and not self._is_chosen(common["millis"]):
+                return
+            if entries:
+                self._make(database)
+                CollectionWork(self._spaces, MongoNamespace(database, PROFILE), None).insert(entries)
+        except Exception:
+            # The command is carried out: whoever has asked must not take it for failed.
             logger.warning("an operation of %s could not be noted in %s", database, PROFILE, exc_info=True)
 
 
@@ -169,7 +162,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
     space = f"{body['$db']}.$cmd"
     if name == "getMore":
         space = f"{body['$db']}.{body.get('collection')}"
-    elif name in ON_COLLECTIONS and isinstance(collection, str):
+    elif isinstance(collection, str) and name not in NOT_OF_COLLECTIONS:
         space = f"{body['$db']}.{collection}"
     elif name == "aggregate":
         space += ".aggregate"
@@ -229,7 +222,7 @@ def _common(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[str, An
         "responseLength": len(encode(reply)),
         "protocol": "op_msg",
         "millis": int(seconds * 1000),
-        "ts": datetime.fromtimestamp(time.time(), UTC),
+        "ts": datetime.now(UTC),
         "client": asker.address[0],
         "appName": asker.app_name,
         "allUsers": [{"user": asker.user, "db": "admin"}] if asker.user else [],

@@ -41,12 +41,10 @@ def profile(request: CommandRequest) -> dict[str, Any]:
         # What is no level asks for the one that there is, as -1 does.
         number = -1
     profiler = request.deployment.profiler
-    if profiler is None:
-        if number > 0:
-            raise MongoError(
-                115, "in the process, commands are not profiled: profile takes the levels -1 and 0 alone"
-            )
-        return {"was": 0, "slowms": 100, "sampleRate": 1.0}
+    if number > 0 and not profiler.is_offered:
+        raise MongoError(
+            115, "in the process, commands are not profiled: profile takes the levels -1 and 0 alone"
+        )
     before = profiler.of(database)
     reply: dict[str, Any] = {
         "was": before.number,
