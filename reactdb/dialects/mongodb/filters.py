@@ -489,12 +489,12 @@ class _Compiler:
     def _no_text(self, name: str, operand: Any, depth: int) -> Compiled:
         raise MongoError(27, "text index required for $text query: there are no text indexes here")
 
-    def _no_place(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+    def _no_geospatial(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
         if name in ("$near", "$nearSphere"):
             raise MongoError(
-                291, f"unable to find index for {name} query: there are no indexes of places here"
+                291, f"unable to find index for {name} query: there are no geospatial indexes here"
             )
-        raise MongoError(115, f"{name} is not supported here: nothing is known of places")
+        raise MongoError(115, f"{name} is not supported here: there are no geospatial queries")
 
     def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
         raise MongoError(115, f"{name} is not supported here")
@@ -526,11 +526,11 @@ _OF_FIELD: Final[dict[str, Callable[[_Compiler, str, str, Any, int, bool], Test]
     "$bitsAllClear": _Compiler._bits,
     "$bitsAnySet": _Compiler._bits,
     "$bitsAnyClear": _Compiler._bits,
-    "$near": _Compiler._no_place,
-    "$nearSphere": _Compiler._no_place,
-    "$geoWithin": _Compiler._no_place,
-    "$geoIntersects": _Compiler._no_place,
-    "$within": _Compiler._no_place,
+    "$near": _Compiler._no_geospatial,
+    "$nearSphere": _Compiler._no_geospatial,
+    "$geoWithin": _Compiler._no_geospatial,
+    "$geoIntersects": _Compiler._no_geospatial,
+    "$within": _Compiler._no_geospatial,
 }
 _TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None]]] = {
     "$and": _Compiler._and,
