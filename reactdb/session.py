@@ -182,8 +182,10 @@ class Session:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
-        transaction = self.engine.current_transaction()
-        return (self.engine.catalogue if transaction is None else transaction.catalogue).live.get(table)
+        engine = self.engine
+        writer = engine.writer
+        inside = None if writer is None or writer.inside is None else writer.current
+        return (engine if inside is None else inside).catalogue.live.get(table)
 
     def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""

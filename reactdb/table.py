@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.access import access, find_table
@@ -673,7 +674,7 @@ class Table(Selection):
         prepared = prepare(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
-            lambda write: insert(write, prepared, conflict),
+            partial(insert, documents=prepared, conflict=conflict),
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

@@ -3,7 +3,7 @@
 One statement is a `Write`: a table, a transaction, a policy, and the counters of the answer. Each operation works out the new
 content of a key and gives it to `Write.put`, which compares it with what is stored, gives it to the transaction and counts it. A
 document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed. Only an insert
-that may replace nothing goes round that: it gives its documents to the transaction together (`Write.insert_free`).
+that may replace nothing goes round that: it gives its documents to the transaction together.
 
 A policy says what may be stored and what becomes of a mistake. The native one raises, so that the whole write leaves nothing
 behind; the one of a dialect may count the mistake and go on with the next document.
@@ -234,22 +234,6 @@ class Write:
             return
         self.put(key, old, body, kind, asked)
 
-    def insert_free(self, keys: list[bytes], bodies: list[bytes]) -> None:
-        """Insert many documents at once, at half the cost of one by one.
-
-        Raises:
-            KeyTaken: A key is taken, or comes twice. Some of them may be written: the write has to be taken back.
-        """
-        if len(keys) == 1:
-            self.transaction.insert(self.table, keys[0], bodies[0])
-        elif keys:
-            self.transaction.insert_many(self.table, keys, bodies)
-        if self.changes is None:
-            self.counts["inserted"] += len(keys)
-        else:
-            for body in bodies:
-                self.count("inserted", None, body)
-
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function that the caller gave.
 
@@ -291,11 +275,13 @@ class Prepared:
 
     __slots__ = ("bodies", "generated", "keys", "primary_key")
 
-    def __init__(self, primary_key: str, keys: list[bytes], bodies: list[bytes]) -> None:
+    def __init__(
+        self, primary_key: str, keys: list[bytes], bodies: list[bytes], generated: list[str] | None = None
+    ) -> None:
         self.primary_key = primary_key
         self.keys = keys
         self.bodies = bodies
-        self.generated: list[str] = []
+        self.generated = [] if generated is None else generated
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -385,22 +371,30 @@ def prepare_again(prepared: Prepared, primary_key: str) -> Prepared:
     return prepare(documents, primary_key)
 
 
-def insert(write: Write, documents: Prepared, conflict: Conflict) -> None:
+def insert(write: Write, documents: Prepared, conflict: Conflict = "error") -> None:
     """Add documents; `conflict` says what happens where a key is taken.
 
     Raises:
-        DuplicateKey: conflict="error", and a key is taken or comes twice.
+        DuplicateKey: conflict="error", and a key is taken or comes twice. Some may be written: the write has to be taken back.
     """
     if documents.primary_key != write.table.primary_key:
         documents = prepare_again(documents, write.table.primary_key)
     write.generated_keys = documents.generated
     if conflict == "error":
-        transaction = write.transaction
+        transaction, keys, bodies = write.transaction, documents.keys, documents.bodies
         first = transaction.first + transaction.count
         try:
-            write.insert_free(documents.keys, documents.bodies)
+            if len(keys) == 1:
+                transaction.insert(write.table, keys[0], bodies[0])
+            elif keys:
+                transaction.insert_many(write.table, keys, bodies)
         except KeyTaken:
             raise first_duplicate(write, documents, first) from None
+        if write.changes is None:
+            write.counts["inserted"] += len(keys)
+        else:
+            for body in bodies:
+                write.count("inserted", None, body)
         return
     for key, body in documents:
         old = write.head(key)

@@ -11,7 +11,7 @@ from reactdb.change import REPLACE, UPDATE
 from reactdb.query import ALL_TABLES, Filter, Query
 from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
-from reactdb.writing import SKIPPED, Policy, Write
+from reactdb.writing import SKIPPED, Policy, Prepared, Write, insert
 
 
 class Counting(Policy):
@@ -113,7 +113,7 @@ def test_what_a_statement_does_to_each_document_is_counted(db, rooms):
         write.change(key(4), lambda old: {"id": 4}, REPLACE)
         write.put(key(5), write.head(key(5)), encode({"id": 5}), REPLACE)
         write.put(key(6), write.head(key(6)), None, REPLACE)
-        write.insert_free([key(7), key(8)], [encode({"id": 7}), encode({"id": 8})])
+        insert(write, Prepared("id", [key(7), key(8)], [encode({"id": 7}), encode({"id": 8})]))
 
     answer = db.session.write("rooms", work, return_changes="always")
 

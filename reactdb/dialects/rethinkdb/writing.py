@@ -49,7 +49,8 @@ from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.codec import pretty
-from reactdb.writing import COUNTERS, SKIPPED, Policy, Write
+from reactdb.writing import COUNTERS, SKIPPED, Policy, Prepared, Write
+from reactdb.writing import insert as insert_together
 
 JOBS: Final = TableName(tables.SYSTEM, "jobs")
 NO_WRITE: Final = "FOR_EACH expects one or more basic write queries."
@@ -232,7 +233,7 @@ def insert(call: TermCall) -> Any:
         if bodies is not None and is_plain and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
             if not any(write.head(key) is not None for key in keys):
-                write.insert_free(keys, bodies)
+                insert_together(write, Prepared(write.table.primary_key, keys, bodies, generated))
                 return
         for key, row in rows:
             if key is None:
