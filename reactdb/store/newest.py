@@ -40,8 +40,8 @@ OF_TABLE: Final = (
     f" {IS_NEWEST} WHERE m.table_id = ?1 AND m.block >= (?2 >> {BLOCK_BITS}) AND m.block <= (?3 >> {BLOCK_BITS})"
     " AND l.table_id = ?1 AND +l.seq > ?2 AND +l.seq <= ?3"
 )
-BY_SEQ: Final = f"SELECT {ENTRY} {OF_TABLES} ORDER BY l.seq {{}} LIMIT ?"
-BY_SEQ_OF_TABLE: Final = f"SELECT {ENTRY} {OF_TABLE} ORDER BY m.block {{0}}, l.seq {{0}} LIMIT ?4"
+BY_SEQ: Final = f"SELECT {{columns}} {OF_TABLES.format('{tables}')} ORDER BY l.seq {{way}} LIMIT ?"
+BY_SEQ_OF_TABLE: Final = f"SELECT {{columns}} {OF_TABLE} ORDER BY m.block {{way}}, l.seq {{way}} LIMIT ?4"
 KEYS: Final = f"SELECT l.key {OF_TABLES}"
 KEYS_OF_TABLE: Final = f"SELECT l.key {OF_TABLE}"
 COUNT_RANGE: Final = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
@@ -98,12 +98,33 @@ def newest_by_seq(
     Raises:
         CorruptDatabase: They are not what was written.
     """
-    way = "DESC" if reverse else "ASC"
+    return _changes(snapshot, _by_seq(snapshot, tables, since, until, reverse, limit, ENTRY))
+
+
+def keys_by_seq(
+    snapshot: Snapshot, table: TableInfo, since: int, until: int, limit: int
+) -> list[tuple[int, bytes]]:
+    """(seq, key) of the newest entries of a table with since < seq <= until, in the order of the log, at most `limit`.
+    The entries themselves are not looked at."""
+    return _by_seq(snapshot, (table,), since, until, False, limit, "l.seq, l.key")
+
+
+def _by_seq(
+    snapshot: Snapshot,
+    tables: Sequence[TableInfo],
+    since: int,
+    until: int,
+    reverse: bool,
+    limit: int,
+    columns: str,
+) -> list[tuple[Any, ...]]:
+    """Columns of newest entries; the first is the seq."""
+    asked = {"columns": columns, "tables": _ids(tables), "way": "DESC" if reverse else "ASC"}
     marked = _marked(snapshot, since, until)
     rows: list[tuple[Any, ...]] = []
 
     def read(text: str, *arguments: int) -> None:
-        rows.extend(snapshot.connection.execute(text.format(way), (*arguments, limit)).fetchall())
+        rows.extend(snapshot.connection.execute(text.format(**asked), (*arguments, limit)).fetchall())
 
     def with_marks() -> None:
         for table in tables:
@@ -113,13 +134,13 @@ def newest_by_seq(
     if reverse:
         with_marks()
     if marked > since and (not reverse or limit < 0 or len(rows) < limit):
-        read(BY_SEQ.format(_ids(tables), "{}"), since, marked)
+        read(BY_SEQ, since, marked)
     if not reverse and marked < until and (limit < 0 or len(rows) < limit):
         below = rows[:]
         rows.clear()
         with_marks()
         rows[:0] = below
-    return _changes(snapshot, rows if limit < 0 else rows[:limit])
+    return rows if limit < 0 else rows[:limit]
 
 
 def count_newest(snapshot: Snapshot, tables: Sequence[TableInfo], since: int, until: int) -> int:

@@ -13,6 +13,7 @@ Rule of this file: a command is one commit, or a part of the transaction that it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from reactdb.dialects.mongodb.clock import timeless
@@ -24,7 +25,7 @@ from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bound
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
-from reactdb.dialects.mongodb.natural import keep_places, needs_places
+from reactdb.dialects.mongodb.natural import keep_places, needs_places, places_of
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
 from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.paths import ends, split
@@ -520,15 +521,21 @@ class CollectionWork:
         return documents
 
     def _first(self, selection: FilterSelection, order: Order | None, count: int) -> list[Document] | None:
-        """The first documents that match, in an order or in any, along an index; None where none gives them."""
+        """The first documents that match, in an order or in any, along an index or in natural order; None where neither gives
+        them without the others."""
         if self.transaction is not None or selection.key is not None:
             return None
         with self.spaces.session.read() as now:
             table = now.table(self._name)
-            way = None if table is None else walk_of(now.catalogue, table, selection, order)
-            if table is None or way is None:
+            if table is None:
                 return None
-            return way.first(now, table, selection.filter.matches, count)
+            way = walk_of(now.catalogue, table, selection, order)
+            if way is not None:
+                return way.first(now, table, selection.filter.matches, count)
+            if order is not None or places_of(now.catalogue, table) is None:
+                return None
+            rows = selected(now, table, indexes_of(table), selection)
+            return [document for _, document in islice(rows, count)]
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index that a find names."""

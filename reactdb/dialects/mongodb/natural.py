@@ -3,17 +3,19 @@
 A table gives its documents in the order of their keys. While each document that is inserted has a greater `_id` than all that
 are there, as with the ObjectIds of one program, both orders are one, and nothing is kept. The first document that has not begins
 a hidden table of places beside the collection: from then on each document that is inserted has a row there, by its key, with a
-number that grows. An update changes no place.
+number that grows. An update changes no place. So the rows are in the log in the order of their numbers, and what comes first is
+read without the rest.
 
-Documents without a row come first, in the order of their keys: those that were there before the table of places, and those that
-others than this dialect insert.
+Where few documents are there before, they are given rows, too. Many are not: a row with the greatest of their keys says that up
+to there, documents without a row come first, in the order of their keys. Others without a row were inserted by others than this
+dialect. They come last, in the order of their keys.
 
 Rule of this file: places are written in the commit that inserts or deletes the documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import le
 from typing import Any, Final
 
@@ -22,15 +24,29 @@ from reactdb.dialects.mongodb.capped import order_of
 from reactdb.dialects.mongodb.namespaces import PLACES, hidden, place_table
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.store.catalogue import Catalogue, TableInfo
-from reactdb.store.snapshot import Snapshot
+from reactdb.store.newest import keys_by_seq
+from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
 
-__all__ = ["drop_place", "in_natural_order", "is_place_table", "keep_places", "needs_places", "places_of"]
+__all__ = [
+    "drop_place",
+    "in_natural_order",
+    "is_place_table",
+    "keep_places",
+    "needs_places",
+    "places_of",
+    "rows_in_natural_order",
+]
 
 FEW: Final = 256
 """The places of so many documents are looked up. Of more, all that the collection has are read."""
+FIRST_ROWS: Final = 64
 PAGE_ROWS: Final = 1_024
+UNTIL: Final = b""
+"""The row that says up to which key documents without a row come first. No document has this key."""
+LAST: Final = 1 << 63
+_UNTIL_KEY: Final = collation.key_bytes(UNTIL)
 
 
 def places_of(catalogue: Catalogue, table: TableInfo) -> TableInfo | None:
@@ -64,6 +80,7 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
     if rows is None:
         assert isinstance(target, WriteTransaction)
         rows = hidden(target, place_table(table.id))
+        keys = [*_begin(target, table, rows, keys), *keys]
     bodies = [
         codec.encode({"id": key, "place": number})
         for number, key in enumerate(keys, target.first + target.count)
@@ -76,6 +93,25 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
             return
     for key, body in zip(keys, bodies, strict=True):
         _put(target, rows, key, body)
+
+
+def _begin(
+    target: WriteTransaction, table: TableInfo, rows: TableInfo, keys: Sequence[bytes]
+) -> Sequence[bytes]:
+    """Write down up to where documents have no row.
+
+    Args:
+        keys: Of documents that were inserted just now.
+
+    Returns:
+        The keys of those that were there before and are to be given rows, in their order.
+    """
+    snapshot = target.snapshot()
+    is_few = snapshot.count(table) - len(keys) <= FEW
+    until = LEAST if is_few else target.greatest_key(table)
+    target.write(rows, _UNTIL_KEY, INSERT, None, codec.encode({"id": UNTIL, "place": 0, "until": until}))
+    new = set(keys)
+    return [key for key in snapshot.keys(table) if key not in new] if is_few else []
 
 
 def drop_place(target: Target, table: TableInfo, key: bytes) -> None:
@@ -116,7 +152,79 @@ def in_natural_order(snapshot: Snapshot, rows: TableInfo, keys: Sequence[bytes])
             if len(row_keys) < PAGE_ROWS:
                 break
             start = row_keys[-1] + b"\x00"
-    return sorted(keys, key=lambda key: places.get(key, 0))
+    until = _until(snapshot, rows)
+    # All numbers are greater than 0.
+    return sorted(keys, key=lambda key: places.get(key, 0 if key <= until else LAST))
+
+
+def rows_in_natural_order(
+    snapshot: Snapshot, table: TableInfo, rows: TableInfo
+) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of all documents in the order in which they were inserted, read as they are asked for.
+
+    Args:
+        snapshot: Of now: only the newest entries are in the log in this order.
+        rows: The table of places.
+    """
+    until = _until(snapshot, rows)
+    yield from _before_rows(snapshot, table, rows, until)
+    given: set[bytes] = set()
+    since, newest, size = 0, snapshot.seq, FIRST_ROWS
+    while found := keys_by_seq(snapshot, rows, since, newest, size):
+        keys: list[bytes] = [collation.key_value(row_key) for _, row_key in found]
+        yield from _picked(snapshot, table, keys)
+        given.update(keys)
+        since, size = found[-1][0], PAGE_ROWS
+    others = [key for key in snapshot.keys(table) if key > until and key not in given]
+    for place in range(0, len(others), PAGE_ROWS):
+        yield from _picked(snapshot, table, others[place : place + PAGE_ROWS])
+
+
+def _before_rows(
+    snapshot: Snapshot, table: TableInfo, rows: TableInfo, until: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of the documents without a row up to a key, in the order of keys."""
+    if until == LEAST:
+        return
+    placed = _placed(snapshot, rows)
+    # Rows, too, are in the order of the documents' keys.
+    next_placed = next(placed, None)
+    start = LEAST
+    while start <= until:
+        keys, bodies = snapshot.page(table, start, until + b"\x00", False, PAGE_ROWS)
+        for row in zip(keys, bodies, strict=True):
+            while next_placed is not None and next_placed < row[0]:
+                next_placed = next(placed, None)
+            if row[0] != next_placed:
+                yield row
+        if len(keys) < PAGE_ROWS:
+            return
+        start = keys[-1] + b"\x00"
+
+
+def _placed(snapshot: Snapshot, rows: TableInfo) -> Iterator[bytes]:
+    """The keys of the documents that have a row, in order."""
+    start = LEAST
+    while True:
+        row_keys, bodies = snapshot.page(rows, start, GREATEST, False, PAGE_ROWS)
+        yield from _places_in(bodies)
+        if len(row_keys) < PAGE_ROWS:
+            return
+        start = row_keys[-1] + b"\x00"
+
+
+def _picked(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and bytes of the documents of some keys, in the order of these."""
+    bodies = dict(snapshot.pick(table, sorted(keys)))
+    return ((key, bodies[key]) for key in keys if key in bodies)
+
+
+def _until(snapshot: Snapshot, rows: TableInfo) -> bytes:
+    """Up to this key, documents without a row come first."""
+    body = snapshot.get(rows, _UNTIL_KEY)
+    # A file that was written before there was such a row may have any without.
+    found: bytes = GREATEST if body is None else codec.decode(body)["until"]
+    return found
 
 
 def _places_in(bodies: Sequence[bytes]) -> dict[bytes, int]:

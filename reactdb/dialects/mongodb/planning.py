@@ -85,6 +85,11 @@ class ReadPlan(NamedTuple):
     test: Callable[[bytes], bool] | None = None
     parts: Sequence[ReadPlan] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """All documents are read."""
+        return self.keys is None and self.by is None and not self.ranges and not self.parts
+
 
 _ALL: Final = ReadPlan(is_exact=True)
 # Two of these are equal in BSON where they are one key, and nothing else is equal to them.

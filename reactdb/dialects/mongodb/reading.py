@@ -22,7 +22,7 @@ from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
-from reactdb.dialects.mongodb.natural import in_natural_order, places_of
+from reactdb.dialects.mongodb.natural import in_natural_order, places_of, rows_in_natural_order
 from reactdb.dialects.mongodb.planning import ReadPlan, exact_key, plan
 from reactdb.errors import HistoryLost
 from reactdb.session import Session
@@ -109,19 +109,28 @@ def selected(
 def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]]:
     """The keys and bytes of what a plan reads, within one snapshot."""
     test = test_of(chosen, table)
-    led = keys_of(snapshot, table, chosen)
-    if led is not None:
-        rows = in_order(snapshot, table, led)
+    rows = _led(snapshot, table, chosen)
+    if rows is not None:
         yield from rows if test is None else (row for row in rows if test(row[1]))
     else:
         for start, stop in chosen.ranges or ALL:
             while True:
                 keys, bodies = snapshot.page(table, start, stop, False, PAGE_ROWS)
-                rows = zip(keys, bodies, strict=True)
+                rows = iter(zip(keys, bodies, strict=True))
                 yield from rows if test is None else (row for row in rows if test(row[1]))
                 if len(keys) < PAGE_ROWS:
                     break
                 start = keys[-1] + b"\x00"
+
+
+def _led(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]] | None:
+    """What a plan leads to, in natural order; None where a table is to be read through in the order of keys."""
+    if chosen.is_whole and not isinstance(snapshot, PastSnapshot):
+        places = places_of(snapshot.catalogue, table)
+        if places is not None and order_of(snapshot.catalogue, table) is None:
+            return rows_in_natural_order(snapshot, table, places)
+    keys = keys_of(snapshot, table, chosen)
+    return None if keys is None else in_order(snapshot, table, keys)
 
 
 def keys_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes] | None:

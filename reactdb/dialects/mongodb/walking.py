@@ -116,7 +116,6 @@ def walk_of(
         return None
     names = [name for name, _ in order.fields]
     count = len(names)
-    is_scan = chosen.keys is None and chosen.by is None and not chosen.ranges and not chosen.parts
     for index in indexes:
         if not index.has_marks or not holds_matches(index, conditions, has_collation):
             continue
@@ -127,7 +126,7 @@ def walk_of(
         fixed = [points_of(conditions.get(path, ()), has_collation) for path in key[:before]]
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
         # Where it leads through everything, and something else does not, there is no saying which is quicker.
-        if all(map(_is_one, fixed)) and (ranges is not None or is_scan):
+        if all(map(_is_one, fixed)) and (ranges is not None or chosen.is_whole):
             return OrderedRead(index, WHOLE if ranges is None else ranges, is_backwards=ways.pop())
     return None
 

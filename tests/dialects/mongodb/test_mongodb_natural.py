@@ -3,8 +3,10 @@
 import pytest
 
 import reactdb
+from reactdb.dialects.mongodb import natural
 from reactdb.dialects.mongodb.namespaces import place_table
-from reactdb.dialects.mongodb.natural import FEW
+from reactdb.dialects.mongodb.natural import FEW, places_of
+from reactdb.values import collation
 
 
 @pytest.fixture
@@ -91,12 +93,61 @@ class TestOrder:
 
         assert [0, 1, 2, -1, 5, -2] == ids(orders.find())
 
-    def test_documents_that_were_inserted_natively_come_first_in_the_order_of_keys(self, db, orders):
+    def test_many_documents_that_were_there_before_have_no_places(self, db, orders, monkeypatch):
+        monkeypatch.setattr(natural, "FEW", 2)
+        orders.insert_many([{"_id": n} for n in range(10)])
+        orders.insert_many([{"_id": n} for n in (-1, 12, -2)])
+        orders.delete_one({"_id": 5})
+        orders.insert_one({"_id": 5})
+
+        assert [0, 1, 2, 3, 4, 6, 7, 8, 9, -1, 12, -2, 5] == ids(orders.find())
+        assert [0, 1, 2, 3, 4, 6, 7, 8, 9, -1, 12] == ids(orders.find().limit(11))
+        with db.session.read() as now:
+            assert 5 == now.count(places_of(now.catalogue, now.table("shop.orders")))
+
+    def test_documents_that_were_inserted_natively_come_last_in_the_order_of_keys(self, db, orders):
         orders.insert_many([{"_id": n} for n in (3, 1)])
         db.table("shop.orders").insert([{"_id": 4}, {"_id": 2}])
         orders.insert_one({"_id": 0})
 
+        assert [3, 1, 0, 2, 4] == ids(orders.find())
+        assert [3, 1, 0, 2, 4] == ids(orders.find().limit(9))
+
+    def test_those_below_the_greatest_that_was_there_before_come_first(self, db, orders, monkeypatch):
+        """They cannot be told from those that have no place because they were there before."""
+        monkeypatch.setattr(natural, "FEW", 1)
+        orders.insert_many([{"_id": n} for n in (1, 3)])
+        orders.insert_one({"_id": 0})
+        db.table("shop.orders").insert([{"_id": 4}, {"_id": 2}])
+
+        assert [1, 2, 3, 0, 4] == ids(orders.find())
+        assert [1, 2, 3, 0, 4] == ids(orders.find().limit(9))
+
+    def test_a_file_that_does_not_say_up_to_where_there_are_no_places(self, db, orders):
+        """It was written before that was kept."""
+        orders.insert_many([{"_id": n} for n in (3, 1)])
+        db.table("shop.orders").insert([{"_id": 4}, {"_id": 2}])
+        with db.session.transaction() as transaction:
+            rows = places_of(transaction.catalogue, transaction.catalogue.live["shop.orders"])
+            transaction.put(rows, collation.key_bytes(natural.UNTIL), None)
+        orders.insert_one({"_id": 0})
+
         assert [2, 4, 3, 1, 0] == ids(orders.find())
+        assert [2, 4, 3, 1, 0] == ids(orders.find().limit(9))
+
+    def test_the_first_documents_are_read_without_the_others(self, orders, monkeypatch):
+        orders.insert_many([{"_id": f"{n * 7919 % 1000:03d}", "n": n} for n in range(1000)])
+        asked = []
+        whole = natural.keys_by_seq
+        monkeypatch.setattr(
+            natural, "keys_by_seq", lambda *arguments: asked.append(arguments[-1]) or whole(*arguments)
+        )
+
+        assert 0 == orders.find_one()["n"]
+        assert 3 == orders.find_one({"n": {"$gt": 2}})["n"]
+        orders.update_one({"n": 4}, {"$set": {"m": 1}})
+        orders.delete_one({"n": 5})
+        assert [natural.FIRST_ROWS] * 4 == asked
 
     def test_a_document_that_was_deleted_natively_and_comes_back(self, db, orders):
         orders.insert_many([{"_id": n} for n in (3, 1, 2)])
