@@ -146,6 +146,7 @@ class Shop:
             session.start_transaction()
             for kind, key, value in writes:
                 self.write(kind, key, value, model, session)
+                assert [row["_id"] for row in self.collection.find(session=session)] == list(model)
             if not is_kept:
                 session.abort_transaction()
                 return
@@ -212,6 +213,7 @@ class Shop:
 @example([("transaction", [("insert", "b", 0), ("insert", "a", 0)], True), ("compact",)], 256)
 @example([("many", ["c", "b", "a"], True), ("drop",), ("many", ["a", "b"], True), ("insert", 0, 1)], 256)
 @example([("insert", "b", 1), ("insert", "a", 1), ("index",), ("rename",), ("delete_first", 1)], 256)
+@example([("transaction", [("insert", 1, 0), ("insert", 0, 0), ("upsert", 0, 1)], True)], 256)
 @example([("many", [1, 2, 3, "b"], True), ("insert", 0, 1), ("delete", 2, 0), ("insert", 2, 0)], 0)
 @example([("many", ["c", "d"], True), ("many", ["b", 1], True), ("compact",), ("delete", "c", 0)], 2)
 def test_documents_come_in_the_order_in_which_they_were_inserted(steps, few):

@@ -31,6 +31,7 @@ from reactdb.dialects.mongodb.clock import ClusterClock
 from reactdb.dialects.mongodb.collation import simple
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, Names, check_new_name
+from reactdb.dialects.mongodb.targets import Target
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -434,7 +435,7 @@ def keep_indexes(
     write_record(transaction, table, record._replace(indexes=tuple(map(dict, indexes))))
 
 
-def hidden(transaction: WriteTransaction, table: HiddenTable) -> TableInfo:
+def hidden(target: Target, table: HiddenTable) -> TableInfo:
     """A hidden table, which is made where it is missing."""
-    known = transaction.catalogue.live.get(table)
-    return known or transaction.create_table(table.name, "id", table.owner)
+    known = target.catalogue.live.get(table)
+    return known or target.create_table(table.name, "id", table.owner)

@@ -65,12 +65,10 @@ def is_place_table(table: TableInfo) -> bool:
 
 def needs_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> bool:
     """Whether documents that are about to be inserted need places. A capped collection has an order of its own."""
-    if places_of(target.catalogue, table) is None:
-        if not isinstance(target, WriteTransaction):
-            # A transaction of the dialect keeps its writes, and the commit asks again.
-            return False
-        if keys[0] > target.greatest_key(table) and not (len(keys) > 1 and any(map(le, keys[1:], keys))):
-            return False
+    if places_of(target.catalogue, table) is None and (
+        keys[0] > target.greatest_key(table) and not (len(keys) > 1 and any(map(le, keys[1:], keys)))
+    ):
+        return False
     return order_of(target.catalogue, table) is None
 
 
@@ -78,9 +76,10 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
     """Give documents that were inserted the next places."""
     rows = places_of(target.catalogue, table)
     if rows is None:
-        assert isinstance(target, WriteTransaction)
         rows = hidden(target, place_table(table.id))
-        keys = [*_begin(target, table, rows, keys), *keys]
+        # What a transaction of the dialect keeps, only its statements see. The commit gives the places.
+        if isinstance(target, WriteTransaction):
+            keys = [*_begin(target, table, rows, keys), *keys]
     bodies = [
         codec.encode({"id": key, "place": number})
         for number, key in enumerate(keys, target.first + target.count)
@@ -222,7 +221,7 @@ def _picked(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iter
 def _until(snapshot: Snapshot, rows: TableInfo) -> bytes:
     """Up to this key, documents without a row come first."""
     body = snapshot.get(rows, _UNTIL_KEY)
-    # A file that was written before there was such a row may have any without.
+    # A file that was written before there was such a row may have any without, and so has a transaction of the dialect.
     found: bytes = GREATEST if body is None else codec.decode(body)["until"]
     return found
 

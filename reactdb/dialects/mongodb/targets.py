@@ -47,5 +47,11 @@ class Target(Protocol):
     ) -> bool:
         """Put `body` where `old` was, as `WriteTransaction.write` does."""
 
+    def greatest_key(self, table: TableInfo) -> bytes:
+        """The greatest key of a table; b"" where it has none."""
+
+    def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
+        """Make a table; with an `owner`, a hidden one."""
+
     def snapshot(self) -> Snapshot:
         """Reads that see what was written here so far."""

@@ -39,6 +39,9 @@ __all__ = ["TRANSIENT", "Transaction", "Transactions"]
 TRANSIENT: Final = "TransientTransactionError"
 """The label of an error after which the whole transaction can be tried again."""
 
+FIRST_BESIDE: Final = -(1 << 32)
+"""Stand-ins for hidden tables have this number and those below. Those for collections have -1 and below."""
+
 TableKey = tuple[int, bytes]
 """A table's number and a key."""
 
@@ -137,6 +140,9 @@ class Transaction:
         self._written: dict[int, dict[bytes, bytes | None]] = {}
         # Tables that the commit will make, with numbers of their own below zero.
         self._made: dict[str, _Made] = {}
+        # Stand-ins for hidden tables that it will make, by number, and the greatest key of a table for which somebody has asked.
+        self._beside: dict[int, TableInfo] = {}
+        self._greatest: dict[int, bytes] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -194,6 +200,8 @@ class Transaction:
         self._steps = []
         self._written = {}
         self._made = {}
+        self._beside = {}
+        self._greatest = {}
         self._undo = None
 
     def commit(self) -> None:
@@ -230,6 +238,8 @@ class Transaction:
         snapshot = transaction.snapshot()
         assert self._seq is not None
         undo = self._as_of(snapshot)
+        # Now: the snapshot also sees what is written below.
+        newest = snapshot.seq
         named = self._named if self.retry is None else (self.retry.session, self.retry.number)
         numbers: dict[int, TableInfo] = {}
         for made in self._made.values():
@@ -241,7 +251,7 @@ class Transaction:
             if undo.one(table.id, step.key, self._seq)[0]:
                 raise conflict()
             old = transaction.head(table, step.key)
-            if old is not None and step.table_id < 0 and old[0] <= snapshot.seq:
+            if old is not None and step.table_id < 0 and old[0] <= newest:
                 raise conflict()
             if step.body is not None and table.indexes:
                 unique = [index for index in indexes_of(table) if index.refuses]
@@ -268,10 +278,13 @@ class KeptWrites:
         self._transaction = transaction
         self._now = now
         self._undo = undo
+        self.catalogue: Catalogue = now.catalogue
+        if transaction._beside:
+            self._see_beside()
 
-    @property
-    def catalogue(self) -> Catalogue:
-        return self._now.catalogue
+    def _see_beside(self) -> None:
+        now = self._now.catalogue
+        self.catalogue = Catalogue(now.version, {**now.by_id, **self._transaction._beside})
 
     @property
     def first(self) -> int:
@@ -291,6 +304,21 @@ class KeptWrites:
     def within(self, namespace: MongoNamespace) -> TableInfo:
         """The same; where there is none, one that the commit will make."""
         return self.table(namespace) or self._make(namespace, None).table
+
+    def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
+        """A stand-in for a hidden table, which the statements of this transaction see."""
+        beside = self._transaction._beside
+        number = FIRST_BESIDE - len(beside)
+        beside[number] = table = TableInfo(number, name, primary_key, 0, None, {}, owner)
+        self._see_beside()
+        return table
+
+    def greatest_key(self, table: TableInfo) -> bytes:
+        known = self._transaction._greatest.get(table.id)
+        if known is None:
+            rows = self.snapshot().rows(table, reverse=True, limit=1)
+            known = self._transaction._greatest[table.id] = rows[0].key if rows else b""
+        return known
 
     def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
         """Have the commit make a collection.
@@ -344,7 +372,9 @@ class KeptWrites:
     def snapshot(self) -> Snapshot:
         transaction = self._transaction
         assert transaction._seq is not None
-        return PastSnapshot(self._now, transaction._seq, _Overlaid(self._undo, transaction._written))
+        found = PastSnapshot(self._now, transaction._seq, _Overlaid(self._undo, transaction._written))
+        found.catalogue = self.catalogue
+        return found
 
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
         body = self.snapshot().get(table, key)
@@ -385,6 +415,12 @@ class KeptWrites:
             raise conflict()
         if table.id >= 0 and not transaction._owner.claim((table.id, key), transaction):
             raise conflict()
+        greatest = transaction._greatest
+        if table.id in greatest:
+            if body is not None:
+                greatest[table.id] = max(greatest[table.id], key)
+            elif key == greatest[table.id]:
+                del greatest[table.id]
         transaction._steps.append(_Step(table.id, key, kind, body, meta, bypasses))
         transaction._written.setdefault(table.id, {})[key] = body
         return True

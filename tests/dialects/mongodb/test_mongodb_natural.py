@@ -168,6 +168,23 @@ class TestOrder:
 
         assert [1, 2, 0, 3] == ids(orders.find())
 
+    def test_statements_of_a_transaction_that_itself_inserts_the_first_out_of_order(self, db, orders):
+        orders.insert_many([{"_id": n} for n in (1, 5)])
+        made = orders.database["made"]
+        with orders.database.client.start_session() as session, session.start_transaction():
+            orders.insert_one({"_id": 3}, session=session)
+            orders.insert_many([{"_id": 9}, {"_id": 2}], session=session)
+            orders.delete_one({"_id": 5}, session=session)
+            made.insert_many([{"_id": name} for name in "ba"], session=session)
+
+            assert [1, 3, 9, 2] == ids(orders.find(session=session))
+            assert ["b", "a"] == ids(made.find(session=session))
+            assert [1, 5] == ids(orders.find())
+            assert not has_places(db)
+
+        assert [1, 3, 9, 2] == ids(orders.find())
+        assert ["b", "a"] == ids(made.find())
+
     def test_a_cursor_that_was_opened_before(self, orders):
         orders.insert_many([{"_id": n} for n in range(200)])
         cursor = orders.find()

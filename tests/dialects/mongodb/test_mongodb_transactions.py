@@ -227,6 +227,17 @@ class TestMakingCollections:
         with pytest.raises(DuplicateKeyError):
             made.insert_one({"n": 1})
 
+    @pytest.mark.parametrize("ids", [[1, 0], range(2_000)], ids=["out of order", "many"])
+    def test_what_it_inserts_may_be_changed_by_it(self, client: Any, session: Any, ids: Any) -> None:
+        """The commit's own documents are not taken for somebody else's, also where they are in the file already."""
+        made = client["shop"]["made"]
+        with session.start_transaction():
+            made.insert_many([{"_id": id} for id in ids], session=session)
+            made.update_one({"_id": 0}, {"$set": {"n": 1}}, session=session)
+
+        assert [{"_id": id} for id in ids if id] == list(made.find({"_id": {"$ne": 0}}))
+        assert {"_id": 0, "n": 1} == made.find_one({"_id": 0})
+
     def test_an_index_makes_its_collection(self, client: Any, session: Any) -> None:
         with session.start_transaction():
             client["shop"]["made"].create_index("n", session=session)
