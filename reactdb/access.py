@@ -1,6 +1,6 @@
 """Access paths: how the documents of a query are read: by keys, by a range of keys or of an index, in index order.
 
-Rule of this file: a better access path changes the cost of an answer, never the answer (law 6). So a filter that an index
+Rule of this file: a better access path changes the cost of an answer, never the answer. So a filter that an index
 answers is still tested on each document, documents come in the order of a scan, and no index is used where it would hide a
 document on which a filter fails with an error.
 """
@@ -15,6 +15,7 @@ from sys import maxsize
 from typing import Any
 
 from reactdb.budget import STEP_BYTES, Budget, current, spend_bytes
+from reactdb.change import TableReference
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
 from reactdb.expression import KeyRange, OrderKey, Predicate, index_ranges, may_fail, row, sort_documents
 from reactdb.query import (
@@ -446,10 +447,11 @@ def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
     return (width, len(ranges))
 
 
-def find_table(name: str, snapshot: Snapshot) -> TableInfo:
+def find_table(name: TableReference, snapshot: Snapshot) -> TableInfo:
+    """Raises: TableNotFound."""
     table = snapshot.table(name)
     if table is None:
-        raise TableNotFound(name)
+        raise TableNotFound(str(name))
     return table
 
 

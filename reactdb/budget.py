@@ -4,9 +4,10 @@ A server evaluates queries of clients it does not know. Evaluation consists of l
 spends steps, and after every `STEPS` steps the clock is read. So an endless query ends by itself, in the thread that evaluates it
 and at a place where evaluation may end: never inside a commit. An exception thrown in from another thread could strike there.
 
-At the same places it is seen by how much the memory of the process has grown since a query last looked, and that counts as the
-growth of the query that looks. For a query that is alone this is exact; of several, the one that grows looks most often after it
-has grown, so its share is by far the greatest. What is counted is what is held, not what was ever made: a stream may be endless.
+At the same places the memory of the process is measured. What it has grown by since any query last measured it counts as the
+growth of the query that measures now. For a query that is alone this is exact; of several, the one that grows measures most often
+after it has grown, so its share is by far the greatest. What is counted is what is held, not what was ever made: a stream may be
+endless.
 
 Code without a budget pays for reading one context variable for each array, and nothing for each element.
 
@@ -65,7 +66,7 @@ class MemoryFull(Stopped):
 
 
 def process_bytes() -> int | None:
-    """The memory that this process takes; None where the system does not tell (only Linux does so for a few microseconds)."""
+    """The memory that this process takes; None where the system does not tell (only Linux tells it in a few microseconds)."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
             return int(file.read(64).split()[1]) * PAGE_BYTES

@@ -40,7 +40,7 @@ class HiddenTable(NamedTuple):
 
 
 MOST_IN_HAND = 64
-"""A commit hands on the documents of so many changes, where the writer had them decoded; a large one would fill the memory."""
+"""So many changes of a commit keep the documents that the writer had decoded; those of a large commit would fill the memory."""
 
 TableReference = str | HiddenTable
 """What a table is looked up by."""
@@ -139,9 +139,6 @@ class Change:
             HistoryLost: The change is from `db.log()`, which looks this document up when it is asked for, and another process
                 has compacted the log since.
         """
-        return self._before()
-
-    def _before(self) -> bytes | None:
         found = self._old_bytes
         if found is None or isinstance(found, bytes):
             return found
@@ -173,7 +170,7 @@ class Change:
         """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
         found = self.old
         if found is None and self._old_bytes is not None:
-            body = self._before()
+            body = self.old_bytes
             found = self.old = None if body is None else codec.decode_frozen(body)
         return found
 
@@ -189,8 +186,7 @@ class Change:
         """(`old_val`, `new_val`): each event needs both."""
         old, new = self.old, self.new
         if old is None and self._old_bytes is not None:
-            held = self._old_bytes
-            body = held if type(held) is bytes else self._before()
+            body = self.old_bytes
             if body is not None:
                 old = self.old = codec.decode_frozen(body)
         if new is None and self.new_bytes is not None:

@@ -38,7 +38,7 @@ LARGE_SAMPLE = 1_000
 MOST_PLACES = 1_024
 HINTED = (Filter, GetAll, Between)
 
-# MongoDB's operators of conditions, and how the same is said here. `{}` is the field, `{!}` what it is compared with.
+# MongoDB's operators of conditions, and how the same is said here. `{field}` is the field, `{value}` what it is compared with.
 CONDITIONS = {
     "$eq": "{field} == {value}",
     "$ne": "{field} != {value}",

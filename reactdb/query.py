@@ -267,3 +267,8 @@ class Query(Value):
     def is_point(self) -> bool:
         """True for a query of one document: it gives a document or None, not a list."""
         return bool(self.steps) and isinstance(self.steps[0], Get)
+
+    def callables(self) -> list[str]:
+        """What `explain()` says of the predicates that are the user's functions and no expressions."""
+        filters = [step.predicate for step in self.steps if isinstance(step, Filter)]
+        return [predicate.explain() for predicate in filters if predicate.expression is None]

@@ -25,6 +25,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from reactdb.access import find_table
 from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
     DatabaseClosed,
@@ -150,10 +151,7 @@ class Session:
             TableNotFound.
         """
         with self.read() as snapshot:
-            info = snapshot.table(table)
-            if info is None:
-                raise TableNotFound(str(table))
-            return snapshot.newest(info, key)
+            return snapshot.newest(find_table(table, snapshot), key)
 
     def token(self) -> str:
         """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""
@@ -182,10 +180,8 @@ class Session:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
-        engine = self.engine
-        writer = engine.writer
-        inside = None if writer is None or writer.inside is None else writer.current
-        return (engine if inside is None else inside).catalogue.live.get(table)
+        transaction = self.engine.current_transaction()
+        return (self.engine if transaction is None else transaction).catalogue.live.get(table)
 
     def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
@@ -201,7 +197,7 @@ class Session:
         Raises:
             TableNotFound.
         """
-        found = self.known(table) or self.find(table)
+        found = self.find(table)
         if found is None:
             raise TableNotFound(str(table))
         return found
@@ -226,10 +222,7 @@ class Session:
             TableNotFound.
         """
         with self.read() as snapshot:
-            found = snapshot.table(table)
-            if found is None:
-                raise TableNotFound(str(table))
-            return snapshot.newest_seq(found)
+            return snapshot.newest_seq(find_table(table, snapshot))
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
@@ -262,10 +255,7 @@ class Session:
         """
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
-            info = transaction.catalogue.live.get(table)
-            if info is None:
-                raise TableNotFound(str(table))
-            write = Write(transaction, info, policy, return_changes)
+            write = Write(transaction, live_table(transaction, table), policy, return_changes)
             work(write)
             return write.result()
 
@@ -428,10 +418,7 @@ class PastSession(Session):
 
     def get(self, table: TableReference, key: bytes) -> bytes | None:
         with self.read() as snapshot:
-            info = snapshot.table(table)
-            if info is None:
-                raise TableNotFound(str(table))
-            return snapshot.get(info, key)
+            return snapshot.get(find_table(table, snapshot), key)
 
     def token(self) -> str:
         with self.read() as snapshot:

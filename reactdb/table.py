@@ -429,17 +429,12 @@ class Selection:
         with self._session.read() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
             found = [hint.text for hint in hints(self._query, snapshot)]
-        callables = [
-            step.predicate.explain()
-            for step in self._query.steps
-            if isinstance(step, Filter) and step.predicate.expression is None
-        ]
         return {
             "table": self._query.table,
             "access": path.reason,
             "index": None if path.index is None else path.index.name,
             "steps": [type(step).__name__.lower() for step in path.rest],
-            "callables": callables,
+            "callables": self._query.callables(),
             "hints": found,
         }
 

@@ -244,13 +244,13 @@ class BaseConsumer:
                     lists.append([*zip(other.seqs, more, strict=True)])
         return [one for _, one in merge(*lists, key=itemgetter(0))]
 
-    def _rest(self) -> bool:
+    def _rearm(self) -> bool:
         """Be woken again from now on. True: it was not so before, so poll once more."""
         was_woken = False
         for member in self.members:
             if member.is_woken:
                 was_woken = True
-                member.rest()
+                member.rearm()
         return was_woken
 
     def _through_terms(self, member: Subscription, event: Any) -> list[Any]:
@@ -516,7 +516,7 @@ class PushConsumer(BaseConsumer):
         if self.error is not None:
             self._deliver_error()
             return True
-        self._rest()
+        self._rearm()
         try:
             for line in self.lines:
                 for _ in range(EVENTS_IN_A_TURN):
@@ -679,7 +679,7 @@ class AskedConsumer(BaseConsumer):
                 return ENDED
             try:
                 # A consumer that finds events need not be woken. One that finds none says so, and polls once more.
-                if not self._look() and not (self._rest() and self._look()):
+                if not self._look() and not (self._rearm() and self._look()):
                     return NOTHING
             except Exception:
                 raise
@@ -769,10 +769,10 @@ class ReaderConsumer(AskedConsumer):
             member.hub.ready(self)
             member.hub.drain()
 
-    def rest(self) -> bool:
+    def rearm(self) -> bool:
         """Call back again for what comes from now on. True: there may be something already."""
         self._is_told = False
-        return self._rest()
+        return self._rearm()
 
     def poll(self, most: int) -> list[Any]:
         """The events that there are, at most `most`.
@@ -783,7 +783,7 @@ class ReaderConsumer(AskedConsumer):
         events: list[Any] = []
         try:
             # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
-            self._rest()
+            self._rearm()
             while len(events) < most:
                 event = self.take()
                 if event is NOTHING or event is ENDED:

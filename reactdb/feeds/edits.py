@@ -8,7 +8,8 @@ insert at `new_offset`, and end with the present list: whatever happened in betw
     changed its rank     delete and insert
     changed its value    delete and insert at the same offset
 
-Elements that keep their value and their order among themselves stay: the longest such row of them (law 4: no event says nothing).
+Elements that keep their value and their order among themselves stay, the longest such row of them:
+no event says that nothing changed.
 
 Rule of this file: lists in, items out. It knows neither feeds nor documents.
 """

@@ -34,7 +34,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
-# Changes that a feed which caught up may have left when it goes live: read with the publish lock held.
+# The most changes of the log that are read under the publish lock, when a feed that has caught up goes live.
 LAST_CHANGES = 64
 # Times that a view with state is made ready without the lock, before writers are made to wait for it.
 BOOTSTRAPS = 8
@@ -74,8 +74,8 @@ class FeedHub:
         self._in_hand: deque[Commit] = deque()
         # The lock's holder is in the middle of something, and subscriptions must not be removed meanwhile.
         self._is_busy = False
-        self._tail_lock = threading.Lock()
-        self._is_tailing: bool | None = False
+        self._following_lock = threading.Lock()
+        self._is_following: bool | None = False
         self._bootstrap = Bootstrap(engine)
         # Where the feed begins that began earliest; None before the first.
         self._earliest: int | None = None
@@ -110,7 +110,7 @@ class FeedHub:
             self._let_go()
         if self._forgotten:
             self._sweep_if_free()
-            self._mind_the_tail()
+            self._update_following()
 
     def _let_go(self) -> None:
         """What was delivered just now is no longer needed decoded. (What another thread publishes meanwhile is decoded again.)"""
@@ -140,15 +140,15 @@ class FeedHub:
                 except Exception:
                     logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
             self.live.end_all(COMPLETED)
-        self._mind_the_tail()
+        self._update_following()
         self.drain()
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when they are polled, and nothing is delivered."""
         self._lock = self.engine.publisher.lock
-        self._tail_lock = threading.Lock()
+        self._following_lock = threading.Lock()
         self._is_busy = False
-        self._is_tailing = False
+        self._is_following = False
         self.live.dispatcher.abandon()
 
     def lowest_needed(self, oldest: int) -> int | None:
@@ -207,8 +207,8 @@ class FeedHub:
             self._earliest = subscription.since
         if subscription.has_work:
             subscription.wake()
-        self._mind_the_tail()
-        if not self._is_tailing:
+        self._update_following()
+        if not self._is_following:
             # The file is not followed, so nothing else would end the feed if the file was found moved just now.
             self.engine.publisher.end_feeds()
 
@@ -323,7 +323,7 @@ class FeedHub:
                 yield
         finally:
             if was_late:
-                self._mind_the_tail()
+                self._update_following()
             self.tidy()
 
     def forget(self, subscription: Subscription) -> None:
@@ -333,13 +333,13 @@ class FeedHub:
 
     def settle(self) -> None:
         """After the last unsubscription: stop following other processes. Not from a finalizer."""
-        self._mind_the_tail()
+        self._update_following()
 
     def tidy(self) -> None:
         """Let those go that were forgotten while the lock was held. Not under the publish lock."""
         if self._forgotten:
             self._sweep_if_free()
-            self._mind_the_tail()
+            self._update_following()
 
     def _sweep_if_free(self) -> None:
         lock = self._lock
@@ -374,27 +374,27 @@ class FeedHub:
             self.live.leave(subscription)
             subscription.release()
 
-    def _mind_the_tail(self) -> None:
-        """Follow other processes while a feed is open. Not under the publish lock: the tail takes it."""
+    def _update_following(self) -> None:
+        """Follow other processes while a feed is open. Not under the publish lock, which `follow` takes."""
         if self.engine.is_memory:
             return
         from reactdb.store import follow
 
-        with self._tail_lock:
+        with self._following_lock:
             wanted = bool(self.live.nodes or self.live.behind)
-            if not self._is_tailing and not self.engine.is_usable:
-                # In a forked child, whatever is open here is the parent's. (But of a file that was moved, it is the tail that
+            if not self._is_following and not self.engine.is_usable:
+                # In a forked child, whatever is open here is the parent's. (But of a file that was moved, it is `follow` that
                 # ends the feeds.)
                 wanted = False
-            if wanted is self._is_tailing:
+            if wanted is self._is_following:
                 return
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
-            self._is_tailing = None
+            self._is_following = None
             if wanted:
                 follow.watch(self.engine)
             else:
                 follow.unwatch(self.engine)
-            self._is_tailing = wanted
+            self._is_following = wanted
 
     # -----------------------------------------------------------------------------------------------------------
     # Catching up
@@ -423,7 +423,7 @@ class FeedHub:
                 subscription.joined(deltas, snapshot.seq)
                 if gone is not None:
                     subscription.finish(gone)
-        self._mind_the_tail()
+        self._update_following()
         return True
 
     # -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import Everywhere, MovingRange, OneKey, OneValue, Route, ValueRange
 from reactdb.hints import hints
-from reactdb.query import ALL_TABLES, Filter
+from reactdb.query import ALL_TABLES
 
 
 def explain(request: Request) -> dict[str, Any]:
@@ -25,11 +25,6 @@ def explain(request: Request) -> dict[str, Any]:
         is_of_one = request.query.table != ALL_TABLES and snapshot.table(request.query.table) is not None
         found = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
     view, options = plan.view, request.options
-    callables = [
-        step.predicate.explain()
-        for step in request.query.steps
-        if isinstance(step, Filter) and step.predicate.expression is None
-    ]
     return {
         "kind": view.kind,
         "table": request.query.table,
@@ -41,7 +36,7 @@ def explain(request: Request) -> dict[str, Any]:
         "queue_size": options.queue_size,
         "on_overflow": options.on_overflow,
         "on_predicate_error": options.on_predicate_error,
-        "callables": callables,
+        "callables": request.query.callables(),
         "hints": found,
     }
 

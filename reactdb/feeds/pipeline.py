@@ -69,7 +69,6 @@ class Pipeline:
     __slots__ = (
         "_prefix",
         "_run",
-        "boxed",
         "is_identity",
         "keeps_null",
         "only_tests",
@@ -83,7 +82,7 @@ class Pipeline:
         """`prefix`: the values go into an aggregate, boxed, with these bytes before their sort keys. There null counts, and with
         `keeps_null`; elsewhere a null result is no result."""
         self.steps = tuple(steps)
-        self.boxed = boxed = prefix is not None
+        boxed = prefix is not None
         self._prefix = prefix
         has_map = any(isinstance(step, Map) for step in steps)
         self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)

@@ -462,7 +462,7 @@ class OrderedQueue:
     """Squashing for a result that is a list: the list last delivered and the list now.
 
     Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So the edits
-    from the one list to the other are delivered (law 4). A subscriber that asked for no offsets gets values alone: a value that
+    from the one list to the other are delivered. A subscriber that asked for no offsets gets values alone: a value that
     goes at one offset and comes at another is no difference. It needs no bound of its own: both lists are as long as the result.
     """
 

@@ -69,7 +69,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
     @on_ready.setter
     def on_ready(self, on_ready: Callable[[], object] | None) -> None:
         self._consumer.on_ready = checked(on_ready)
-        self._consumer.rest()
+        self._consumer.rearm()
         self._consumer.run()
 
     @property
@@ -98,7 +98,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
 
     def rest(self) -> None:
         """Have `on_ready` called for the next change, though not everything was polled."""
-        self._consumer.rest()
+        self._consumer.rearm()
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(

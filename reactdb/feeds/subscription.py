@@ -69,7 +69,8 @@ NOTHING: Final = Sign("NOTHING")
 ENDED: Final = Sign("ENDED")
 COMPLETED: Final = Sign("COMPLETED")
 
-# How a consumer comes by events: it is called with each where the commit is delivered; it is woken; it looks before it waits.
+# How a consumer comes by events. "called": by the thread that delivers the commit, with each; "woken": it is told that there are
+# some, and polls; "looking": it polls before it waits.
 Way = Literal["called", "woken", "looking"]
 
 
@@ -303,7 +304,7 @@ class Subscription:
             self._opened()
 
     def _opened(self) -> None:
-        """How it begins was delivered."""
+        """The opening (states and initial values) was delivered."""
         self.opening = None
         if self.state == "opening":
             self._move("live")
@@ -403,7 +404,7 @@ class Subscription:
             self.is_woken = True
             self.consumer.wake(self)
 
-    def rest(self) -> None:
+    def rearm(self) -> None:
         """Its consumer wants to be woken again, and polls once more after saying so."""
         self.is_woken = False
         queue = self.queue

@@ -278,7 +278,7 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        transaction = None if self.writer is None or self.writer.inside is None else self.writer.current
+        transaction = self.current_transaction()
         if transaction is not None:
             known = transaction.catalogue.live.get(name)
             if known is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from reactdb.change import DELETE, REPLACE
 from reactdb.errors import UsageError
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
@@ -47,10 +46,7 @@ def write_kept(
 ) -> None:
     """Make these the contents of their keys (None: nothing), whatever is there."""
     for key, body in documents:
-        old = transaction.head(table, key)
-        if body != (None if old is None else old[1]):
-            kind = DELETE if body is None else REPLACE
-            transaction.write(table, key, kind, old, body, asked=_KEEPER)
+        transaction.put(table, key, body, asked=_KEEPER)
 
 
 def consumer_of(name: str) -> str:

@@ -470,7 +470,7 @@ def set_fact(connection: Connection, name: str, value: Any) -> None:
 
 def name_log(connection: Connection) -> None:
     """Write the row with the database's id again, so that its page is in the write-ahead log and says whose log it is: see
-    `stray`. Inside a transaction, which has something to write then."""
+    `file.wal_check`. Inside a transaction, which has something to write then."""
     # There and back, as in `touch`.
     for value in ("value || ' '", "substr(value, 1, length(value) - 1)"):
         connection.execute(f"UPDATE facts SET value = {value} WHERE name = 'database_id'")

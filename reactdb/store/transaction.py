@@ -91,7 +91,8 @@ Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
 """A document before and after a write, decoded."""
 
 Head = tuple[int, bool, bool, bool]
-"""Where a flush lets a key lead: the seq; whether that is a deletion; whether the file has a head and a tombstone of it."""
+"""What a flush makes of a key: the seq of its newest entry; whether that is a deletion; whether the file has a head, and a
+tombstone, of the key before the flush."""
 
 Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, int | None, bool, Moves | None]
 """An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; the checksum of the
@@ -162,7 +163,7 @@ class WriteTransaction:
         flushed: How many of them SQLite has been given.
         savepoint: The innermost that is open; None outside of all.
         ruin: Why it can only be taken back as a whole; None while it can go on.
-        torn_until: How many changes there will be in the file when a flush that was begun has ended; 0 where none was begun.
+        torn_until: How many changes the file would have if the flush that was begun had ended; 0 where none was begun.
         has_blobs: Documents of it hold blobs.
         has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
         is_committing: COMMIT was begun.
@@ -296,12 +297,15 @@ class WriteTransaction:
             raise KeyTaken
         self.write(table, key, INSERT, None, body)
 
-    def put(self, table: TableInfo, key: bytes, body: bytes | None, kind: int = REPLACE) -> bool:
-        """Make `body` (None: nothing) the content of a key, whatever is there. Whether that changed anything."""
+    def put(
+        self, table: TableInfo, key: bytes, body: bytes | None, kind: int = REPLACE, asked: Any = None
+    ) -> bool:
+        """Make `body` (None: nothing) the content of a key, whatever is there. Whether that changed anything. `asked`: as for
+        `write`."""
         old = self.head(table, key)
         if body == (None if old is None else old[1]):
             return False
-        return self.write(table, key, DELETE if body is None else kind, old, body)
+        return self.write(table, key, DELETE if body is None else kind, old, body, asked)
 
     def write(
         self,
@@ -386,7 +390,7 @@ class WriteTransaction:
         body: bytes | None,
         asked: Any,
     ) -> Derived | None:
-        """What the table's write hook makes of a write; None where it makes no new version, and what is beside is written."""
+        """What the table's write hook makes of a write. None: no new version, and what it has for other tables is written."""
         if table.hook is None:
             raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
         old_meta = None if prev is None else self.meta_of(prev)

@@ -318,7 +318,7 @@ class Writer:
 
         Raises:
             StorageMoved: It is the log of another history.
-            CorruptDatabase: The newest entry of the log belongs to nothing.
+            CorruptDatabase: Neither a head nor a tombstone points to the newest entry of the log.
             StorageError: An earlier flush has failed, and its repair fails too.
         """
         connection = self.connection

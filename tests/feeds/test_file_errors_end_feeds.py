@@ -273,15 +273,15 @@ def test_a_feed_that_is_opened_while_somebody_notices_is_not_left_over(tmp_path,
     with reactdb.connect(tmp_path / "a.db") as db:
         games = db.table_create("games")
         feeds = hub(db)
-        follow = feeds._mind_the_tail
+        follow = feeds._update_following
 
         def notice_first() -> None:
-            monkeypatch.setattr(feeds, "_mind_the_tail", follow)
+            monkeypatch.setattr(feeds, "_update_following", follow)
             move(db)
             a_write(db)
             follow()
 
-        monkeypatch.setattr(feeds, "_mind_the_tail", notice_first, raising=False)
+        monkeypatch.setattr(feeds, "_update_following", notice_first, raising=False)
         ear = Recorder(games.changes())
 
         ends_with(reactdb.StorageMoved, [ear])

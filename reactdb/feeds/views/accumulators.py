@@ -1,7 +1,7 @@
 """Accumulators: count, sum, avg, min and max of values that come and go.
 
-Each adds values, removes them again, and gives the result that `reading.aggregate` would compute from scratch: that is law 1 for
-aggregates, and the reason why sums are exact.
+Each adds values, removes them again, and gives the result that `reading.aggregate` would compute from scratch: so a feed
+of an aggregate tells what the query gives, and this is why sums are exact.
 
 Rule of this file: `remove` undoes an `add` of the same value; order does not matter.
 """

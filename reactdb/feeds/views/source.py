@@ -1,8 +1,8 @@
 """Source: where a view's documents come from: the part of one table, or of one of its indexes, that a query begins with.
 
-It answers one question in two ways, and law 1 rests on the answers being the same: `read` gives the sort keys of all documents
-of a snapshot that belong to the query, `sort_keys` gives those of one document. A sort key is bytes; the query's order is the
-order of sort keys.
+It answers one question in two ways: `read` gives the sort keys of all documents of a snapshot that belong to the query,
+`sort_keys` gives those of one document. Because both give the same, a feed's events add up to what the query gives. A sort key
+is bytes; the query's order is the order of sort keys.
 
     whole table, range of keys    the key
     get_all of keys               position in the list of keys
