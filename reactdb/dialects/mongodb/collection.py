@@ -613,8 +613,7 @@ class CollectionWork:
     def hinted(self, hint: Any) -> HintedIndex:
         """The index that a hint names. Raises: MongoError: 2, there is none."""
         table = self.spaces.table(self.namespace)
-        known = listed(() if table is None else self.spaces.record(table).indexes)
-        return hinted(known, table, hint)
+        return hinted(listed(()) if table is None else self._indexes(table), table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
         """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
@@ -728,7 +727,11 @@ class CollectionWork:
         table = self.spaces.table(self.namespace)
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
-        return listed(self.spaces.record(table).indexes)
+        return self._indexes(table)
+
+    def _indexes(self, table: TableInfo) -> list[Document]:
+        record = self.spaces.record(table)
+        return listed(record.indexes, record.options.get("clusteredIndex"))
 
 
 def _asked_by_update(given: Any) -> tuple[Any, ...]:

@@ -795,10 +795,16 @@ def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:
     return isinstance(pattern, Mapping) and list(spec["key"].items()) == list(pattern.items())
 
 
-def listed(kept: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What `listIndexes` shows: that of `_id`, and the others in the order in which they were made."""
+def listed(
+    kept: Iterable[Mapping[str, Any]], clustered: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """What `listIndexes` shows: that of `_id`, and the others in the order in which they were made.
+
+    Args:
+        clustered: The option `clusteredIndex` of the collection, where it has that.
+    """
     return [
-        dict(ID_INDEX),
+        dict(ID_INDEX) if clustered is None else {**clustered, "clustered": True},
         *(
             {**one, "collation": whole_collation(one["collation"])} if "collation" in one else dict(one)
             for one in kept

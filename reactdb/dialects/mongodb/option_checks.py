@@ -1,7 +1,7 @@
 """Option checks: what `create` and `collMod` may say of one option of a collection.
 
     check_document("create.storageEngine", {...})      14 for what is no object
-    check_clustered({"key": {"_id": 1}, "unique": True})
+    checked_clustered({"key": {"_id": 1}, "unique": True})
 
 Rule of this file: one option at a time. Which options go together is in `options`.
 """
@@ -18,11 +18,11 @@ from reactdb.dialects.mongodb.ordering import equal, is_text, type_name
 __all__ = [
     "STEP_BYTES",
     "capped_size",
-    "check_clustered",
     "check_document",
     "check_id_index",
     "check_images",
     "check_number",
+    "checked_clustered",
     "choice",
     "flag",
     "most_documents",
@@ -123,8 +123,8 @@ def most_documents(field: str, value: Any) -> int | None:
     return most if most > 0 else None
 
 
-def check_clustered(index: Any) -> None:
-    """Check `clusteredIndex`. Documents lie by their `_id` in any case.
+def checked_clustered(index: Any) -> dict[str, Any]:
+    """`clusteredIndex` with all of its fields. Documents lie by their `_id` in any case.
 
     Raises:
         MongoError: 14, 40414, 40415, 197 or others, it is no index of `_id`, or not a unique one.
@@ -151,6 +151,7 @@ def check_clustered(index: Any) -> None:
         raise MongoError(197, "The key of a clustered index is {_id: 1}")
     if not is_unique:
         raise MongoError(5979700, "A clustered index has to have the 'unique: true' option")
+    return {"v": 2, "key": dict(index["key"]), "name": index.get("name") or "_id_", "unique": True}
 
 
 def check_id_index(index: Any) -> None:

@@ -14,11 +14,11 @@ from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
 from reactdb.dialects.mongodb.option_checks import (
     capped_size,
-    check_clustered,
     check_document,
     check_id_index,
     check_images,
     check_number,
+    checked_clustered,
     choice,
     flag,
     most_documents,
@@ -162,7 +162,7 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
         if view_on or "clusteredIndex" in options:
             raise MongoError(72, "'idIndex' is not allowed with 'viewOn' or 'clusteredIndex'")
     if "clusteredIndex" in given:
-        check_clustered(given["clusteredIndex"])
+        options["clusteredIndex"] = checked_clustered(given["clusteredIndex"])
     if view_on:
         return _view(view_on, given.get("pipeline"), options) | own
     if given.get("pipeline") is not None:

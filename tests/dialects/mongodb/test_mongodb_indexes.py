@@ -664,6 +664,17 @@ def test_indexes_are_listed_as_they_were_made(orders: Any) -> None:
     assert list(orders.index_information()) == ["_id_"]
 
 
+def test_the_index_of_a_clustered_collection_is_listed_as_that(orders: Any) -> None:
+    shop = orders.database
+    clustered = {"key": {"_id": 1}, "unique": True, "name": "by id"}
+    made = shop.create_collection("clustered", clusteredIndex=clustered)
+    made.insert_many([{"_id": 2}, {"_id": 1}])
+
+    assert list(made.list_indexes()) == [{"v": 2, **clustered, "clustered": True}]
+    assert made.options() == {"clusteredIndex": {"v": 2, **clustered}}
+    assert [one["_id"] for one in made.find().hint("by id")] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("key", "options", "code"),
     [

@@ -162,6 +162,25 @@ class TestWhatAllCommandsHaveInCommon:
         assert [91, 91, None] == [answer.get("code") for answer in answers]
         assert "errorLabels" not in answers[0]
 
+    def test_a_fail_point_for_one_program_strikes_its_first_hello(self, port: int) -> None:
+        order = {
+            "configureFailPoint": "failCommand",
+            "mode": "alwaysOn",
+            "data": {"failCommands": ["hello"], "errorCode": 91, "appName": "one"},
+        }
+        with Wire(port) as wire:
+            wire.ask(order)
+        codes = {}
+        for name in ("one", "other"):
+            with Wire(port) as wire:
+                client = {"application": {"name": name}}
+                codes[name] = [
+                    wire.ask({"hello": 1, "client": client}).get("code"),
+                    wire.ask({"hello": 1}).get("code"),
+                ]
+
+        assert {"one": [91, 91], "other": [None, None]} == codes
+
     def test_fail_points_exist_only_where_the_server_was_started_for_testing(self) -> None:
         with reactdb.connect(":memory:") as db, serve_in_thread(db) as server, Wire(server.port) as wire:
             assert 59 == wire.ask({"configureFailPoint": "failCommand", "mode": "off"})["code"]

@@ -195,6 +195,11 @@ class Client:
         self.user = ""
         self.exchange: Any = None
 
+    def introduce(self, said: Any) -> None:
+        """Take in what a driver says of itself in its first `hello`: the field `client` of that."""
+        if isinstance(said, dict) and isinstance(said.get("application"), dict):
+            self.app_name = str(said["application"].get("name", ""))
+
     @property
     def server_address(self) -> str:
         """Where this client reaches the server: where it has, if the server listens on all addresses."""

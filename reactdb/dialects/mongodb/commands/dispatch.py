@@ -132,6 +132,8 @@ def poll(waiting: AwaitedReply) -> dict[str, Any] | None:
 
 
 def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
+    # A fail point may be for the program that says here for the first time which it is.
+    request.client.introduce(request.body.get("client"))
     failed = request.deployment.fail_points.struck("failCommand", request.name, request.client.app_name)
     if failed is None:
         return called(request, found)

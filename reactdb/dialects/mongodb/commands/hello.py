@@ -27,9 +27,7 @@ from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 
 def greeting(request: CommandRequest) -> dict[str, Any]:
     body, client, deployment = request.body, request.client, request.deployment
-    told = body.get("client")
-    if isinstance(told, dict) and isinstance(told.get("application"), dict):
-        client.app_name = str(told["application"].get("name", ""))
+    client.introduce(body.get("client"))
     now = datetime.now(UTC)
     moment = deployment.operation_time()
     reply: dict[str, Any] = {
