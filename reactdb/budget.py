@@ -200,18 +200,6 @@ class Budget:
         if self._held_bytes > most_bytes:
             raise MemoryFull
 
-    def paced(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """The elements, lazily; each of them spends one step."""
-        remaining = iter(elements)
-        is_more = True
-        while is_more:
-            is_more = False
-            # `islice` counts in C; counting here would cost more than most elements do.
-            for element in islice(remaining, STEPS):
-                is_more = True
-                yield element
-            self.spend(STEPS)
-
 
 current: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
 """The budget of the running evaluation; None for no limit, which is the case for everything but queries of a server."""
@@ -240,6 +228,19 @@ def spend_bytes(count: int) -> None:
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:
-    """The elements; where there is a budget, each of them spends one step."""
-    budget = current.get()
-    return elements if budget is None else budget.paced(elements)
+    """The elements; where there is a budget, each of them spends one step. It is a step of the budget that is in force when the
+    element is asked for: a cursor may be opened by one client, and read by another when the first has gone.
+    """
+    return elements if current.get() is None else _paced(elements)
+
+
+def _paced(elements: Iterable[Any]) -> Iterator[Any]:
+    remaining = iter(elements)
+    is_more = True
+    while is_more:
+        is_more = False
+        # `islice` counts in C; counting here would cost more than most elements do.
+        for element in islice(remaining, STEPS):
+            is_more = True
+            yield element
+        spend(STEPS)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from reactdb.budget import STEP_BYTES, STEPS, current, spend_bytes
+from reactdb.budget import STEP_BYTES, STEPS, current, paced, spend_bytes
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
 from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
@@ -121,7 +121,7 @@ def each(value: Any) -> Iterable[Any]:
     if budget is None:
         return value
     budget.spend(1 + len(value))
-    return value if len(value) <= STEPS else budget.paced(value)
+    return value if len(value) <= STEPS else paced(value)
 
 
 def function(value: Any) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection_uuids import checked_uuid, mismatch
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, hinted
+from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
@@ -494,7 +494,7 @@ class CollectionWork:
         given = command.get("filter") or {}
         selection = FilterSelection(given, variables=variables, collation=collation)
         order = command.get("sort") or {}
-        natural = order.get("$natural")
+        natural = goes_backwards(order, command.get("hint"))
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
         shape = Projection(fields, variables=variables, collation=text_key(collation)) if fields else None
@@ -509,7 +509,7 @@ class CollectionWork:
             pass
         elif sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
-        elif natural is not None and natural < 0:
+        elif natural and not command.get("hint"):
             documents = reversed(list(documents))
         if skip or limit:
             documents = cut(documents, skip, limit)

@@ -110,6 +110,29 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
     )
 
 
+def goes_backwards(order: Mapping[str, Any], hint: Any) -> bool | None:
+    """Whether a sort is by natural order from its end; None where it is not by natural order.
+
+    Raises:
+        MongoError: 2, its direction is none, it has other fields, or the hint says another order.
+    """
+    if NATURAL not in order:
+        return None
+    if len(order) > 1:
+        raise MongoError(2, f"Cannot include '{NATURAL}' in compound sort: {dict(order)}")
+    way = order[NATURAL]
+    if not is_number(way) or whole(way) not in (1, -1):
+        raise MongoError(2, f"{NATURAL} sort cannot be set to a value other than -1 or 1.")
+    if hint or hint == "":
+        if not isinstance(hint, Mapping) or NATURAL not in hint:
+            raise MongoError(2, f"index hint not allowed with {NATURAL} sort order")
+        if _goes_down(hint[NATURAL]) != _goes_down(way):
+            raise MongoError(
+                2, f"{NATURAL} hint must be in the same direction as {NATURAL} sort order: {dict(hint)}"
+            )
+    return _goes_down(way)
+
+
 def check_bounds(command: Mapping[str, Any]) -> bool:
     """Whether a find has bounds in an index.
 

@@ -24,6 +24,7 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import exchanged_name, key_of
+from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import is_demanded, is_operators
 from reactdb.dialects.mongodb.implying import implies
 from reactdb.dialects.mongodb.index_keys import (
@@ -94,6 +95,8 @@ class ReadPlan(NamedTuple):
 _ALL: Final = ReadPlan(is_exact=True)
 # Two of these are equal in BSON where they are one key, and nothing else is equal to them.
 _EXACT: Final = frozenset({str, int, bytes, bool, Int64, ObjectId})
+_NO_ID: Final = frozenset({52, 53, 17280})
+"""The codes of what cannot be an `_id`: a name with a dollar, an array or a regular expression, a long key."""
 
 
 def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes | None:
@@ -101,7 +104,19 @@ def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes 
     if len(spec) != 1 or ID not in spec:
         return None
     kind = type(spec[ID])
-    return None if kind not in _EXACT or (has_collation and kind is str) else key_of(spec[ID])
+    return (
+        None if kind not in _EXACT or (has_collation and kind is str) else next(_keys_of((spec[ID],)), None)
+    )
+
+
+def _keys_of(ids: Iterable[Any]) -> Iterator[bytes]:
+    """The keys of those that can be an `_id`: no document has another one."""
+    for id in ids:
+        try:
+            yield key_of(id)
+        except MongoError as error:
+            if error.code not in _NO_ID:
+                raise
 
 
 def plan(
@@ -142,7 +157,7 @@ def _served(
     conditions = demand.conditions
     points = points_of(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
-        return _OF_KEYS, ReadPlan(sorted({key_of(value) for value in points}))
+        return _OF_KEYS, ReadPlan(sorted(set(_keys_of(points))))
     best: tuple[tuple[int, int], ReadPlan] | None = None
     for index in indexes:
         found = _of_index(index, conditions, has_collation)

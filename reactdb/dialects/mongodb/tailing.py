@@ -18,6 +18,7 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.capped import PAGE_PLACES, has_place, order_of, places, totals_in
 from reactdb.dialects.mongodb.clock import ClusterClock
 from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
@@ -50,6 +51,8 @@ def check_tailable(command: Mapping[str, Any]) -> bool:
         raise MongoError(2, "cannot use tailable option with the 'singleBatch' option")
     if command.get("sort") and command["sort"] != {"$natural": 1}:
         raise MongoError(2, "cannot use tailable option with a sort other than {$natural: 1}")
+    for name in ("skip", "limit"):
+        count_of(name, command.get(name))
     return True
 
 
@@ -95,8 +98,8 @@ class Tail:
         self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text)
         fields = command.get("projection")
         self._shape = Projection(fields, variables=variables, collation=text) if fields else None
-        self._skip = int(command.get("skip") or 0)
-        self._left = abs(int(command.get("limit") or 0)) or None
+        self._skip = count_of("skip", command.get("skip")) or 0
+        self._left = count_of("limit", command.get("limit")) or None
         # The last place that was looked at, or before the first of all; None before the first batch.
         self._seen: int | None = None
         self._stands_at_one = False

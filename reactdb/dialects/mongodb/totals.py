@@ -25,7 +25,7 @@ from reactdb.dialects.mongodb.numeric import (
     is_number,
     rank,
 )
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, is_text, sort_key, type_name
 
 __all__ = ["TOTALS", "TOTALS_OF_ARGUMENTS", "RunningTotal", "quantiles"]
 
@@ -249,6 +249,8 @@ def quantiles(wanted: Any, method: Any) -> Callable[[list[Any]], list[Any]]:
     for part in wanted:
         if not is_number(part) or not 0 <= as_float(part) <= 1:
             raise MongoError(7750303, "'p' is an array of numbers from 0 to 1")
+    if not is_text(method):
+        raise MongoError(14, f"'method' is the wrong type '{type_name(method)}', expected type 'string'")
     if method not in {"approximate", "discrete", "continuous"}:
         raise MongoError(2, "'method' is 'approximate', 'discrete' or 'continuous'")
     parts = [as_float(part) for part in wanted]

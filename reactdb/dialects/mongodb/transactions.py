@@ -257,7 +257,13 @@ class Transaction:
                 unique = [index for index in indexes_of(table) if index.refuses]
                 if unique:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
-                    check_unique(transaction, table, unique, namespace, step.key, step.body)
+                    try:
+                        check_unique(transaction, table, unique, namespace, step.key, step.body)
+                    except MongoError:
+                        if step.table_id < 0:
+                            raise
+                        # The statement has found it free: so somebody else has taken it since, and the next try will see that.
+                        raise conflict() from None
             if old is not None or step.body is not None:
                 meta = step.meta if named is None else with_session(step.meta, *named)
                 asked = asked_of(table, meta, bypasses=step.bypasses)

@@ -125,7 +125,8 @@ class Update:
         It has no `_id` if neither of them says one.
 
         Raises:
-            MongoError: 54, the query has two values for one path; and as for `apply`.
+            MongoError: 54, the query has two values for one path; 111, of a replacement it says a part of the `_id`; and as for
+                `apply`.
         """
         base = _demanded(query, only_id=self.is_replacement)
         document = self.apply(base, matched_filter=None, is_insert=True).document
@@ -137,8 +138,13 @@ def _demanded(query: Filter, *, only_id: bool) -> dict[str, Any]:
     seen: list[tuple[str, ...]] = []
     for path, value in query.equalities:
         parts = split(path)
-        if only_id and parts[0] != "_id":
-            continue
+        if only_id:
+            if parts[0] != "_id":
+                continue
+            if len(parts) > 1:
+                raise MongoError(
+                    111, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
+                )
         for other in seen:
             if parts[: len(other)] == other[: len(parts)]:
                 raise MongoError(54, f"cannot infer query fields to set, path '{path}' is matched twice")

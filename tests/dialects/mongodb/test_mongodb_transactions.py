@@ -154,9 +154,26 @@ def test_a_unique_key_that_was_taken_before_the_commit_is_found_there(orders: An
     session.start_transaction()
     orders.insert_one({"_id": 8, "n": 8}, session=session)
     orders.insert_one({"_id": 9, "n": 8})
-    with pytest.raises(DuplicateKeyError):
+    with pytest.raises(OperationFailure) as error:
         session.commit_transaction()
+    assert error.value.code == 112
+    assert error.value.has_error_label(TRANSIENT)
     assert orders.find_one(8) is None
+
+
+def test_with_transaction_tries_again_where_a_unique_key_was_taken(orders: Any, session: Any) -> None:
+    orders.create_index("n", unique=True)
+    tries: list[Any] = []
+
+    def callback(session: Any) -> None:
+        tries.append(orders.find_one({"n": 8}, session=session))
+        if len(tries) == 1:
+            orders.insert_one({"_id": 8, "n": 8}, session=session)
+            orders.insert_one({"_id": 9, "n": 8})
+
+    session.with_transaction(callback)
+
+    assert tries == [None, {"_id": 9, "n": 8}]
 
 
 def test_a_taken_key_inside_aborts(orders: Any, session: Any) -> None:

@@ -436,18 +436,26 @@ def test_a_budget_gives_elements_one_by_one_and_counts_them() -> None:
             read.append(number)
             yield number
 
-    elements = seen.paced(numbers())
-    assert [0, 1, 2] == [next(elements) for _ in range(3)]
-    assert [0, 1, 2] == read
-    with pytest.raises(Stopped):
-        for _ in elements:
-            pass
+    outer = budget.current.set(seen)
+    try:
+        elements = iter(budget.paced(numbers()))
+        assert [0, 1, 2] == [next(elements) for _ in range(3)]
+        assert [0, 1, 2] == read
+        with pytest.raises(Stopped):
+            for _ in elements:
+                pass
+    finally:
+        budget.current.reset(outer)
     assert len(read) < 10 * budget.STEPS
 
 
 def test_elements_that_end_are_all_given() -> None:
     for count in (0, 1, budget.STEPS - 1, budget.STEPS, budget.STEPS + 1, 3 * budget.STEPS):
-        assert list(range(count)) == list(Budget().paced(range(count)))
+        outer = budget.current.set(Budget())
+        try:
+            assert list(range(count)) == list(budget.paced(range(count)))
+        finally:
+            budget.current.reset(outer)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import reactdb
 from reactdb.servers.mongodb import Limits, serve_in_thread
 from reactdb.servers.mongodb.messages import BrokenMessage, Message, crc32c, read_message
 from tests.servers.mongodb.wire import Wire, framed, message, query
+from tests.support.threads import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,18 @@ class TestWhatAllCommandsHaveInCommon:
             {"ping": 1, "apiStrict": True},
         )
 
+    @pytest.mark.parametrize("kind", ["find", "aggregate"])
+    def test_a_cursor_outlives_the_connection_that_has_opened_it(self, port: int, kind: str) -> None:
+        """What bounds its reading is the budget of the client that reads, and not of the one that has gone."""
+        opened = {"pipeline": [], "cursor": {"batchSize": 1}} if kind == "aggregate" else {"batchSize": 1}
+        with Wire(port) as wire:
+            wire.ask({"insert": "c", "documents": [{"_id": number} for number in range(5)], "$db": "d"})
+            number = wire.ask({kind: "c", "$db": "d", **opened})["cursor"]["id"]
+        with Wire(port) as wire:
+            wait_until(lambda: wire.ask({"serverStatus": 1, "$db": "admin"})["connections"]["current"] == 1)
+            rest = wire.ask({"getMore": number, "collection": "c", "$db": "d"})
+        assert [1, 2, 3, 4] == [document["_id"] for document in rest["cursor"]["nextBatch"]]
+
     def test_fail_points_strike_as_often_as_was_ordered(self, port: int) -> None:
         order = {
             "configureFailPoint": "failCommand",
@@ -166,7 +179,7 @@ class TestWhatAllCommandsHaveInCommon:
         order = {
             "configureFailPoint": "failCommand",
             "mode": "alwaysOn",
-            "data": {"failCommands": ["hello"], "errorCode": 91, "appName": "one"},
+            "data": {"failCommands": ["hello", "ismaster"], "errorCode": 91, "appName": "one"},
         }
         with Wire(port) as wire:
             wire.ask(order)
@@ -176,7 +189,7 @@ class TestWhatAllCommandsHaveInCommon:
                 client = {"application": {"name": name}}
                 codes[name] = [
                     wire.ask({"hello": 1, "client": client}).get("code"),
-                    wire.ask({"hello": 1}).get("code"),
+                    wire.ask({"isMaster": 1}).get("code"),
                 ]
 
         assert {"one": [91, 91], "other": [None, None]} == codes

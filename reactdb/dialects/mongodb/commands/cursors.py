@@ -25,7 +25,16 @@ from reactdb.dialects.mongodb.tailing import Tail
 from reactdb.dialects.mongodb.values import encode
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 
-__all__ = ["FIRST_BATCH", "Cursors", "Events", "OpenCursor", "Results", "Tailed", "Tailing"]
+__all__ = [
+    "FIRST_BATCH",
+    "Cursors",
+    "Events",
+    "OpenCursor",
+    "Results",
+    "Tailed",
+    "Tailing",
+    "check_transaction",
+]
 
 FIRST_BATCH: Final = 101
 """Documents of a first batch for which nobody named a number."""
@@ -39,12 +48,31 @@ MOST_CURSORS: Final = 100_000
 """Open at a time, of all clients together."""
 
 
+def check_transaction(number: int, own: object | None, asking: object | None) -> None:
+    """A cursor goes on only in the transaction in which it was opened; where that is None, outside of all.
+
+    Args:
+        number: The cursor's.
+
+    Raises:
+        MongoError: 50739, it was opened outside, and is asked within one; 50740, the other way round; 50741, in another one.
+    """
+    if own is asking:
+        return
+    code, was = (
+        (50739, "was not created") if own is None else (50740 if asking is None else 50741, "was created")
+    )
+    where = "outside of one" if asking is None else "in another one" if own is not None else "in one"
+    raise MongoError(code, f"Cannot run getMore on cursor {number}, which {was} in a transaction, {where}")
+
+
 class OpenCursor:
     """What all cursors have. Subclasses write `batch` and `let_go`.
 
     Attributes:
         namespace: Database and collection, with a dot between.
         session: The session that it was opened in, as the bytes of its id; None for none. Only that one may go on with it.
+        transaction: Likewise the transaction.
         is_tailing: Whether more may come later, so that a command may wait for it.
         on_killed: Called when it is killed while a command waits for it.
         timeout_s: How long it may be left alone.
@@ -57,6 +85,7 @@ class OpenCursor:
         self.id = Int64(0)
         self.namespace = namespace
         self.session = session
+        self.transaction: object | None = None
         self.timeout_s = timeout_s
         self.left_s: float | None = None
         self.used_at = time.monotonic()
@@ -268,11 +297,11 @@ class Cursors:
     def find(self, number: int) -> OpenCursor | None:
         return self._open.get(int(number))
 
-    def take(self, number: int, session: bytes | None) -> OpenCursor:
+    def take(self, number: int, session: bytes | None, transaction: object | None) -> OpenCursor:
         """The cursor for one command; `give_back` it.
 
         Raises:
-            MongoError: There is none of this number, or it is in use, or another session's.
+            MongoError: There is none of this number, or it is in use, or another session's or transaction's.
         """
         with self._lock:
             cursor = self._open.get(int(number))
@@ -283,6 +312,7 @@ class Cursors:
                     50737 if session is None else 50736 if cursor.session is None else 50738,
                     f"Cannot run getMore on cursor {number}, which was not created in the same session.",
                 )
+            check_transaction(number, cursor.transaction, transaction)
             if cursor.is_busy:
                 raise MongoError(143, f"cursor id {number} is already in use")
             cursor.is_busy = True

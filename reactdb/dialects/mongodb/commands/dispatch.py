@@ -200,11 +200,14 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
             raise MongoError(72, f"Command {found.name} does not support writeConcern")
     if "maxTimeMS" in body:
         limit_time(request)
-    reply = in_session(request, found.work)
-    if wants_disk(body):
-        deployment.flush()
-    if "writeConcern" in body and request.write_concern_error is None:
-        tell_unmet_concern(request)
+    try:
+        reply = in_session(request, found.work)
+        if wants_disk(body):
+            deployment.flush()
+    finally:
+        # Also beside an error: what the concern asks is asked of everything that was written before.
+        if "writeConcern" in body and request.write_concern_error is None:
+            tell_unmet_concern(request)
     return reply
 
 

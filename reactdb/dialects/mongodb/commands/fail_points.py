@@ -38,7 +38,10 @@ class FailPoint:
     def strikes(self, command: str | None, app_name: str) -> bool:
         """Whether it strikes this command; counts it."""
         commands = self.data.get("failCommands")
-        if command is not None and (not isinstance(commands, list) or command not in commands):
+        # A command may be named in other spellings: `ismaster`.
+        if command is not None and (
+            not isinstance(commands, list) or command.lower() not in (str(name).lower() for name in commands)
+        ):
             return False
         if self.data.get("appName", app_name) != app_name or self.times == 0:
             return False

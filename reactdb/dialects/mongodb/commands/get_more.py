@@ -68,6 +68,7 @@ def first_batch(
     if cursor.is_read or is_single:
         cursor.let_go()
     else:
+        cursor.transaction = request.transaction
         request.deployment.cursors.open(cursor)
     return {"cursor": {"firstBatch": batch, "id": cursor.id, "ns": cursor.namespace}}
 
@@ -107,7 +108,7 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
         and not getattr(found, "is_awaiting", False)
     ):
         raise MongoError(2, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
-    cursor = cursors.take(number, session_key(request))
+    cursor = cursors.take(number, session_key(request), request.transaction)
     try:
         fail_after_checkout(request, cursor)
     except MongoError:

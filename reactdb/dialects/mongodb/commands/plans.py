@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command, find_command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.hinting import goes_backwards
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.ordering import type_name
@@ -109,12 +110,12 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
         if chosen.keys is None and order_of(now.catalogue, table) is not None:
             # Its documents lie in the order in which they came, and no index has that.
             chosen = ReadPlan()
-        natural = order.get("$natural") if isinstance(order, dict) else None
+        natural = goes_backwards(order, asked.get("hint")) if isinstance(order, dict) else None
         if asked.get("limit") and "find" in asked and not asked.get("hint") and natural is None:
             way = walk_of(now.catalogue, table, selection, Order(order) if order else None)
             if way is not None:
                 return {"stage": "FETCH", "inputStage": scan_of(way.by, is_backwards=way.is_backwards)}
-    if chosen.keys is None and natural is not None and natural < 0:
+    if chosen.keys is None and natural:
         return {**shown_plan(chosen, table, indexes), "direction": "backward"}
     return shown_plan(chosen, table, indexes)
 

@@ -73,7 +73,7 @@ def aggregated(
         bypasses=checked_bypass("aggregate", options.get("bypassDocumentValidation"), codec),
     )
     # An error in a document that a server would send at once is one of this call.
-    return call(read_ahead, results(session, documents), most)
+    return call(read_ahead, results(session, documents, most), most)
 
 
 _KNOWN: Final = frozenset(

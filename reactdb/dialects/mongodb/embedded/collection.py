@@ -484,7 +484,8 @@ class EmbeddedCollection(Optioned):
         session = self._session(session)
         if session is None:
             return self._work.find(command)
-        return results(session, carried_out(session, self._of(session, "find").find, command))
+        found = carried_out(session, self._of(session, "find").find, command)
+        return results(session, found, command.get("batchSize"))
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Any:
         """The first document that matches, or None. What is no mapping is an `_id`."""

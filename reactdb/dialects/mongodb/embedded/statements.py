@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
 from pymongo.errors import InvalidOperation, OperationFailure
 
 from reactdb.dialects.mongodb.commands.concerns import check_supported_level
+from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, check_transaction
 from reactdb.dialects.mongodb.embedded.raising import call
 from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -90,15 +92,20 @@ def carried_out(session: Session, function: Callable[P, T], *arguments: P.args, 
         session.advance()
 
 
-def results(session: Session, documents: Iterator[T]) -> Iterator[T]:
-    """The same documents, of which an error ends the transaction, too."""
+def results(session: Session, documents: Iterator[T], most: int | None = None) -> Iterator[T]:
+    """The same documents, of which an error ends the transaction, too. Those that a server would not send with the answer to the
+    command are there only as long as the transaction is. `most`: how many it sends; None: as many as it likes.
+    """
     if session is None:
         return documents
-    return _ending(session, documents)
+    return _ending(session, documents, most or FIRST_BATCH)
 
 
-def _ending(session: EmbeddedSession, documents: Iterator[T]) -> Iterator[T]:
-    while True:
+def _ending(session: EmbeddedSession, documents: Iterator[T], most: int) -> Iterator[T]:
+    transaction = session.transaction
+    for place in count():
+        if place >= most:
+            call(check_transaction, 0, transaction, session.transaction)
         try:
             document = next(documents)
         except StopIteration:

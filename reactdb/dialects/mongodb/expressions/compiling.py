@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, compare, sort_key
+from reactdb.dialects.mongodb.ordering import MISSING, TextKey, compare, is_text, sort_key
 from reactdb.dialects.mongodb.paths import value_at
 from reactdb.dialects.mongodb.times import now
 
@@ -178,7 +178,7 @@ def _field(parts: tuple[str, ...]) -> Evaluate:
 
 def variable_name(name: Any, *, may_be_current: bool = False) -> str:
     """A name that an operator gives to a variable, checked: it begins with a small letter."""
-    if not isinstance(name, str):
+    if not is_text(name):
         raise MongoError(9, "a variable's name is a text")
     if not name:
         raise MongoError(9, "a variable needs a name")
