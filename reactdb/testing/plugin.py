@@ -14,6 +14,7 @@ used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +87,10 @@ def reactdb_mongodb() -> Iterator[Any]:
     import reactdb
     from reactdb.servers.mongodb import serve_in_thread
 
-    with (
-        reactdb.connect(":memory:") as db,
-        serve_in_thread(db) as server,
-        pymongo.MongoClient(server.uri) as client,
-    ):
+    with reactdb.connect(":memory:") as db, serve_in_thread(db) as server:
+        client = pymongo.MongoClient(server.uri)
         yield client
+        # Where the test has closed it, PyMongo cannot tell the server of cursors that were left open, and says so by an error
+        # when it is closed again. They end with the server.
+        with suppress(pymongo.errors.InvalidOperation):
+            client.close()

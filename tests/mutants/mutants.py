@@ -1978,9 +1978,33 @@ MUTANTS = [
     Mutant(
         "a write of MongoDB with j: true does not wait for the disk",
         "dialects/mongodb/commands/dispatch.py",
-        "    if wants_disk(body):\n        deployment.flush()\n",
+        "        if wants_disk(body):\n            deployment.flush()\n",
         "",
         ("tests/servers/mongodb/test_durability.py",),
+    ),
+    Mutant(
+        "a cursor of a transaction of MongoDB goes on after it",
+        "dialects/mongodb/commands/cursors.py",
+        "    if own is asking:\n",
+        "    if True:\n",
+        ("tests/servers/mongodb/test_orders_and_cursors.py::TestACursorGoesOnOnlyInItsTransaction",),
+    ),
+    Mutant(
+        "a commit of MongoDB's dialect takes its own documents for somebody else's",
+        "dialects/mongodb/transactions.py",
+        "old[0] <= newest:",
+        "old[0] <= snapshot.seq:",
+        (
+            "tests/dialects/mongodb/test_mongodb_transactions.py::TestMakingCollections::"
+            "test_what_it_inserts_may_be_changed_by_it",
+        ),
+    ),
+    Mutant(
+        "documents without a place come twice in natural order",
+        "dialects/mongodb/natural.py",
+        "if key > until and key not in given]",
+        "if key not in given]",
+        ("tests/dialects/mongodb/test_mongodb_natural.py::TestOrder",),
     ),
     Mutant(
         "a small int64 of MongoDB is stored as an int32",

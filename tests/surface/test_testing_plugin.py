@@ -17,6 +17,7 @@ from reactdb.testing.plugin import (  # noqa: F401  fixtures, also where the pac
     reactdb_clock,
     reactdb_file,
     reactdb_memory,
+    reactdb_mongodb,
     reactdb_recorder,
     reactdb_rethinkdb,
 )
@@ -76,6 +77,18 @@ def test_rethinkdbs_driver_runs_without_a_server(reactdb_rethinkdb: Any) -> None
     r.table("games").insert({"id": 1}).run(reactdb_rethinkdb)
 
     assert {"old_val": None, "new_val": {"id": 1}} == feed.next(wait=1)
+
+
+@pytest.mark.parametrize("left_open", ["cursor", "change stream", "nothing"])
+def test_a_test_may_close_its_client_while_something_is_open(reactdb_mongodb: Any, left_open: str) -> None:  # noqa: F811
+    """What is asserted is that nothing is raised when the fixture ends."""
+    games = reactdb_mongodb["arcade"]["games"]
+    games.insert_many([{"_id": number} for number in range(300)])
+    opened = {"cursor": games.find, "change stream": games.watch, "nothing": list}[left_open]()
+    if left_open == "cursor":
+        next(opened)
+
+    reactdb_mongodb.close()
 
 
 def test_a_recorder_is_a_context_manager() -> None:

@@ -33,10 +33,10 @@ In reading order:
                              validators and their reasons, and what is cut off: the write hook of tables that have them
     natural                  the order in which documents were inserted
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
-    converting, aggregating, viewing
+    converting, view_graph, aggregating, viewing
                              the work of the commands, without the wire
-    tokens, points, clock, scopes, recent, pages, events, images, splitting, stream_options, stream_stages, routing, streams,
-    waking
+    tokens, points, clock, scopes, recent, pages, events, images, splitting, stream_options, stream_conditions, stream_stages,
+    routing, streams, waking
                              change streams; by which values a change finds them
     opening, embedded/       `reactdb.mongodb(db)`: PyMongo's names in the process
     commands/                the commands that drivers send

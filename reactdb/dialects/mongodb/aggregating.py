@@ -27,15 +27,14 @@ from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.stages import Merging, Pipeline, Setting
 from reactdb.dialects.mongodb.times import now
-from reactdb.dialects.mongodb.transactions import Transaction
+from reactdb.dialects.mongodb.transactions import Transaction, check_in_transaction
 from reactdb.dialects.mongodb.variables import values_of
+from reactdb.dialects.mongodb.view_graph import MOST_VIEWS, check_views, too_deep
 
-__all__ = ["MOST_VIEWS", "aggregate", "check_pipeline"]
+__all__ = ["aggregate", "check_pipeline"]
 
 Document = dict[str, Any]
 
-MOST_VIEWS: Final = 20
-"""How many views may stand on each other."""
 _WITHOUT_COLLECTION: Final = frozenset(
     {"$documents", "$currentOp", "$listSessions", "$listLocalSessions", "$changeStream"}
 )
@@ -62,19 +61,19 @@ def aggregate(
         hint: The index of the collection in whose order documents come.
 
     Raises:
-        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, a view stands on
-            itself.
+        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, too many
+            views stand on each other, or one on itself.
     """
+    if transaction is not None:
+        check_in_transaction(namespace)
     if namespace.coll is not None:
         collation = CollectionWork(spaces, namespace, transaction).collation(collation)
         _check_view(spaces, namespace, collation)
-    depth = 0
+    asked, depth = namespace, 0
     while namespace.coll is not None and (view := spaces.view(namespace)) is not None:
         depth += 1
         if depth > MOST_VIEWS:
-            raise MongoError(
-                165, f"View depth too deep or view cycle detected. Max depth is {MOST_VIEWS}: {namespace}"
-            )
+            raise too_deep()
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
     values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
@@ -82,6 +81,9 @@ def aggregate(
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
     compiled = Pipeline(pipeline, setting)
+    if setting.reads:
+        # Before anything is read: what a circle of views reads has no end.
+        check_views(spaces, [*map(namespace_of, setting.reads), *([asked] if depth else ())])
     if compiled.writes and transaction is not None:
         stage = next(iter(pipeline[-1]))
         raise MongoError(263, f"Cannot run '{stage}' in a multi-document transaction.")
@@ -199,11 +201,10 @@ class _Beside:
             found["count"] = work.count({})
         if "storageStats" in spec:
             own = self._spaces.find(self._namespace)
-            is_capped = own is not None and bool(own.options.get("capped"))
             found["storageStats"] = {
                 "count": work.count({}),
                 "nindexes": len(work.list_indexes()),
-                "capped": is_capped,
+                **({"capped": False} if own is None else own.cap),
             }
         return [found]
 

@@ -121,7 +121,7 @@ class CollectionWork:
     def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
         """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
         if self.transaction is not None:
-            with self.transaction.statement() as target:
+            with self.transaction.statement(self.namespace) as target:
                 return work(target)
         if self._retry is not None:
             work = remembering(self._retry, work)
@@ -568,7 +568,7 @@ class CollectionWork:
 
     def _matching(self, selection: FilterSelection, field: str | None, hint: Any) -> Iterator[Document]:
         if self.transaction is not None:
-            with self.transaction.statement() as target:
+            with self.transaction.statement(self.namespace) as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
@@ -676,8 +676,8 @@ class CollectionWork:
             return _made_indexes(before, after, is_new=is_new)
 
         if self.transaction is not None:
-            with self.transaction.statement() as target:
-                is_new = target.table(self.namespace) is None
+            with self.transaction.statement(self.namespace) as target:
+                is_new = self._table(target) is None
                 before, after = target.create_indexes(self.namespace, indexes)
             return _made_indexes(before, after, is_new=is_new)
         return self.spaces.session.transact(work, operation="index_create")
@@ -722,12 +722,12 @@ class CollectionWork:
         """The specifications of the indexes, that of `_id` first.
 
         Raises:
-            MongoError: 26, there is no such collection.
+            MongoError: 26, there is no such collection; 166, it is a view.
         """
         table = self.spaces.table(self.namespace)
         if table is None:
             raise MongoError(26, f"ns does not exist: {self.namespace}")
-        return self._indexes(table)
+        return self._indexes(self._no_view(table))
 
     def _indexes(self, table: TableInfo) -> list[Document]:
         record = self.spaces.record(table)

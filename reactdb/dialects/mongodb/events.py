@@ -80,9 +80,9 @@ class StreamEvent(NamedTuple):
         kind: str = self.first["operationType"]
         return kind
 
-    def document(self, **middle: Any) -> Document:
-        """As it is told, with these fields in the middle."""
-        return {**self.first, **middle, **self.last}
+    def document(self) -> Document:
+        """As it is told."""
+        return {**self.first, **self.last}
 
     def invalidate(self) -> StreamEvent:
         """The event that follows it where it ends the stream."""

@@ -17,36 +17,35 @@ from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, record_of, row_key
-from reactdb.dialects.mongodb.stream_options import StreamOptions
+from reactdb.dialects.mongodb.stream_options import POST_IMAGE, PRE_IMAGE, StreamOptions
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 
 
-def with_images(event: StreamEvent, options: StreamOptions, snapshot: Snapshot) -> dict[str, Any]:
-    """The document of an event, with what the options ask for.
+def with_image(event: StreamEvent, image: str, options: StreamOptions, snapshot: Snapshot) -> StreamEvent:
+    """An event with one of the images that the options ask for, if it is of a kind that is given it.
 
     Raises:
         MongoError: 47, it is required and not there.
     """
     change = event.change
     if change is None:
-        return event.document()
+        return event
     table = snapshot.catalogue.by_id[change.table_id]
     operation = event.operation
-    middle: dict[str, Any] = {}
-    if operation == "update" and options.full_document != "default":
-        if options.full_document == "updateLookup":
-            middle["fullDocument"] = _present(table, change.key_bytes, snapshot)
-        else:
-            middle["fullDocument"] = _image(
-                event, table, snapshot, options.full_document, "post", change.new_bytes
-            )
-    found = event.document(**middle)
-    if operation != "insert" and options.before_change != "off":
-        found["fullDocumentBeforeChange"] = _image(
-            event, table, snapshot, options.before_change, "pre", change.old_bytes
-        )
-    return found
+    found: dict[str, Any] | None
+    if image == PRE_IMAGE:
+        if operation == "insert":
+            return event
+        found = _image(event, table, snapshot, options.before_change, "pre", change.old_bytes)
+        return event._replace(last={**event.last, PRE_IMAGE: found})
+    if operation != "update":
+        return event
+    if options.full_document == "updateLookup":
+        found = _present(table, change.key_bytes, snapshot)
+    else:
+        found = _image(event, table, snapshot, options.full_document, "post", change.new_bytes)
+    return event._replace(first={**event.first, POST_IMAGE: found})
 
 
 def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any] | None:

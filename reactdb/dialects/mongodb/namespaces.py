@@ -83,7 +83,7 @@ class CollectionRecord(NamedTuple):
         indexes: The specifications of its indexes but for that of `_id`, in the order in which they were made.
         is_native: Its table was made natively.
         times_modified: How often `collMod` was used, of which change streams tell also where it has changed nothing.
-        modified: The options that it has set last.
+        modified: What was said when it was used last.
     """
 
     options: dict[str, Any]
@@ -128,6 +128,13 @@ class CollectionInfo(NamedTuple):
     @property
     def indexes(self) -> tuple[dict[str, Any], ...]:
         return self.record.indexes
+
+    @property
+    def cap(self) -> dict[str, Any]:
+        """What statistics say of the bounds of a capped collection."""
+        if not self.options.get("capped"):
+            return {"capped": False}
+        return {"capped": True, "max": self.options.get("max", 0), "maxSize": self.options["size"]}
 
 
 class Namespaces:
@@ -306,8 +313,17 @@ class Namespaces:
 
         self._transact(work)
 
-    def modify(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> CollectionInfo:
+    def modify(
+        self,
+        namespace: MongoNamespace,
+        options: Mapping[str, Any],
+        *,
+        said: Mapping[str, Any] | None = None,
+    ) -> CollectionInfo:
         """Set some options of a collection, as `collMod` does; None removes one.
+
+        Args:
+            said: What change streams tell of it, where that is not the options.
 
         Raises:
             MongoError: 26, there is none.
@@ -323,7 +339,9 @@ class Namespaces:
                 name: value for name, value in (record.options | dict(options)).items() if value is not None
             }
             changed = record._replace(
-                options=merged, times_modified=record.times_modified + 1, modified=dict(options)
+                options=merged,
+                times_modified=record.times_modified + 1,
+                modified=dict(options if said is None else said),
             )
             write_record(transaction, table, changed)
             self._set_rules(transaction, table, changed)
@@ -405,7 +423,7 @@ def is_view(snapshot: Snapshot, table: TableInfo) -> bool:
     return body is not None and record_of(body).is_view
 
 
-def read_record(transaction: WriteTransaction, table: TableInfo) -> CollectionRecord:
+def read_record(transaction: Target, table: TableInfo) -> CollectionRecord:
     """What is kept of a collection, as a transaction sees it."""
     rows = transaction.catalogue.live.get(COLLECTIONS)
     head = None if rows is None else transaction.head(rows, row_key(table.id))

@@ -32,6 +32,7 @@ __all__ = [
     "checked_options",
     "creation_options",
     "description",
+    "modified_fields",
     "modified_options",
 ]
 
@@ -140,6 +141,21 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
         _check_cap(capped)
         changed |= {"size": capped["size"], "max": capped.get("max")}
     return changed
+
+
+def modified_fields(
+    given: Mapping[str, Any], options: Mapping[str, Any], *, has_told_of_index: bool
+) -> Mapping[str, Any]:
+    """What change streams tell of a `collMod`: the fields of a collection's as they are given, and all of a view.
+
+    Args:
+        options: What it changes.
+        has_told_of_index: The index has changed, which has an event of its own.
+    """
+    if "viewOn" in options:
+        return options
+    told = {*MODIFIED, "cappedSize", "cappedMax"} | (set() if has_told_of_index else {"index"})
+    return {name: value for name, value in given.items() if name in told and value is not None}
 
 
 def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:

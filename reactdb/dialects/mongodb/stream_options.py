@@ -22,6 +22,8 @@ from reactdb.dialects.mongodb.tokens import Token
 
 FULL_DOCUMENT: Final = ("default", "updateLookup", "whenAvailable", "required")
 BEFORE_CHANGE: Final = ("off", "whenAvailable", "required")
+PRE_IMAGE: Final = "fullDocumentBeforeChange"
+POST_IMAGE: Final = "fullDocument"
 _BOOLEANS: Final = ("allChangesForCluster", "showExpandedEvents")
 # Those of servers of shards, which say nothing here.
 _PASSED_OVER: Final = (
@@ -51,6 +53,12 @@ class StreamOptions(NamedTuple):
     at: Timestamp | None = None
     is_expanded: bool = False
 
+    @property
+    def lookups(self) -> tuple[str, ...]:
+        """The fields of the images that are asked for, in the order in which MongoDB looks them up."""
+        before = () if self.before_change == "off" else (PRE_IMAGE,)
+        return before if self.full_document == "default" else (*before, POST_IMAGE)
+
 
 def check_options(said: Any, scope: StreamScope) -> StreamOptions:
     """The value of `$changeStream` as options, of a stream of this scope.
@@ -78,8 +86,8 @@ def check_options(said: Any, scope: StreamScope) -> StreamOptions:
     if after is not None:
         _check_token(after, scope, is_start_after=start is not None)
     return StreamOptions(
-        found.get("fullDocument") or "default",
-        found.get("fullDocumentBeforeChange") or "off",
+        found.get(POST_IMAGE) or "default",
+        found.get(PRE_IMAGE) or "off",
         after,
         start is not None,
         at,
@@ -92,8 +100,8 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise _wrong_type(name, value, "bool")
         return value
-    if name in ("fullDocument", "fullDocumentBeforeChange"):
-        allowed = FULL_DOCUMENT if name == "fullDocument" else BEFORE_CHANGE
+    if name in (POST_IMAGE, PRE_IMAGE):
+        allowed = FULL_DOCUMENT if name == POST_IMAGE else BEFORE_CHANGE
         if value is None:
             return None
         if type(value) is not str:

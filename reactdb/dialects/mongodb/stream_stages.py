@@ -3,23 +3,25 @@
     $match $project $addFields $set $unset $replaceRoot $replaceWith $redact $fill     as in any pipeline
     $changeStreamSplitLargeEvent                                                       once, and last
 
-The leading `$match` stages, up to the first that may see `fullDocument` or `fullDocumentBeforeChange`, are applied before these
-are looked up. So a `$match` keeps events whose images are required, and missing, from being an error.
+Before an image is looked up, those conditions of the leading `$match` stages are tested that depend neither on it nor on one
+that is looked up later (`stream_conditions`). So a `$match` keeps events whose images are required, and missing, from being an
+error. An event that has all its images goes through the stages as they are.
 
 Rule of this file: a stage that could drop the token, or change it, ends the stream, and that is found out event by event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import bson
 
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
+from reactdb.dialects.mongodb.stream_conditions import conjuncts, depends_on
 
 Document = dict[str, Any]
 Step = Callable[[Document], "Document | None"]
@@ -49,10 +51,6 @@ ELSEWHERE: Final = frozenset(
 """Stages that MongoDB has, and no pipeline may have here."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
-# What can only be seen of an event once its images were looked up.
-_IMAGES: Final = ("fullDocument", "$$ROOT", "$$CURRENT", "$where", "$jsonSchema")
-
-
 MISSING_TOKEN: Final = "Cannot provide resume functionality when the resume token is missing."
 """What drivers say where a server has not noticed it."""
 
@@ -61,13 +59,24 @@ class TokenMissing(MongoError):
     """A stage has removed the token of an event."""
 
 
+class EarlyTest(NamedTuple):
+    """A condition that is tested before an image is looked up.
+
+    Attributes:
+        step: As a stage.
+        is_in_turn: So are all conditions that come before it in the pipeline.
+    """
+
+    step: Step
+    is_in_turn: bool
+
+
 class StreamPipeline:
     """See the head of this file.
 
     Attributes:
         is_empty: There is no stage but, perhaps, that which splits.
         splits: Large events are split.
-        has_early: Some stages need no images, and say by themselves that an event does not go on.
         matches: The filters of the `$match` stages that it begins with.
     """
 
@@ -76,11 +85,14 @@ class StreamPipeline:
         stages: Sequence[Mapping[str, Any]],
         collation: Mapping[str, Any] | None = None,
         variables: Mapping[str, Any] | None = None,
+        *,
+        lookups: Sequence[str] = (),
     ) -> None:
         """
         Args:
             stages: Without the `$changeStream` that they follow.
             variables: The values of the command's `let`.
+            lookups: The fields of the images that events are given, in the order in which these are looked up.
 
         Raises:
             MongoError: A stage that there is not, or not here; or what the stage itself refuses.
@@ -91,19 +103,27 @@ class StreamPipeline:
         steps = [stage for stage in stages if SPLIT not in stage]
         self.is_empty = not steps
         self.matches = [stage["$match"] for stage in takewhile(lambda stage: "$match" in stage, steps)]
-        early = 0
-        while early < len(steps) and not _may_see_images(steps[early]):
-            early += 1
-        # Only matches: what else is done to an event must see all of it.
-        while early and any("$match" not in stage for stage in steps[:early]):
-            early -= 1
-        self._early = [_step(stage, setting) for stage in steps[:early]]
-        self.has_early = bool(self._early)
-        self._late = [_step(stage, setting) for stage in steps[early:]]
+        self._steps = [_step(stage, setting) for stage in steps]
+        self._early = {
+            image: _early_tests(self.matches, lookups[place:], setting) for place, image in enumerate(lookups)
+        }
 
-    def takes(self, event: Document) -> bool:
-        """Whether an event without its images goes on."""
-        return all(step(event) is not None for step in self._early)
+    def takes(self, event: Document, image: str) -> bool:
+        """Whether an event goes on to the lookup of an image, as far as that can be told before.
+
+        Raises:
+            MongoError: What a condition says.
+        """
+        for test in self._early[image]:
+            try:
+                if test.step(event) is None:
+                    return False
+            except MongoError:
+                if test.is_in_turn:
+                    raise
+                # It is an error only if the conditions before it let the event through, which is seen when all are tested.
+                return True
+        return True
 
     def apply(self, event: Document) -> Document | None:
         """What becomes of an event that goes on, once it has its images; None where it does not.
@@ -111,11 +131,11 @@ class StreamPipeline:
         Raises:
             MongoError: 280, the token is not what it was; or what a stage says.
         """
-        if not self._late:
+        if not self._steps:
             return event
         token = event["_id"]
         found = event
-        for step in self._late:
+        for step in self._steps:
             following = step(found)
             if following is None:
                 return None
@@ -134,7 +154,7 @@ class StreamPipeline:
 
 def _is_same(found: Any, token: Any) -> bool:
     # In the order of its fields, too.
-    return isinstance(found, Mapping) and bson.encode(found) == bson.encode(token)
+    return found is token or (isinstance(found, Mapping) and bson.encode(found) == bson.encode(token))
 
 
 def _step(stage: Mapping[str, Any], setting: Setting) -> Step:
@@ -142,6 +162,20 @@ def _step(stage: Mapping[str, Any], setting: Setting) -> Step:
     if pipeline.is_of_one:
         return pipeline.apply
     return lambda document: next(pipeline.run((document,)), None)
+
+
+def _early_tests(
+    matches: Sequence[Mapping[str, Any]], missing: Collection[str], setting: Setting
+) -> list[EarlyTest]:
+    """The conditions that can be tested while these images are missing."""
+    found: list[EarlyTest] = []
+    is_in_turn = True
+    for condition in (one for match in matches for one in conjuncts(match)):
+        if depends_on(condition, missing):
+            is_in_turn = False
+        else:
+            found.append(EarlyTest(_step({"$match": condition}, setting), is_in_turn))
+    return found
 
 
 def _check(stages: Sequence[Any]) -> None:
@@ -162,12 +196,3 @@ def _check(stages: Sequence[Any]) -> None:
             if name not in KNOWN_STAGES and name not in ELSEWHERE:
                 raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
             raise MongoError(20, f"{name} is not permitted in a $changeStream pipeline")
-
-
-def _may_see_images(value: Any) -> bool:
-    """Whether `fullDocument`, or the event as a whole, is named anywhere in the stage."""
-    if isinstance(value, str):
-        return any(name in value for name in _IMAGES)
-    if isinstance(value, Mapping):
-        return any(_may_see_images(name) or _may_see_images(inner) for name, inner in value.items())
-    return isinstance(value, (list, tuple)) and any(map(_may_see_images, value))

@@ -31,7 +31,7 @@ from reactdb.change import CATALOGUE, UPDATE, Change
 from reactdb.dialects.mongodb import points
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
-from reactdb.dialects.mongodb.images import with_images
+from reactdb.dialects.mongodb.images import with_image
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
 from reactdb.dialects.mongodb.recent import LateSnapshot
@@ -150,7 +150,7 @@ class ChangeStreams:
         if place is not None and place.coll is not None and self.spaces.view(place) is not None:
             raise MongoError(166, f"Namespace {place} is a view, not a collection")
         values = values_of(let, self.spaces.clock, pipeline[1:])
-        stages = StreamPipeline(pipeline[1:], collation, values)
+        stages = StreamPipeline(pipeline[1:], collation, values, lookups=options.lookups)
         return LogStream(self, scope, options, stages, has_collation=bool(collation))
 
 
@@ -181,6 +181,7 @@ class LogStream:
         self._owner = owner
         self._engine = owner.spaces.session.engine
         self._pipeline = pipeline
+        self._lookups = options.lookups
         self._lock = threading.RLock()
         self._changes: deque[Change] = deque()
         self._page_read = LogPage((), (), 0, None)
@@ -494,9 +495,11 @@ class LogStream:
 
     def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
         pipeline = self._pipeline
-        if pipeline.has_early and not pipeline.takes(event.document()):
-            return None
-        return pipeline.apply(with_images(event, self.options, snapshot))
+        for image in self._lookups:
+            if not pipeline.takes(event.document(), image):
+                return None
+            event = with_image(event, image, self.options, snapshot)
+        return pipeline.apply(event.document())
 
     # -----------------------------------------------------------------------------------------------------------
     # Waking

@@ -1,8 +1,8 @@
 """Transactions: a session's writes to several collections, kept until they are one commit of the log.
 
     transaction = Transactions(spaces).begin()
-    with transaction.statement() as target: ...         reads and writes of one statement
-    transaction.commit()                                or abort(), which leaves nothing
+    with transaction.statement(namespace) as target: ...    reads and writes of one statement
+    transaction.commit()                                    or abort(), which leaves nothing
 
 A transaction reads the state of the moment of its first statement, with its own writes on top. Its writes are kept here; nobody
 else sees them, and nothing is locked. A document that somebody else has changed since the first statement, or that another open
@@ -24,7 +24,7 @@ from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of, is_there
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.namespaces import Namespaces, read_record
 from reactdb.dialects.mongodb.natural import drop_place, is_place_table, keep_places, needs_places
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.rules import Asked, asked_of, rules_of
@@ -34,13 +34,16 @@ from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 
-__all__ = ["TRANSIENT", "Transaction", "Transactions"]
+__all__ = ["TRANSIENT", "Transaction", "Transactions", "check_in_transaction"]
 
 TRANSIENT: Final = "TransientTransactionError"
 """The label of an error after which the whole transaction can be tried again."""
 
 FIRST_BESIDE: Final = -(1 << 32)
 """Stand-ins for hidden tables have this number and those below. Those for collections have -1 and below."""
+
+_OUTSIDE_DATABASES: Final = frozenset({"config", "local"})
+_OUTSIDE_COLLECTIONS: Final = frozenset({"system.profile", "system.views"})
 
 TableKey = tuple[int, bytes]
 """A table's number and a key."""
@@ -150,15 +153,16 @@ class Transaction:
         return not self._steps and not self._made
 
     @contextmanager
-    def statement(self) -> Iterator[KeptWrites]:
-        """The target of one statement. If it raises, or the target is told to, the transaction is aborted.
+    def statement(self, namespace: MongoNamespace) -> Iterator[KeptWrites]:
+        """The target of one statement about a collection. If it raises, or the target is told to, the transaction is aborted.
 
         Raises:
-            MongoError: 251, it is not open any more; 246, the state that it reads is gone.
+            MongoError: 251, it is not open any more; 246, the state that it reads is gone; and as `check_in_transaction`.
         """
         if self.state != "open":
             raise MongoError(251, f"Transaction has been {self.state}", labels=(TRANSIENT,))
         try:
+            check_in_transaction(namespace)
             with self._spaces.session.read() as now:
                 yield KeptWrites(self, now, self._as_of(now))
         except BaseException:
@@ -172,7 +176,7 @@ class Transaction:
 
     def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
         """A statement that makes a collection. Errors as for `KeptWrites.create`."""
-        with self.statement() as target:
+        with self.statement(namespace) as target:
             target.create(namespace, options)
 
     def _as_of(self, now: Snapshot) -> Undo:
@@ -343,29 +347,32 @@ class KeptWrites:
     def create_indexes(
         self, namespace: MongoNamespace, indexes: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
-        """Have the commit make indexes of a collection that it makes.
+        """Have the commit make indexes of a collection that it makes. Where they are there already, nothing is done.
 
         Returns:
             How many there are to be before and afterwards, with that of `_id`.
 
         Raises:
-            MongoError: 263, the collection is there already; and as for `create` of indexes.
+            MongoError: 263, the collection is there already, and one of them is not; and as for `create` of indexes.
         """
-        if self.catalogue.live.get(self._transaction._spaces.names.table(namespace)) is not None:
-            raise MongoError(
-                263,
-                f"Cannot create new indexes on existing collection {namespace} in a multi-document transaction.",
-            )
-        found = self._transaction._made.get(self._transaction._spaces.names.table(namespace))
+        name = self._transaction._spaces.names.table(namespace)
+        there, found = self.catalogue.live.get(name), self._transaction._made.get(name)
         specs = [checked(one, namespace, self._transaction.collation(namespace)) for one in indexes]
-        kept = [] if found is None else [*found.indexes]
+        kept: list[Mapping[str, Any]] = [] if found is None else [*found.indexes]
+        if there is not None:
+            kept = [*read_record(self, there).indexes]
         before = len(kept)
         for spec in specs:
             if list(spec["key"].items()) != [("_id", 1)] and not is_there(spec, kept):
                 kept.append(spec)
-        self.within(namespace)
-        made = self._transaction._made[self._transaction._spaces.names.table(namespace)]
-        made.indexes[:] = kept
+        if there is None:
+            self.within(namespace)
+            self._transaction._made[name].indexes[:] = kept
+        elif len(kept) > before:
+            raise MongoError(
+                263,
+                f"Cannot create new indexes on existing collection {namespace} in a multi-document transaction.",
+            )
         return before + 1, len(kept) + 1
 
     def _make(self, namespace: MongoNamespace, options: Mapping[str, Any] | None) -> _Made:
@@ -430,6 +437,17 @@ class KeptWrites:
         transaction._steps.append(_Step(table.id, key, kind, body, meta, bypasses))
         transaction._written.setdefault(table.id, {})[key] = body
         return True
+
+
+def check_in_transaction(namespace: MongoNamespace) -> None:
+    """
+    Raises:
+        MongoError: 263, the database, or the collection, is read and written outside of transactions alone.
+    """
+    if namespace.db in _OUTSIDE_DATABASES:
+        raise MongoError(263, f"Cannot run command against the '{namespace.db}' database in a transaction.")
+    if namespace.coll in _OUTSIDE_COLLECTIONS:
+        raise MongoError(263, f"Cannot run command against the '{namespace}' collection in a transaction.")
 
 
 def conflict() -> MongoError:

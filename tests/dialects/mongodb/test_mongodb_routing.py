@@ -316,9 +316,9 @@ def test_a_moment_is_found_by_its_millisecond(orders, watch):
 
 def test_what_does_not_concern_it_is_not_evaluated(orders, watch, monkeypatch):
     evaluated = []
-    takes = StreamPipeline.takes
+    apply = StreamPipeline.apply
     monkeypatch.setattr(
-        StreamPipeline, "takes", lambda self, event: evaluated.append(event) or takes(self, event)
+        StreamPipeline, "apply", lambda self, event: evaluated.append(event) or apply(self, event)
     )
     waiting = watch({"fullDocument.user": 5})
     start = waiting.stream.token

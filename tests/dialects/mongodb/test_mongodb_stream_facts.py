@@ -258,6 +258,42 @@ def test_what_was_modified_is_told_as_it_was_asked_for(client: Any, orders: Any)
     assert [images, images, {}] == told
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("log", {"cappedMax": 2}),
+        ("log", {"cappedMax": -1}),
+        ("log", {"cappedSize": 5000}),
+        ("log", {"cappedSize": 5000, "cappedMax": 2, "validationLevel": "off"}),
+        ("orders", {"validator": {"x": 1}, "validationLevel": "moderate", "validationAction": "warn"}),
+        ("orders", {"changeStreamPreAndPostImages": {"enabled": False}}),
+        ("orders", {"index": {"name": "a_1", "hidden": True}}),
+        ("orders", {"index": {"name": "a_1", "hidden": False}}),
+        ("clustered", {"expireAfterSeconds": 5}),
+    ],
+)
+def test_a_modification_is_told_with_the_fields_of_its_command(client: Any, name: str, said: Any) -> None:
+    shop = client["shop"]
+    shop.create_collection("log", capped=True, size=1000, max=3)
+    shop.create_collection("orders").create_index("a")
+    shop.create_collection("clustered", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    stream = shop.watch(show_expanded_events=True)
+    shop.command("collMod", name, comment="why", **said)
+
+    (event,) = iter(stream.try_next, None)
+    assert ("modify", said) == (event["operationType"], event["operationDescription"])
+
+
+def test_a_view_that_was_modified_is_told_as_a_whole(client: Any, orders: Any) -> None:
+    shop = client["shop"]
+    shop.create_collection("view", viewOn="orders", pipeline=[{"$match": {"a": 1}}])
+    stream = shop.watch(show_expanded_events=True)
+    shop.command("collMod", "view", pipeline=[])
+
+    (event,) = iter(stream.try_next, None)
+    assert {"viewOn": "orders", "pipeline": []} == event["operationDescription"]
+
+
 @pytest.mark.parametrize("stage", ["$score", "$listSampledQueries", "$group"])
 def test_a_stage_of_other_pipelines_is_not_allowed(orders: Any, stage: str) -> None:
     with pytest.raises(OperationFailure) as caught:

@@ -625,6 +625,112 @@ def test_a_match_before_images_keeps_those_that_are_missing_from_being_an_error(
     assert ["insert", "delete"] == kinds(stream.batch())
 
 
+POST, PRE = {"fullDocument": "required"}, {"fullDocumentBeforeChange": "required"}
+
+
+@pytest.mark.parametrize(
+    ("options", "stages"),
+    [
+        (POST, [{"ns.coll": "paid", "fullDocument.x": 1}]),
+        (POST, [{"fullDocument.x": 1, "ns.coll": "paid"}]),
+        (POST, [{"fullDocument.x": 1}, {"ns.coll": "paid"}]),
+        (POST, [{"$and": [{"fullDocument.x": 1}, {"$and": [{"ns.coll": "paid"}]}]}]),
+        (POST, [{"fullDocument.x": 1, "$or": [{"ns.coll": "paid"}, {"operationType": "drop"}]}]),
+        (POST, [{"$nor": [{"fullDocument.x": 2}, {"ns.coll": "orders"}]}]),
+        (POST, [{"fullDocument.x": 1, "$expr": {"$eq": ["$ns.coll", "paid"]}}]),
+        (POST, [{"$expr": {"$eq": ["$$ROOT.fullDocument.x", 1]}, "ns.coll": "paid"}]),
+        (POST, [{"$expr": {"$gt": [{"$divide": [2, "$fullDocument.y"]}, 1]}, "ns.coll": "paid"}]),
+        (POST, [{"fullDocumentBeforeChange": {"$exists": False}, "ns.coll": "paid", "fullDocument.x": 1}]),
+        (PRE, [{"ns.coll": "paid", "fullDocumentBeforeChange.x": 0}]),
+        ({**PRE, **POST}, [{"fullDocument.x": 1}, {"fullDocumentBeforeChange.x": 0, "ns.coll": "paid"}]),
+    ],
+)
+def test_a_condition_on_the_event_keeps_images_that_another_one_needs_from_being_missed(
+    spaces, db, orders, open_stream, options, stages
+):
+    spaces.create(PAID, {"changeStreamPreAndPostImages": {"enabled": True}})
+    paid = db.table("shop.paid")
+    for table in (orders, paid):
+        table.insert({"_id": 1, "x": 0, "y": 1})
+    stream = open_stream(SHOP, *({"$match": one} for one in stages), **options)
+    for table in (orders, paid):
+        table.get(1).update({"x": 1})
+
+    assert ["paid"] == [event["ns"]["coll"] for event in stream.batch().events]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (POST, {"fullDocument.x": 1, "operationType": "insert"}),
+        (PRE, {"fullDocument.x": 1}),
+        (PRE, {"fullDocument": {"$exists": True}}),
+        ({**POST, "fullDocumentBeforeChange": "whenAvailable"}, {"fullDocumentBeforeChange.x": 1}),
+    ],
+)
+def test_an_event_that_is_dropped_by_what_it_has_needs_no_image(orders, open_stream, options, match):
+    orders.insert({"_id": 1})
+    stream = open_stream(ORDERS, {"$match": match}, **options)
+    orders.get(1).update({"x": 1})
+
+    assert [] == stream.batch().events
+    assert not stream.is_closed
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (POST, {"ns.coll": "orders", "fullDocument.x": 2}),
+        (POST, {"$or": [{"ns.coll": "paid"}, {"fullDocument.x": 2}]}),
+        (POST, {"$expr": {"$eq": ["$$ROOT.ns.coll", "paid"]}}),
+        (POST, {"$expr": {"$eq": [{"$getField": "ns"}, "paid"]}}),
+        # MongoDB looks the document before the change up first.
+        ({**PRE, "fullDocument": "updateLookup"}, {"fullDocument.x": 2}),
+    ],
+)
+def test_an_image_is_missed_where_a_condition_may_need_it(orders, open_stream, options, match):
+    orders.insert({"_id": 1})
+    stream = open_stream(ORDERS, {"$match": match}, **options)
+    orders.get(1).update({"x": 1})
+
+    with pytest.raises(MongoError) as caught:
+        stream.batch()
+    assert 47 == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ({"fullDocument.x": 2, "$expr": {"$divide": [1, "$documentKey._id"]}}, None),
+        ({"fullDocument.x": 1, "$expr": {"$divide": [1, "$documentKey._id"]}}, 2),
+        ({"$expr": {"$divide": [1, "$documentKey._id"]}, "fullDocument.x": 2}, 2),
+    ],
+)
+def test_a_condition_that_is_tested_early_is_an_error_only_where_it_would_be_one_later(
+    orders, open_stream, match, expected
+):
+    orders.insert({"_id": 0})
+    stream = open_stream(ORDERS, {"$match": match}, fullDocument="updateLookup")
+    orders.get(0).update({"x": 1})
+
+    if expected is None:
+        assert [] == stream.batch().events
+    else:
+        with pytest.raises(MongoError) as caught:
+            stream.batch()
+        assert expected == caught.value.code
+
+
+def test_a_condition_on_chance_is_tested_once(orders, open_stream, monkeypatch):
+    asked = []
+    monkeypatch.setattr("reactdb.dialects.mongodb.filters.random", lambda: asked.append(1) or 0.0)
+    stream = open_stream(ORDERS, {"$match": {"$sampleRate": 0.5}}, fullDocument="updateLookup")
+    orders.insert({"_id": 0})
+
+    assert ["insert"] == kinds(stream.batch())
+    assert [1] == asked
+
+
 def test_a_stream_whose_invalidate_is_filtered_out_ends_all_the_same(spaces, orders, open_stream):
     stream = open_stream(ORDERS, {"$match": {"operationType": "insert"}})
     spaces.drop(ORDERS)

@@ -284,10 +284,32 @@ class TestMakingCollections:
         assert 112 == caught.value.code
         assert caught.value.has_error_label(TRANSIENT)
 
+    def test_an_index_that_is_there_is_not_made_again(self, client: Any, orders: Any, session: Any) -> None:
+        orders.create_index("n", unique=True)
+        index = {"key": {"n": 1}, "name": "n_1", "unique": True}
+        with session.start_transaction():
+            orders.insert_one({"_id": 3, "n": 3}, session=session)
+            answer = client["shop"].command(
+                "createIndexes",
+                "orders",
+                indexes=[index, {"key": {"_id": 1}, "name": "_id_"}],
+                session=session,
+            )
+            orders.insert_one({"_id": 4, "n": 4}, session=session)
+
+        assert (2, 2, False) == tuple(
+            answer[name] for name in ("numIndexesBefore", "numIndexesAfter", "createdCollectionAutomatically")
+        )
+        assert "all indexes already exist" == answer["note"]
+        assert [1, 2, 3, 4] == orders.distinct("_id")
+        assert ["_id_", "n_1"] == list(orders.index_information())
+
     @pytest.mark.parametrize(
         ("code", "make"),
         [
             (48, lambda shop, session: shop.command("create", "orders", session=session)),
+            (166, lambda shop, session: shop["seen"].create_index("_id", session=session)),
+            (86, lambda shop, session: shop["orders"].create_index("a", name="b_1", session=session)),
             (263, lambda shop, session: shop["orders"].create_index("n", session=session)),
             (
                 263,
@@ -303,6 +325,8 @@ class TestMakingCollections:
     def test_what_cannot_be_made_in_one_ends_it(
         self, client: Any, orders: Any, session: Any, code: int, make: Any
     ) -> None:
+        client["shop"].create_collection("seen", viewOn="orders")
+        orders.create_index("b")
         session.start_transaction()
         with pytest.raises(OperationFailure) as caught:
             make(client["shop"], session)
@@ -310,3 +334,55 @@ class TestMakingCollections:
         with pytest.raises(OperationFailure) as after:
             orders.insert_one({}, session=session)
         assert 251 == after.value.code
+
+
+_STATEMENTS = {
+    "find": lambda found, session: list(found.find(session=session)),
+    "find one": lambda found, session: found.find_one({"_id": 1}, session=session),
+    "aggregate": lambda found, session: list(found.aggregate([{"$set": {"a": 1}}], session=session)),
+    "count": lambda found, session: found.count_documents({}, session=session),
+    "distinct": lambda found, session: found.distinct("a", session=session),
+    "update": lambda found, session: found.update_one({}, {"$set": {"a": 1}}, session=session),
+}
+
+
+class TestWhatIsTheServersOwn:
+    @pytest.mark.parametrize("work", _STATEMENTS.values(), ids=_STATEMENTS)
+    @pytest.mark.parametrize(
+        ("database", "collection", "told"),
+        [
+            ("config", "transactions", "Cannot run command against the 'config' database in a transaction."),
+            ("local", "oplog.rs", "Cannot run command against the 'local' database in a transaction."),
+            (
+                "shop",
+                "system.profile",
+                "Cannot run command against the 'shop.system.profile' collection in a transaction.",
+            ),
+            (
+                "shop",
+                "system.views",
+                "Cannot run command against the 'shop.system.views' collection in a transaction.",
+            ),
+        ],
+    )
+    def test_it_is_neither_read_nor_written_in_a_transaction(
+        self, client: Any, orders: Any, session: Any, database: str, collection: str, told: str, work: Any
+    ) -> None:
+        session.start_transaction()
+        with pytest.raises(OperationFailure) as caught:
+            work(client[database][collection], session)
+        assert (263, told) == (caught.value.code, caught.value.details["errmsg"])
+        with pytest.raises(OperationFailure) as after:
+            orders.insert_one({}, session=session)
+        assert 251 == after.value.code
+
+    def test_nor_is_its_database_as_a_whole(self, client: Any, session: Any) -> None:
+        session.start_transaction()
+        with pytest.raises(OperationFailure) as caught:
+            client["config"].aggregate([{"$documents": []}], session=session)
+        assert 263 == caught.value.code
+
+    def test_admin_is(self, client: Any, session: Any) -> None:
+        client["admin"]["kept"].insert_one({"_id": 1})
+        with session.start_transaction():
+            assert [{"_id": 1}] == list(client["admin"]["kept"].find(session=session))

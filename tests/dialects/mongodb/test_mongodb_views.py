@@ -122,3 +122,105 @@ def test_one_that_could_not_be_read_is_not_made(shop: Any, pipeline: list[Any], 
     assert code == caught.value.code
     assert [] == shop.list_collection_names()
     shop.command("create", "view", viewOn="orders", pipeline=[{"$set": {"at": "$$NOW"}}])
+
+
+REFERENCES = [
+    {"$lookup": {"from": "a2", "localField": "n", "foreignField": "n", "as": "found"}},
+    {"$lookup": {"from": "orders", "pipeline": [{"$unionWith": "a2"}], "as": "found"}},
+    {"$unionWith": "a2"},
+    {"$unionWith": {"coll": "a2"}},
+    {"$unionWith": {"coll": "orders", "pipeline": [{"$unionWith": "a2"}]}},
+    {"$facet": {"one": [{"$lookup": {"from": "a2", "pipeline": [], "as": "found"}}]}},
+    {
+        "$graphLookup": {
+            "from": "a2",
+            "startWith": "$n",
+            "connectFromField": "n",
+            "connectToField": "n",
+            "as": "found",
+        }
+    },
+]
+
+
+def refused(work: Any, *arguments: Any, **options: Any) -> Any:
+    with pytest.raises(OperationFailure) as caught:
+        work(*arguments, **options)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("stage", REFERENCES)
+class TestWhatAPipelineReadsBeside:
+    """A view stands on it as it does on what it is of."""
+
+    def test_it_is_not_the_view_itself(self, shop: Any, stage: Any) -> None:
+        assert 5 == refused(shop.command, "create", "a2", viewOn="orders", pipeline=[stage])
+        shop.command("create", "a2", viewOn="orders", pipeline=[])
+        assert 5 == refused(shop.command, "collMod", "a2", viewOn="orders", pipeline=[stage])
+
+    def test_it_does_not_become_a_view_on_this_one(self, shop: Any, stage: Any) -> None:
+        shop["orders"].insert_one({"_id": 1})
+        shop["a2"].insert_one({"_id": 2})
+        shop.command("create", "a1", viewOn="orders", pipeline=[stage])
+        assert list(shop["a1"].find())
+        shop["a2"].drop()
+
+        assert 5 == refused(shop.command, "create", "a2", viewOn="a1", pipeline=[])
+        assert 5 == refused(shop.command, "create", "a2", viewOn="orders", pipeline=[{"$unionWith": "a1"}])
+        shop.command("create", "a2", viewOn="orders", pipeline=[])
+        assert 5 == refused(shop.command, "collMod", "a2", viewOn="a1", pipeline=[])
+        assert list(shop["a1"].find())
+
+    def test_a_circle_that_came_about_all_the_same_is_not_read(self, shop: Any, stage: Any) -> None:
+        shop["orders"].insert_one({"_id": 1})
+        # Many stages after it, so that each turn of the circle would be deep for Python.
+        pipeline = [stage, *[{"$set": {"a": 1}}] * 90]
+        shop.client.spaces.create(MongoNamespace("shop", "a2"), {"viewOn": "orders", "pipeline": pipeline})
+
+        for read in (
+            lambda: list(shop["a2"].find()),
+            lambda: shop["a2"].count_documents({}),
+            lambda: shop["a2"].distinct("n"),
+            lambda: list(shop["orders"].aggregate([stage])),
+        ):
+            assert 165 == refused(read)
+
+
+def test_views_that_read_each_other_count_for_the_depth(shop: Any) -> None:
+    shop["orders"].insert_one({"_id": 1})
+    below = "orders"
+    for number in range(20):
+        lookup = {"$lookup": {"from": below, "pipeline": [], "as": "found"}}
+        # Some stand on the one below by what they are of, and others by what they read.
+        of, stage = [(below, {"$limit": 1}), ("orders", {"$unionWith": below}), ("orders", lookup)][
+            number % 3
+        ]
+        shop.command("create", f"v{number}", viewOn=of, pipeline=[stage, {"$limit": 1}])
+        below = f"v{number}"
+
+    assert 1 == len(list(shop["v19"].find()))
+    assert 165 == refused(shop.command, "create", "v20", viewOn="orders", pipeline=[{"$unionWith": "v19"}])
+    assert 165 == refused(shop.command, "create", "v20", viewOn="v19", pipeline=[])
+    # What reads the highest one is no view.
+    assert 2 == len(list(shop["orders"].aggregate([{"$unionWith": "v19"}])))
+
+
+def test_a_view_of_another_database_is_read_beside_and_may_have_the_same_name(shop: Any) -> None:
+    other = {"$lookup": {"from": {"db": "other", "coll": "a1"}, "pipeline": [], "as": "found"}}
+    shop.command("create", "a1", viewOn="orders", pipeline=[other])
+
+    back = {"$lookup": {"from": {"db": "shop", "coll": "a1"}, "pipeline": [], "as": "found"}}
+    assert 5 == refused(shop.client["other"].command, "create", "a1", viewOn="x", pipeline=[back])
+    shop.client["other"].command("create", "a1", viewOn="x", pipeline=[])
+
+
+def test_it_has_no_indexes_and_no_statistics(cheap: Any) -> None:
+    database = cheap.database
+    for command in ("listIndexes", "collStats"):
+        with pytest.raises(
+            OperationFailure, match=r"Namespace shop\.cheap is a view, not a collection"
+        ) as caught:
+            database.command(command, "cheap")
+        assert 166 == caught.value.code
+    assert 166 == refused(cheap.list_indexes)
+    assert ["_id_"] == list(database["orders"].index_information())

@@ -268,3 +268,35 @@ def test_options_of_the_index_of_ids_are_refused_in_mongodb_s_words(mongo: Any) 
             "orders",
             indexes=[{"key": {"n": 1}, "name": "n_1", "collation": {"arndom": "en"}}],
         )
+
+
+def test_a_view_that_would_stand_on_itself_is_refused(mongo: Any) -> None:
+    shop = mongo["shop"]
+    circle, cycle = [{"$unionWith": "seen"}], (5, "GraphContainsCycle")
+    assert cycle == _refusal(shop.command, "create", "seen", viewOn="orders", pipeline=circle)
+    shop.command("create", "seen", viewOn="orders", pipeline=[])
+    assert cycle == _refusal(shop.command, "collMod", "seen", viewOn="orders", pipeline=circle)
+    assert (166, "CommandNotSupportedOnView") == _refusal(lambda: list(shop["seen"].list_indexes()))
+    assert (166, "CommandNotSupportedOnView") == _refusal(shop.command, "collStats", "seen")
+
+
+def test_what_is_the_servers_own_is_not_read_in_a_transaction(mongo: Any) -> None:
+    mongo["shop"]["orders"].create_index("a")
+    with mongo.start_session() as session:
+        for place in (
+            mongo["config"]["transactions"],
+            mongo["local"]["oplog.rs"],
+            mongo["shop"]["system.profile"],
+        ):
+            for read in (
+                lambda place=place: list(place.find(session=session)),
+                lambda place=place: list(place.aggregate([], session=session)),
+                lambda place=place: place.distinct("a", session=session),
+            ):
+                session.start_transaction()
+                assert (263, "OperationNotSupportedInTransaction") == _refusal(read)
+                session.abort_transaction()
+        with session.start_transaction():
+            assert [] == list(mongo["admin"]["kept"].find(session=session))
+            # It is there, so that nothing is made.
+            assert "a_1" == mongo["shop"]["orders"].create_index("a", session=session)

@@ -5,11 +5,11 @@ Rule of this file: names and options. What it takes is in `namespaces`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.aggregating import MOST_VIEWS
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
-from reactdb.dialects.mongodb.namespaces import CollectionInfo, Namespaces
+from reactdb.dialects.mongodb.namespaces import CollectionInfo
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.option_checks import capped_size
 from reactdb.dialects.mongodb.options import (
@@ -29,9 +29,11 @@ from reactdb.dialects.mongodb.options import (
     MODIFY_FIELDS,
     creation_options,
     description,
+    modified_fields,
     modified_options,
 )
 from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.view_graph import check_views, stands_on
 
 
 def existing(request: CommandRequest) -> CollectionInfo:
@@ -45,8 +47,7 @@ def existing(request: CommandRequest) -> CollectionInfo:
 def create(request: CommandRequest) -> dict[str, Any]:
     options = creation_options(request.body)
     spaces = request.deployment.spaces
-    if "viewOn" in options:
-        check_views(spaces, request.mongo_namespace(), options["viewOn"])
+    check_view(request, options)
     if request.transaction is not None:
         request.transaction.create(request.mongo_namespace(), options)
         return {}
@@ -60,23 +61,16 @@ def create(request: CommandRequest) -> dict[str, Any]:
     return {}
 
 
-def check_views(spaces: Namespaces, made: MongoNamespace, view_on: str) -> None:
-    """
-    Args:
-        made: The view that is to be, on `view_on` of the same database.
+def check_view(request: CommandRequest, options: Mapping[str, Any]) -> None:
+    """Look whether there can be a view with these options, if they are one's.
 
     Raises:
         MongoError: 5, it would stand on itself; 165, on too many others.
     """
-    below, depth = MongoNamespace(made.db, view_on), 1
-    while below != made:
-        view = spaces.view(below)
-        if view is None:
-            return
-        below, depth = view[0], depth + 1
-        if depth > MOST_VIEWS:
-            raise MongoError(165, f"View depth limit exceeded; maximum depth is {MOST_VIEWS}")
-    raise MongoError(5, f"View cycle detected: {made} stands on itself")
+    if "viewOn" in options:
+        view = request.mongo_namespace()
+        below = stands_on(view, MongoNamespace(view.db, options["viewOn"]), options["pipeline"])
+        check_views(request.deployment.spaces, below, made=view)
 
 
 @command("drop", fields="collectionUUID", is_write=True)
@@ -111,15 +105,15 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
     request.check_uuid()
     found = existing(request)
     options = modified_options(request.body, found.options)
-    if "viewOn" in options:
-        check_views(request.deployment.spaces, found.namespace, options["viewOn"])
+    check_view(request, options)
     wanted = request.get("index", dict)
     is_dry = request.flag("dryRun")
     if is_dry and (options or wanted is None or not wanted.get("unique")):
         raise MongoError(72, "collMod has a dry run of 'index' with 'unique: true' alone")
     changed = {} if wanted is None else request.collection_work().modify_index(wanted, is_dry=is_dry)
     if not is_dry and (options or not changed):
-        request.deployment.spaces.modify(request.mongo_namespace(), options)
+        said = modified_fields(request.body, options, has_told_of_index=bool(changed))
+        request.deployment.spaces.modify(request.mongo_namespace(), options, said=said)
     return changed
 
 

@@ -297,7 +297,7 @@ class Cursors:
     def find(self, number: int) -> OpenCursor | None:
         return self._open.get(int(number))
 
-    def take(self, number: int, session: bytes | None, transaction: object | None) -> OpenCursor:
+    def take(self, number: int, session: bytes | None, transaction: object | None = None) -> OpenCursor:
         """The cursor for one command; `give_back` it.
 
         Raises:

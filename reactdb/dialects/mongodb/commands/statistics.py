@@ -15,7 +15,6 @@ from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import check_database_name
-from reactdb.dialects.mongodb.namespaces import CollectionInfo
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.ordering import type_name
 
@@ -26,6 +25,8 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
     found = request.deployment.spaces.find(request.mongo_namespace())
     if found is None:
         return {"ns": request.namespace, "count": 0, "size": 0, "storageSize": 0, "nindexes": 0}
+    if found.record.is_view:
+        raise MongoError(166, f"Namespace {request.namespace} is a view, not a collection")
     return {
         "ns": request.namespace,
         "count": request.collection_work().count({}),
@@ -33,7 +34,7 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
         "avgObjSize": 0,
         "storageSize": 0,
         "totalSize": 0,
-        **_cap_of(found),
+        **found.cap,
         "nindexes": 1 + len(found.indexes),
         "totalIndexSize": 0,
         "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in found.indexes)), 0),
@@ -60,13 +61,6 @@ def scale_of(request: CommandRequest) -> int:
     if scale < 1:
         raise MongoError(2, f"BSON field '{request.name}.scale' value must be >= 1, actual value '{found}'")
     return scale
-
-
-def _cap_of(found: CollectionInfo) -> dict[str, Any]:
-    """What is said of a capped collection."""
-    if not found.options.get("capped"):
-        return {"capped": False}
-    return {"capped": True, "max": found.options.get("max", 0), "maxSize": found.options["size"]}
 
 
 @command("dbStats", fields="scale freeStorage")

@@ -36,11 +36,15 @@ _NOT_IN_FACETS: Final = _NOT_WITHIN | {
 
 
 def _namespace(name: str, value: Any, setting: Setting, code: int = 9) -> str:
+    """The collection beside that a stage reads, which is noted in the setting."""
     if isinstance(value, Mapping) and is_text(value.get("coll")):
-        return f"{value.get('db', setting.database)}.{value['coll']}"
-    if not is_text(value) or not value:
+        found = f"{value.get('db', setting.database)}.{value['coll']}"
+    elif is_text(value) and value:
+        found = f"{setting.database}.{value}"
+    else:
         raise MongoError(code, f"{name} takes the name of a collection, not {type_name(value)}")
-    return f"{setting.database}.{value}"
+    setting.reads.add(found)
+    return found
 
 
 def _nested(name: str, stages: Any, setting: Setting, refused: frozenset[str], code: int) -> list[Stage]:

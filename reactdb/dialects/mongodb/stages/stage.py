@@ -123,6 +123,7 @@ class Setting:
         variables: The values of variables by name. A join changes them between two runs of its pipeline.
         text: The collation: the key of texts, or None.
         nested: Makes the stages of a pipeline within this one.
+        reads: The collections beside that its stages read, and those of the pipelines within: they are said when it is compiled.
         depth: How many pipelines this one lies within.
     """
 
@@ -132,6 +133,7 @@ class Setting:
     text: TextKey | None = None
     nested: Callable[[Any, Setting], list[Stage]] = field(default=lambda stages, setting: [])
     depth: int = 0
+    reads: set[str] = field(default_factory=set)
     max_memory_bytes: int = MAX_MEMORY_BYTES
 
     @property

@@ -1,0 +1,69 @@
+"""The conditions of the `$match` stages that a stream begins with, and which fields of its events they depend on.
+
+    {"ns.coll": "y", "fullDocument.z": 1}    two conditions, of which only the second depends on `fullDocument`
+
+A condition that does not depend on an image can be tested before the image is looked up, as MongoDB's optimizer has it. Of an
+expression that is told by the paths in it.
+
+Rule of this file: where it cannot be told, a condition depends on everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+__all__ = ["conjuncts", "depends_on"]
+
+# They say nothing of a document.
+_OF_NOTHING: Final = frozenset({"$comment", "$alwaysTrue", "$alwaysFalse"})
+_WHOLE: Final = frozenset({"ROOT", "CURRENT"})
+
+
+def conjuncts(match: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The filters that all have to match where this one does, in its order. It has been compiled, so it is well-formed."""
+    for name, operand in match.items():
+        if name == "$and":
+            for part in operand:
+                yield from conjuncts(part)
+        elif name == "$nor":
+            yield from ({name: [part]} for part in operand)
+        else:
+            yield {name: operand}
+
+
+def depends_on(match: Mapping[str, Any], fields: Collection[str]) -> bool:
+    """Whether one of these fields of a document may decide if it matches."""
+    for name, operand in match.items():
+        if name in ("$and", "$or", "$nor"):
+            found = any(depends_on(part, fields) for part in operand)
+        elif name == "$expr":
+            found = _uses(operand, fields)
+        elif name.startswith("$"):
+            found = name not in _OF_NOTHING
+        else:
+            found = name.partition(".")[0] in fields
+        if found:
+            return True
+    return False
+
+
+def _uses(expression: Any, fields: Collection[str]) -> bool:
+    if isinstance(expression, str):
+        if expression.startswith("$$"):
+            # Other variables are defined by expressions, whose paths are seen there.
+            return expression[2:].partition(".")[0] in _WHOLE
+        return expression.startswith("$") and expression[1:].partition(".")[0] in fields
+    if isinstance(expression, Mapping):
+        return any(
+            _is_of_everything(name, inner) or _uses(inner, fields) for name, inner in expression.items()
+        )
+    return isinstance(expression, (list, tuple)) and any(_uses(inner, fields) for inner in expression)
+
+
+def _is_of_everything(operator: str, operand: Any) -> bool:
+    if operator == "$getField":
+        # Without an input it reads the document, and the name may be computed.
+        return not (isinstance(operand, Mapping) and "input" in operand)
+    # It is another value each time, so that it must not be tested twice.
+    return operator == "$rand"
