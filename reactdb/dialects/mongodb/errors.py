@@ -155,6 +155,10 @@ _LABELS_OF_CODES: Final = {
 # Whoever meets one of these two, on whatever command, is told that the stream cannot be resumed.
 
 
+TOO_DEEP: Final = "it is nested too deeply"
+"""What is said of a document, a query or an expression that Python could not go down into."""
+
+
 def code_name(code: int) -> str:
     """The name that a reply has beside a code."""
     return CODE_NAMES.get(code) or f"Location{code}"

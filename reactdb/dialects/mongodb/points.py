@@ -70,7 +70,9 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
     if (
         first == low
         and low
-        and not (first == head and point > (_newest_second(snapshot, head), head % INCREMENTS))
+        and not (
+            first == head and (is_before(head) or point > (_newest_second(snapshot, head), head % INCREMENTS))
+        )
     ):
         raise history_lost()
     return first

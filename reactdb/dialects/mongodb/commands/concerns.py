@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, tru
 from reactdb.dialects.mongodb.ordering import is_text, type_name
 
 __all__ = [
+    "check_cluster_time",
     "check_level_of_transaction",
     "check_reached",
     "check_read_concern",
@@ -79,6 +80,20 @@ def check_read_concern(concern: Any) -> None:
         raise MongoError(72, "readConcern.afterClusterTime cannot be a null timestamp")
     if concern.get("atClusterTime") == _NOTHING:
         raise MongoError(72, "readConcern.atClusterTime cannot be a null timestamp")
+
+
+def check_cluster_time(told: Any) -> None:
+    """Look that a command's `$clusterTime` is one.
+
+    Raises:
+        MongoError: 14.
+    """
+    moment = told.get("clusterTime") if isinstance(told, Mapping) else told
+    if not isinstance(moment, Timestamp):
+        raise MongoError(
+            14,
+            f"BSON field '$clusterTime.clusterTime' is the wrong type '{type_name(moment)}', expected type 'timestamp'",
+        )
 
 
 def check_reached(concern: Mapping[str, Any], told: Any, newest: Timestamp) -> None:

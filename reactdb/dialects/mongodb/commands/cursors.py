@@ -22,7 +22,7 @@ from bson.raw_bson import RawBSONDocument
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.tailing import Tail
-from reactdb.dialects.mongodb.values import encode
+from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
 from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 
 __all__ = [
@@ -145,7 +145,13 @@ class Results(OpenCursor):
         if following is None:
             self.is_read = True
             return None
-        return RawBSONDocument(encode(following))
+        data = encode(following)
+        if len(data) > MAX_BSON_BYTES:
+            raise MongoError(
+                10334,
+                f"BSONObj size: {len(data)} is invalid. Size must be between 0 and {MAX_BSON_BYTES} bytes",
+            )
+        return RawBSONDocument(data)
 
     def let_go(self) -> None:
         close = getattr(self._documents, "close", None)

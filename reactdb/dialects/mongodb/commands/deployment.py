@@ -9,7 +9,8 @@ Rule of this file: it holds things. What is done with them is in the commands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct
 from threading import Lock
 from typing import Any, Final
@@ -29,6 +30,8 @@ from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 from reactdb.errors import DatabaseBusy, HistoryLost
 from reactdb.session import PastSession
+from reactdb.store.engine import Engine
+from reactdb.store.snapshot import Snapshot
 
 __all__ = ["Client", "Deployment"]
 
@@ -150,11 +153,9 @@ class Deployment:
         try:
             with engine.fresh_snapshot() as snapshot:
                 seq = position_before(snapshot, (moment.time, moment.inc + 1))
-            return Namespaces(PastSession(engine, seq), now.names)
+            return Namespaces(MomentSession(engine, seq, moment), now.names)
         except (MongoError, HistoryLost):
-            raise MongoError(
-                239, f"Read timestamp {moment} is older than the oldest available timestamp."
-            ) from None
+            raise too_old(moment) from None
 
     def end_session(self, key: bytes) -> None:
         """End a session: its transaction and its cursors."""
@@ -169,6 +170,30 @@ class Deployment:
         """Let go of all cursors and transactions."""
         self.sessions.end_all()
         self.cursors.close()
+
+
+class MomentSession(PastSession):
+    """What is read of a moment of the log: its history may be compacted away while it is read."""
+
+    def __init__(self, engine: Engine, seq: int, moment: Timestamp) -> None:
+        super().__init__(engine, seq)
+        self._moment = moment
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        """
+        Raises:
+            MongoError: 239, some of the history that it takes is gone.
+        """
+        try:
+            with super().read() as snapshot:
+                yield snapshot
+        except HistoryLost:
+            raise too_old(self._moment) from None
+
+
+def too_old(moment: Timestamp) -> MongoError:
+    return MongoError(239, f"Read timestamp {moment} is older than the oldest available timestamp.")
 
 
 class Client:

@@ -14,12 +14,13 @@ Rule of this file: what is the same for all commands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from bson import Int64
 
 from reactdb.dialects.mongodb.commands.concerns import (
+    check_cluster_time,
     check_reached,
     check_read_concern,
     check_supported_level,
@@ -42,6 +43,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
 """The codes after which a driver may send a write again, says the drivers' specification."""
+RETRYABLE_WRITE: Final = "RetryableWriteError"
 TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251, 267))
 """The codes that in a transaction mean to try the whole of it again."""
 UNSIGNED: Final = {"hash": bytes(20), "keyId": Int64(0)}
@@ -154,12 +156,8 @@ def failing(
     labels = ordered.get("errorLabels", ())
     if "errorCode" in ordered:
         code = int(ordered["errorCode"])
-        if (
-            "errorLabels" not in ordered
-            and code in TRANSIENT_CODES
-            and request.body.get("autocommit") is False
-        ):
-            labels = (TRANSIENT,)
+        if "errorLabels" not in ordered:
+            labels = added_labels(request, code)
         raise MongoError(
             code,
             f"Failing command via 'failCommand' failpoint: {request.name}",
@@ -170,8 +168,15 @@ def failing(
         is_alone = request.body.get("autocommit") is not False or request.name.endswith("Transaction")
         is_retryable = "txnNumber" in request.body and is_alone
         is_retryable &= request.write_concern_error.get("code") in RETRYABLE
-        request.labels.extend(labels or (["RetryableWriteError"] if is_retryable else ()))
+        request.labels.extend(labels or ([RETRYABLE_WRITE] if is_retryable else ()))
     return called(request, found)
+
+
+def added_labels(request: CommandRequest, code: int) -> Sequence[str]:
+    """The labels that a server gives to an error, unless a fail point says which it has."""
+    if request.body.get("autocommit") is False and not request.name.endswith("Transaction"):
+        return (TRANSIENT,) if code in TRANSIENT_CODES or code in RETRYABLE else ()
+    return (RETRYABLE_WRITE,) if "txnNumber" in request.body and code in RETRYABLE else ()
 
 
 def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
@@ -188,6 +193,8 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     if found.fields is not None and not found.fields.issuperset(body):
         unknown = next(name for name in body if name not in found.fields)
         raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
+    if "$clusterTime" in body:
+        check_cluster_time(body["$clusterTime"])
     if body.get("readConcern") is not None:
         check_read_concern(body["readConcern"])
         if "afterClusterTime" in body["readConcern"]:

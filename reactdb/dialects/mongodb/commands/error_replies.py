@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from reactdb import errors
-from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError
 from reactdb.logs import logger
 
 __all__ = ["as_mongo_error"]
@@ -29,6 +29,7 @@ CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.FeedOverflow, 136),
     (errors.ResourceLimit, 146),
     (errors.UsageError, 2),
+    (RecursionError, 15),
 )
 """The first that fits counts."""
 
@@ -39,6 +40,6 @@ def as_mongo_error(error: Exception) -> MongoError:
         return error
     for kind, code in CODES:
         if isinstance(error, kind):
-            return MongoError(code, str(error))
+            return MongoError(code, TOO_DEEP if kind is RecursionError else str(error))
     logger.error("a command of MongoDB's dialect failed", exc_info=error)
     return MongoError(1, f"{type(error).__name__}: {error}")

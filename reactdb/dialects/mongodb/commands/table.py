@@ -78,6 +78,8 @@ COMMON_FIELDS: Final = frozenset(
         "maxTimeMS",
         "maxTimeMSOpOnly",
         "comment",
+        # Of time series, which are not there.
+        "rawData",
         "apiVersion",
         "apiStrict",
         "apiDeprecationErrors",

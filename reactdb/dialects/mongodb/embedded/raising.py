@@ -17,7 +17,7 @@ from pymongo.errors import (
     WriteError,
 )
 
-from reactdb.dialects.mongodb.errors import MongoError, code_name
+from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError, code_name
 from reactdb.dialects.mongodb.stream_stages import TokenMissing
 
 __all__ = ["RemovedToken", "call", "driver_error", "raise_first", "raising", "reply_error"]
@@ -58,6 +58,8 @@ def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T
         return function(*arguments, **options)
     except MongoError as error:
         raise driver_error(error) from error
+    except RecursionError:
+        raise driver_error(MongoError(15, TOO_DEEP)) from None
 
 
 def raising(documents: Iterator[T]) -> Iterator[T]:
@@ -66,6 +68,8 @@ def raising(documents: Iterator[T]) -> Iterator[T]:
         yield from documents
     except MongoError as error:
         raise driver_error(error) from error
+    except RecursionError:
+        raise driver_error(MongoError(15, TOO_DEEP)) from None
 
 
 def raise_first(answer: Mapping[str, Any]) -> None:

@@ -123,12 +123,13 @@ def sliced(array: Any, *bounds: Any) -> Any:
             28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}"
         )
     numbers = []
-    for bound in bounds:
+    for place, bound in enumerate(bounds):
+        code = 28725 + 2 * place
         if not is_number(bound):
-            raise MongoError(28725, f"$slice takes numbers, not {type_name(bound)}")
+            raise MongoError(code, f"$slice takes numbers, not {type_name(bound)}")
         number = whole(bound)
         if number is None or not INT32_MIN <= number <= INT32_MAX:
-            raise MongoError(28726, "$slice takes numbers that are whole and have 32 bits")
+            raise MongoError(code + 1, "$slice takes numbers that are whole and have 32 bits")
         numbers.append(number)
     if len(numbers) == 1:
         (count,) = numbers

@@ -310,7 +310,9 @@ def _check_format(pattern: Any, known: Any, code_type: int, code: int) -> str:
         raise MongoError(code_type, f"a format is a text, not {type_name(pattern)}")
     place = 0
     while (place := pattern.find("%", place)) >= 0:
-        if pattern[place + 1 : place + 2] not in known or place + 1 == len(pattern):
+        if place + 1 == len(pattern):
+            raise MongoError(18535, "Unmatched '%' at end of format string")
+        if pattern[place + 1 : place + 2] not in known:
             raise MongoError(code, f"a format has no '{pattern[place : place + 2]}'")
         place += 2
     return pattern
