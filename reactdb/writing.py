@@ -468,8 +468,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
     shared = None if write.transaction.changes is None else codec.decode_frozen(body)
     document = codec.decode(body) if shared is None else shared
     if isinstance(patch, dict):
-        # A copy, which no other thread can change any more.
-        given: Any = patch.copy() if type(patch) is dict else patch
+        given: Any = patch
     elif runs_user_code:
         given = write.call(patch, codec.decode(body))
     else:

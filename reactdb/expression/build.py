@@ -716,6 +716,8 @@ def _node(value: Any, depth: int) -> Node:
     if isinstance(value, Bound) or not has_expression(value, (Expression, Bound)):
         return constant(value)
     if isinstance(value, dict):
+        # A copy, which no other thread can change any more.
+        value = dict.copy(value)
         for name in value:
             if not isinstance(name, str):
                 raise QueryError(f"Object keys must be strings (got {type(name).__name__}).")

@@ -130,6 +130,8 @@ def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Docum
         QueryError: It makes no sense for any document, or has another system's operators.
     """
     if type(patch) is dict:
+        # A copy, which no other thread can change any more.
+        patch = patch.copy()
         flat = flat_patch(patch)
         if flat is not None:
             if "$" in "".join(patch):
@@ -150,6 +152,7 @@ def without_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def patch(document: Any) -> Any:
         given = function(document)
         if isinstance(given, dict):
+            given = given.copy() if type(given) is dict else given
             check_no_operators(given)
         return given
 
@@ -181,7 +184,8 @@ def check_no_operators(patch: dict[Any, Any]) -> None:
     known = {id(patch)}
     while pending:
         way, part = pending.pop()
-        for name, value in dict.items(part):
+        # Of a copy, because another thread may change what the patch holds.
+        for name, value in dict.copy(part).items():
             if isinstance(name, str) and name.startswith("$"):
                 path: list[Any] = []
                 while way is not None:

@@ -587,6 +587,42 @@ def test_a_document_that_changes_itself_while_it_is_written_is_stored_whole_or_r
         assert [1, 2] == games.get(1).run()["after"]
 
 
+class GrowingName(str):
+    """A name that changes the dict that it is in, as another thread might, when it is asked what it begins with."""
+
+    holder: dict[Any, Any]
+
+    def startswith(self, *args: Any) -> bool:
+        self.holder[f"k{len(self.holder)}"] = 1
+        return super().startswith(*args)
+
+
+@pytest.mark.parametrize("where", ["in the patch", "inside of it", "given by a function"])
+def test_a_patch_that_changes_while_its_names_are_read_is_merged_as_it_was(games: Any, where: str) -> None:
+    games.insert({"id": 1})
+    name = GrowingName("a")
+    name.holder = {name: {}}
+    patch = {"inner": name.holder} if where == "inside of it" else name.holder
+    games.get(1).update((lambda document: patch) if where == "given by a function" else patch)
+    stored = games.get(1).run()
+    assert (stored["inner"] if where == "inside of it" else stored)["a"] == {}
+    assert len(name.holder) > 1
+
+
+@pytest.mark.parametrize("where", ["in the patch", "inside of it"])
+def test_a_patch_with_expressions_that_changes_while_it_is_read_is_merged_as_it_was(
+    games: Any, where: str
+) -> None:
+    games.insert({"id": 1, "n": 1})
+    holder: dict[str, Any] = {}
+    moment = datetime(2020, 1, 1, tzinfo=Growing(lambda: holder.update({f"k{len(holder)}": 1})))
+    holder.update({"at": moment, "n": reactdb.row["n"] + 1, "list": []})
+    games.get(1).update({"inner": holder} if where == "inside of it" else holder)
+    stored = games.get(1).run()
+    assert (stored["inner"] if where == "inside of it" else stored)["n"] == 2
+    assert len(holder) > 3
+
+
 @pytest.mark.examples
 @pytest.mark.parametrize("door", ["insert", "many", "replace", "update"])
 def test_a_document_that_another_thread_changes_is_stored_under_the_key_that_is_in_it(door: str) -> None:
