@@ -128,6 +128,11 @@ class TestWhatAServerIsTold:
             assert ["TransientTransactionError"] == labels(
                 "insert", 262, lambda: orders.insert_one({}, session=session)
             )
+        for error, label in ((251, "TransientTransactionError"), (262, "RetryableWriteError")):
+            with client.start_session() as session:
+                session.start_transaction()
+                orders.insert_one({}, session=session)
+                assert label in labels("commitTransaction", error, session.commit_transaction)
 
 
 def test_a_format_that_ends_in_a_sign_and_the_third_argument_of_a_slice(orders: Any) -> None:

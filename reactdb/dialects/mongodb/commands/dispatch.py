@@ -174,8 +174,12 @@ def failing(
 
 def added_labels(request: CommandRequest, code: int) -> Sequence[str]:
     """The labels that a server gives to an error, unless a fail point says which it has."""
-    if request.body.get("autocommit") is False and not request.name.endswith("Transaction"):
-        return (TRANSIENT,) if code in TRANSIENT_CODES or code in RETRYABLE else ()
+    if request.body.get("autocommit") is False:
+        if code in TRANSIENT_CODES:
+            return (TRANSIENT,)
+        if not request.name.endswith("Transaction"):
+            # A statement is not sent again by itself, a commit and an abort are.
+            return (TRANSIENT,) if code in RETRYABLE else ()
     return (RETRYABLE_WRITE,) if "txnNumber" in request.body and code in RETRYABLE else ()
 
 
