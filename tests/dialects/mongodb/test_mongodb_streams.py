@@ -721,10 +721,17 @@ def test_a_condition_that_is_tested_early_is_an_error_only_where_it_would_be_one
         assert expected == caught.value.code
 
 
-def test_a_condition_on_chance_is_tested_once(orders, open_stream, monkeypatch):
+@pytest.mark.parametrize(
+    ("match", "source"),
+    [
+        ({"$sampleRate": 0.5}, "filters.random"),
+        ({"$expr": {"$lt": [{"$rand": {}}, 0.5]}}, "expressions.types.random.random"),
+    ],
+)
+def test_a_condition_on_chance_is_tested_once(orders, open_stream, monkeypatch, match, source):
     asked = []
-    monkeypatch.setattr("reactdb.dialects.mongodb.filters.random", lambda: asked.append(1) or 0.0)
-    stream = open_stream(ORDERS, {"$match": {"$sampleRate": 0.5}}, fullDocument="updateLookup")
+    monkeypatch.setattr(f"reactdb.dialects.mongodb.{source}", lambda: asked.append(1) or 0.0)
+    stream = open_stream(ORDERS, {"$match": match}, fullDocument="updateLookup")
     orders.insert({"_id": 0})
 
     assert ["insert"] == kinds(stream.batch())

@@ -14,6 +14,9 @@ pytest.importorskip("pymongo")
 
 from pymongo.errors import DuplicateKeyError, InvalidOperation, OperationFailure
 
+from reactdb.dialects.mongodb.names import MongoNamespace
+
+SHOP_ORDERS = MongoNamespace("shop", "orders")
 TRANSIENT = "TransientTransactionError"
 
 
@@ -74,6 +77,22 @@ def test_an_index_inside_leads_to_its_writes(orders: Any, session: Any) -> None:
         assert [one["_id"] for one in orders.find({"n": 7}, session=session)] == [1]
         assert list(orders.find({"n": 1}, session=session)) == []
         assert [one["_id"] for one in orders.find({"n": 1})] == [1]
+
+
+def test_the_greatest_key_is_the_one_that_its_own_statements_left(orders: Any, session: Any) -> None:
+    def greatest() -> bytes:
+        with session.transaction.statement(SHOP_ORDERS) as target:
+            key: bytes = target.greatest_key(target.table(SHOP_ORDERS))
+            return key
+
+    with session.start_transaction():
+        two = greatest()
+        orders.insert_one({"_id": 5}, session=session)
+        five = greatest()
+        orders.insert_one({"_id": 3}, session=session)
+        assert two < five == greatest()
+        orders.delete_many({"_id": {"$in": [3, 5]}}, session=session)
+        assert two == greatest()
 
 
 def test_it_reads_the_state_of_its_first_statement(orders: Any, session: Any) -> None:

@@ -14,7 +14,9 @@ pytest.importorskip("pymongo")
 
 from pymongo.errors import OperationFailure
 
+from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.view_graph import check_views
 
 
 @pytest.fixture
@@ -203,6 +205,20 @@ def test_views_that_read_each_other_count_for_the_depth(shop: Any) -> None:
     assert 165 == refused(shop.command, "create", "v20", viewOn="v19", pipeline=[])
     # What reads the highest one is no view.
     assert 2 == len(list(shop["orders"].aggregate([{"$unionWith": "v19"}])))
+
+
+def test_a_view_counts_by_the_longest_way_to_it_whichever_is_looked_at_first(shop: Any) -> None:
+    below = "orders"
+    for number in range(20):
+        shop.command("create", f"v{number}", viewOn=below, pipeline=[])
+        below = f"v{number}"
+    high, low = (MongoNamespace("shop", name) for name in ("v19", "v11"))
+
+    for ways in ([low, high], [high, low]):
+        check_views(shop.client.spaces, ways)
+        with pytest.raises(MongoError) as caught:
+            check_views(shop.client.spaces, ways, made=MongoNamespace("shop", "v20"))
+        assert 165 == caught.value.code
 
 
 def test_a_view_of_another_database_is_read_beside_and_may_have_the_same_name(shop: Any) -> None:

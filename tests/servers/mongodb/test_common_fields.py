@@ -256,6 +256,13 @@ def test_arguments_of_writing_are_checked(wire: Wire, body: dict[str, Any], expe
     assert expected == code(wire, body)
 
 
+def test_a_write_concern_that_cannot_be_met_is_told_beside_an_error(wire: Wire) -> None:
+    update = {"findAndModify": "orders", "query": {}, "update": {"$unknown": 1}, "$db": "shop"}
+    answer = wire.ask({**update, "writeConcern": {"w": 2}})
+    assert (0.0, 9, 100) == (answer["ok"], answer["code"], answer["writeConcernError"]["code"])
+    assert "writeConcernError" not in wire.ask(update)
+
+
 def test_a_fraction_of_a_member_is_not_waited_for(wire: Wire) -> None:
     assert "writeConcernError" not in wire.ask({**INSERT, "$db": "shop", "writeConcern": {"w": 1.9}})
 
