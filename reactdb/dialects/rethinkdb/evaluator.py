@@ -139,6 +139,8 @@ class Evaluator:
         if kind is FUNC:
             return Function(self, term, scope)
         try:
+            if term.has_args:
+                term = self.spread(term, scope)
             if kind is MAKE_OBJ:
                 return {name: self.datum(option, scope) for name, option in term.options.items()}
             if kind is MAKE_ARRAY:
@@ -186,24 +188,28 @@ class Evaluator:
         return list(self.elements(value, ())) if isinstance(value, Sequence) else value
 
     def arguments(self, term: Term, scope: Scope) -> list[tuple[Any, Path]]:
-        """The arguments' values with their paths; those of `args` are inserted."""
-        found: list[tuple[Any, Path]] = []
-        spliced = False
+        """The arguments' values with their paths."""
+        return [(self.run(argument, scope), argument.path) for argument in term.arguments]
+
+    def spread(self, term: Term, scope: Scope) -> Term:
+        """The term with the elements of each `args` as its arguments.
+
+        This comes before anything else is evaluated, as on a real server: so a lazy term has them as any other term has them, and
+        an error in one of them is raised even if the term would not use it.
+
+        Raises:
+            QueryError: `args` has no array, or the number of arguments is wrong.
+        """
+        found: list[Term] = []
         for argument in term.arguments:
             if argument.type is ARGS:
-                spliced = True
-                inner = argument.arguments[0]
-                values = self.datum(inner, scope)
-                if not isinstance(values, list):
-                    raise located(expected_kind("ARRAY", values), inner.path)
-                found.extend((value, argument.path) for value in values)
+                found += [Term(DATUM, path=argument.path, value=value) for value in self.run(argument, scope)]
             else:
-                found.append((self.run(argument, scope), argument.path))
-        if spliced:
-            sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
-            if sentence is not None:
-                raise QueryError(sentence)
-        return found
+                found.append(argument)
+        sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
+        if sentence is not None:
+            raise QueryError(sentence)
+        return Term(term.type, tuple(found), term.options, term.path)
 
     def _operation(self, term: Term, scope: Scope) -> Any:
         """The value of a term for which reactdb has an operation."""

@@ -268,8 +268,6 @@ def object_expression(call: TermCall, name: str, walk: Callable[[Any], Any]) -> 
     """The term applied to one element as an expression; None if there is none."""
     try:
         rest = tuple(to_node(term, call.scope, {}, call.evaluator) for term in call.term.arguments[1:])
-        if any(term.name == "args" for term in call.term.arguments):
-            return None
         return LocatedExpression(Call(name, (Row(), *rest)), walk)
     except (NotPure, ReactDBError, KeyError):
         return None
