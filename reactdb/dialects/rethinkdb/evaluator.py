@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.database import Database as NativeDatabase
@@ -278,11 +278,26 @@ class Evaluator:
         raise cannot_convert(datum)
 
     def read(self, sequence: Sequence) -> Iterator[Any]:
-        """The present elements of a sequence that ends."""
+        """The present elements of a sequence that ends.
+
+        If one cannot be computed, those before it come first, and then its error. They are read together, because a snapshot
+        that stays open until a driver has asked for the last batch would keep the log of the file from being cleared.
+        """
         if sequence.query is not None:
-            return iter(self.native.session.run(sequence.query))
+            found, error = self.native.session.read_until_error(sequence.query)
+            if error is None:
+                return iter(found)
+            if not found:
+                raise error
+            return chain(found, raising(error))
         assert sequence.source is not None
         return sequence.source()
+
+
+def raising(error: Exception) -> Iterator[Any]:
+    """No elements, and then the error."""
+    raise error
+    yield
 
 
 def exact(value: Any) -> Any:

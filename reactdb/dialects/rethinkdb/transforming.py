@@ -400,18 +400,21 @@ def union(call: TermCall) -> Any:
         return checked_array(interleaved(call, [call.array(place) for place in range(len(call))], interleave))
     if any(isinstance(value, Sequence) and value.feed is not None for value in values):
         return union_of_feeds(call)
-    if interleave is not True:
+    if not isinstance(interleave, bool):
         return stream(
             lambda: iter(interleaved(call, [call.array(place) for place in range(len(call))], interleave)),
             call.path,
         )
-    if all(isinstance(value, Sequence) and value.query is not None for value in values):
+    is_in_turn = interleave is False
+    if not is_in_turn and all(isinstance(value, Sequence) and value.query is not None for value in values):
         return union_of_queries(call)
 
     def read() -> Iterator[Any]:
         for place in range(len(values)):
             yield from call.elements(place)
 
+    if is_in_turn:
+        return stream(read, call.path)
     blamed = next(
         place for place, value in enumerate(values) if not isinstance(value, Sequence) or value.query is None
     )
