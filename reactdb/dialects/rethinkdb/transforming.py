@@ -25,7 +25,7 @@ from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
-from reactdb.dialects.rethinkdb.terms import Path
+from reactdb.dialects.rethinkdb.terms import Path, Term
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     STREAM,
@@ -186,8 +186,8 @@ def fold(call: TermCall) -> Any:
         for element in call.elements(0):
             result = join(result, element)
         return result
-    emitted = emitting(call.evaluator.run(emit_term, call.scope))
-    last = None if last_term is None else emitting(call.evaluator.run(last_term, call.scope))
+    emitted = emitting(call, emit_term)
+    last = None if last_term is None else emitting(call, last_term)
     if isinstance(source, Sequence) and source.feed is not None:
         return source.through(lambda: Fold(base, join, emitted), lambda: iter(()))
 
@@ -200,8 +200,11 @@ def fold(call: TermCall) -> Any:
     return list(read()) if is_array(source) else stream(read, call.path)
 
 
-def emitting(function: Function) -> Callable[..., list[Any]]:
+def emitting(call: TermCall, option: Term) -> Callable[..., list[Any]]:
     """The option `emit` of `fold`: a function whose value must be an array."""
+    function = call.evaluator.run(option, call.scope)
+    if not isinstance(function, Function):
+        raise located(expected("FUNCTION", function), option.path)
 
     def emitted(*values: Any) -> list[Any]:
         found = function(*values)
