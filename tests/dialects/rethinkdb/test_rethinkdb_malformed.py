@@ -79,7 +79,9 @@ def arguments_of(kind: TermType) -> Iterator[list[Any]]:
             for bad in BAD:
                 yield [*valid[:place], bad, *valid[place + 1 :]]
     most = kind.at_least + 1 if kind.at_most is None else kind.at_most
-    for count in range(kind.at_least, most + 1):
+    if kind.at_least == 0:
+        yield []
+    for count in range(max(kind.at_least, 1), most + 1):
         for bad in BAD:
             yield [bad] * count
 
