@@ -46,7 +46,7 @@ def maxval(call: TermCall) -> Any:
     return greatest
 
 
-@handles("args")
+@handles("args", takes_groups=True)
 def args(call: TermCall) -> Any:
     """The array. If `args` is an argument of another term, the evaluator spreads it there."""
     value = call.datum(0)

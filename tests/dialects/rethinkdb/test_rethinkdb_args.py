@@ -131,6 +131,8 @@ def test_args_of_a_term_that_evaluates_its_arguments_as_it_needs_them(
         (ReqlQueryLogicError, "Expected type ARRAY but found NUMBER", r.and_(r.args(5))),
         (ReqlNonExistenceError, "Expected type ARRAY but found NULL", r.or_(r.args(None))),
         (ReqlQueryLogicError, "Expected type DATUM but found TABLE", r.and_(r.args(r.table("games")))),
+        (ReqlQueryLogicError, "Expected type DATUM but found GROUPED_DATA",
+            r.and_(r.args(r.expr([{"a": 1}]).group("a")))),
         # All that is spread is evaluated first, also what a lazy term would not need.
         (ReqlUserError, "evaluated", r.branch(True, 1, r.args([r.error("evaluated")]))),
         (ReqlQueryLogicError, "Expected BOOL or NUMBER but found ARRAY",
