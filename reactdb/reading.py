@@ -41,6 +41,16 @@ def run(query: Query, snapshot: Snapshot) -> Any:
     Raises:
         TableNotFound, IndexNotFound, QueryError: As the query deserves.
     """
+    found = evaluate(query, snapshot)
+    return list(found) if isinstance(found, Iterator) else found
+
+
+def evaluate(query: Query, snapshot: Snapshot) -> Any:
+    """As `run`, but the elements of a sequence come as an iterator, which reads the snapshot as it goes.
+
+    Raises, for a sequence also while it is iterated:
+        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+    """
     table = find_table(query.table, snapshot)
     path = access(query, table)
     if path.is_point:
@@ -61,8 +71,10 @@ def run(query: Query, snapshot: Snapshot) -> Any:
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:
         return aggregate(path.aggregate, documents)
-    found = grouped(documents) if isinstance(documents, dict) else list(documents)
-    return codec.thaw(found) if shows_constants(query) else found
+    if isinstance(documents, dict):
+        found = grouped(documents)
+        return codec.thaw(found) if shows_constants(query) else found
+    return map(codec.thaw, documents) if shows_constants(query) else iter(documents)
 
 
 def shows_constants(query: Query) -> bool:
@@ -102,7 +114,7 @@ def apply_to_one(document: Any, steps: tuple[Step, ...]) -> Any:
 def chain_queries(documents: Iterable[Any], step: Union, snapshot: Snapshot) -> Iterator[Any]:
     yield from documents
     for other in step.others:
-        yield from run(other, snapshot)
+        yield from evaluate(other, snapshot)
 
 
 def group(documents: Iterable[Any], step: Group) -> dict[bytes, tuple[Any, list[Any]]]:

@@ -31,6 +31,7 @@ from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
     InvalidOption,
+    ReactDBError,
     ReadOnlyDatabase,
     TableNotFound,
     UsageError,
@@ -39,7 +40,7 @@ from reactdb.errors import (
 )
 from reactdb.hints import HintLog
 from reactdb.query import Query
-from reactdb.reading import run
+from reactdb.reading import evaluate, run
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
@@ -132,6 +133,17 @@ class Session:
         """
         with self.read() as snapshot:
             return run(query, snapshot)
+
+    def read_until_error(self, query: Query) -> tuple[list[Any], Exception | None]:
+        """The elements of a sequence up to the first that cannot be computed, and its error; None if there is no such element."""
+        found: list[Any] = []
+        with self.read() as snapshot:
+            try:
+                for element in evaluate(query, snapshot):
+                    found.append(element)  # noqa: PERF402 - what came before an error is kept
+            except (ReactDBError, RecursionError) as error:
+                return found, error
+        return found, None
 
     def get(self, table: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None.

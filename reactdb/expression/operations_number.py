@@ -10,6 +10,7 @@ Source: RethinkDB 2.4, terms/arith.cc.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
@@ -28,7 +29,7 @@ from reactdb.expression.checks import (
     number,
     string,
 )
-from reactdb.expression.operations_time import computed_time
+from reactdb.expression.operations_time import moved
 from reactdb.expression.registry import operation
 from reactdb.values.codec import MAX_INT_BITS
 
@@ -86,7 +87,11 @@ def calculated(function: Callable[[Any, Any], Any], left: Any, right: Any) -> An
 
 def _add(left: Any, right: Any) -> Any:
     if isinstance(left, (datetime, timedelta)) or isinstance(right, (datetime, timedelta)):
-        return _later(right, left) if isinstance(right, datetime) else _later(left, right)
+        return (
+            _moved(right, left, operator.add)
+            if isinstance(right, datetime)
+            else _moved(left, right, operator.add)
+        )
     if is_number(left):
         return calculated(_plus, left, number(right))
     if isinstance(left, str):
@@ -101,20 +106,28 @@ def _subtract(left: Any, right: Any) -> Any:
     if isinstance(left, datetime) and isinstance(right, datetime):
         return (left - right).total_seconds()
     if isinstance(left, (datetime, timedelta)):
-        if isinstance(right, timedelta):
-            return computed_time(lambda: left - right)
-        return _later(left, -number(right))
+        return _moved(left, right, operator.sub)
     return calculated(_minus, number(left), number(right))
 
 
-def _later(time: Any, duration: Any) -> Any:
-    """The time, moved by seconds or by a duration."""
+def _moved(time: Any, duration: Any, function: Callable[[Any, timedelta], Any]) -> Any:
+    """The time or the duration, later or earlier by seconds or by a duration."""
     if not isinstance(duration, timedelta):
-        seconds = number(duration)
-        return computed_time(lambda: time + timedelta(seconds=float(seconds)))
-    if not isinstance(time, (datetime, timedelta)):
+        number(duration)
+    elif not isinstance(time, (datetime, timedelta)):
         expected("PTYPE<TIME>", time)
-    return computed_time(lambda: time + duration)
+
+    def move(time: Any) -> Any:
+        return function(
+            time, duration if isinstance(duration, timedelta) else timedelta(seconds=float(duration))
+        )
+
+    if isinstance(time, datetime):
+        return moved(time, move)
+    try:
+        return move(time)
+    except OverflowError:
+        raise QueryError("Error in time logic: Duration is out of valid range.") from None
 
 
 def _multiply(left: Any, right: Any) -> Any:

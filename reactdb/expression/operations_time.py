@@ -2,15 +2,19 @@
 
 A time is an aware datetime; its offset is what ReQL calls its time zone. Durations are numbers of seconds.
 
+ReQL's times are of the years 1400 to 10000, and a datetime ends with 9999. A term that makes a time refuses other years. A stored
+datetime may be older, and its parts can be read and computed with.
+
 Source: RethinkDB 2.4, terms/time.cc, pseudo_time.cc.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import isleap, monthrange
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Final, TypeVar
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any, Final
 
 from reactdb.errors import QueryError
 from reactdb.expression.checks import fail, integer, kind, number, string
@@ -19,8 +23,7 @@ from reactdb.expression.registry import operation
 from reactdb.values.pseudotypes import zone_text
 from reactdb.values.scalars import EPOCH
 
-T = TypeVar("T")
-
+MIDNIGHT: Final = datetime.min.time()
 _ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 
 
@@ -54,12 +57,56 @@ def read_zone(text: Any) -> timezone:
     return timezone(-offset if found[1] == "-" else offset)
 
 
-def computed_time(calculate: Callable[[], T]) -> T:
-    """What `calculate` gives, or ReQL's error where there is no such time."""
+YEARS: Final = range(1400, 10_000)
+# The bounds in the sentence are RethinkDB's.
+YEAR_SENTENCE: Final = "Error in time logic: Year is out of valid range: 1400..10000."
+
+
+def computed_time(calculate: Callable[[], datetime]) -> datetime:
+    """What `calculate` gives.
+
+    Raises:
+        QueryError: A datetime cannot hold it.
+    """
     try:
         return calculate()
-    except (OverflowError, ValueError) as error:
-        raise QueryError(f"Error in time logic: {error}.") from None
+    except OverflowError:
+        raise QueryError(YEAR_SENTENCE) from None
+
+
+def check_year(time: datetime) -> datetime:
+    """The time, if ReQL has its year."""
+    if time.year not in YEARS:
+        raise QueryError(YEAR_SENTENCE)
+    return time
+
+
+def moved(time: datetime, move: Callable[[datetime], datetime]) -> datetime:
+    """The time that `move` makes of another one. ReQL must have its year, unless that one is of no such year either."""
+    found = computed_time(lambda: move(time))
+    return check_year(found) if time.year in YEARS else found
+
+
+def instant(seconds: Any) -> datetime:
+    """The time so many seconds after the epoch, of whatever year."""
+    return computed_time(lambda: EPOCH + timedelta(seconds=float(seconds)))
+
+
+def date_of(year: int, month: int, day: int) -> date:
+    """The date.
+
+    Raises:
+        QueryError: There is no such date.
+    """
+    if year not in YEARS:
+        raise QueryError(YEAR_SENTENCE)
+    if not 1 <= month <= 12:
+        raise QueryError("Error in time logic: Month number is out of range 1..12.")
+    if not 1 <= day <= 31:
+        raise QueryError("Error in time logic: Day of month value is out of range 1..31.")
+    if day > monthrange(year, month)[1]:
+        raise QueryError("Error in time logic: Day of month is not valid for year.")
+    return date(year, month, day)
 
 
 @operation("now", 0, is_deterministic=False)
@@ -78,16 +125,16 @@ def time_of(*parts: Any) -> datetime:
     hours, minutes, seconds = (0, 0, 0)
     if len(parts) == 7:
         hours, minutes, seconds = integer(parts[3]), integer(parts[4]), number(parts[5])
-    zone = read_zone(parts[-1])
-    return computed_time(
-        lambda: datetime(year, month, day, hours, minutes, tzinfo=zone) + timedelta(seconds=float(seconds))
+    midnight = datetime.combine(date_of(year, month, day), MIDNIGHT, read_zone(parts[-1]))
+    # Hours and minutes are added, so that there may be any number of them, as on a real server.
+    return moved(
+        midnight, lambda time: time + timedelta(hours=hours, minutes=minutes, seconds=float(seconds))
     )
 
 
 @operation("epoch_time", 1)
 def epoch_time(seconds: Any) -> datetime:
-    number(seconds)
-    return computed_time(lambda: EPOCH + timedelta(seconds=float(seconds)))
+    return check_year(instant(number(seconds)))
 
 
 @operation("to_epoch_time", 1)
@@ -97,17 +144,113 @@ def to_epoch_time(time: Any) -> float:
 
 @operation("iso8601", 1, options=("default_timezone",))
 def iso8601(text: Any, default_timezone: Any = None) -> datetime:
-    source = string(text)
+    """The time of an ISO 8601 text. See `read_date` and `read_time` for the forms of its parts."""
     zone = None if default_timezone is None else read_zone(default_timezone)
-    try:
-        time = datetime.fromisoformat(source)
-    except ValueError as error:
-        raise QueryError(f"Failed to parse `{source}` as ISO 8601 time: {error}.") from None
-    if time.tzinfo is not None:
-        return time
+    date_text, mark, rest = string(text).partition("T")
+    day = read_date(date_text)
+    since_midnight = timedelta()
+    if mark:
+        sign = next((rest.index(sign) for sign in "-+Z" if sign in rest), len(rest))
+        since_midnight = read_time(rest[:sign])
+        if sign < len(rest):
+            zone = read_zone(rest[sign:])
     if zone is None:
         raise QueryError("ISO 8601 string has no time zone, and no default time zone was provided.")
-    return time.replace(tzinfo=zone)
+    return datetime.combine(day, MIDNIGHT, zone) + since_midnight
+
+
+class DigitReader:
+    """Reads numbers with a fixed count of digits from a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.rest = text
+
+    def number(self, count: int) -> int:
+        """The number that the next `count` characters are."""
+        digits = self.rest[:count]
+        for letter in digits:
+            if letter not in "0123456789":
+                raise QueryError(f"Invalid date string `{self._text}` (got `{letter}` but expected a digit).")
+        if len(digits) < count:
+            raise QueryError(f"Truncated date string `{self._text}`.")
+        self.rest = self.rest[count:]
+        return int(digits)
+
+    def skip(self, mark: str) -> bool:
+        """Whether the mark comes next; then it is read."""
+        found = self.rest.startswith(mark)
+        self.rest = self.rest.removeprefix(mark)
+        return found
+
+    def end(self, what: str) -> None:
+        if self.rest:
+            raise QueryError(f"Garbage characters `{self.rest}` at end of {what} string `{self._text}`.")
+
+
+def read_date(text: str) -> date:
+    """The date of YYYY, YYYY-MM, YYYY-MM-DD, YYYY-DDD (day of the year) or YYYY-Www-D (week), also without hyphens."""
+    reader = DigitReader(text)
+    year = reader.number(4)
+    if not reader.rest:
+        return date_of(year, 1, 1)
+    has_hyphen = reader.skip("-")
+    if reader.skip("W"):
+        week = reader.number(2)
+        reader.skip("-")
+        weekday = reader.number(1) if reader.rest else 1
+        found = date_of_week(year, week, weekday)
+    elif len(reader.rest) == 3:
+        found = date_of_year_day(year, reader.number(3))
+    else:
+        month = reader.number(2)
+        day = 1
+        if reader.rest or not has_hyphen:
+            if reader.skip("-") != has_hyphen:
+                raise QueryError(f"Date string `{text}` must have 0 or 2 hyphens.")
+            day = reader.number(2)
+        found = date_of(year, month, day)
+    reader.end("date")
+    return found
+
+
+def date_of_year_day(year: int, day: int) -> date:
+    first = date_of(year, 1, 1)
+    if not 1 <= day <= 365 + isleap(year):
+        raise QueryError("Error in time logic: Day of year value is out of range 1..366.")
+    return first + timedelta(days=day - 1)
+
+
+def date_of_week(year: int, week: int, weekday: int) -> date:
+    try:
+        found = date.fromisocalendar(year, week, weekday)
+    except ValueError:
+        raise QueryError("Error in time logic: Week or day of week is out of range.") from None
+    return date_of(found.year, found.month, found.day)
+
+
+def read_time(text: str) -> timedelta:
+    """The time since midnight of hh, hh:mm, hh:mm:ss or hh:mm:ss.fraction, also without colons."""
+    reader = DigitReader(text)
+    hours, minutes, seconds, microseconds = reader.number(2), 0, 0, 0
+    if reader.rest:
+        has_colon = reader.skip(":")
+        minutes = reader.number(2)
+        if reader.rest:
+            if reader.skip(":") != has_colon:
+                raise QueryError(f"Time string `{text}` must have 0 or 2 colons.")
+            seconds = reader.number(2)
+            if reader.skip("."):
+                places = min(len(reader.rest), 6)
+                microseconds = reader.number(places) * 10 ** (6 - places) if places else 0
+                while reader.rest:
+                    # Finer than a datetime is.
+                    reader.number(1)
+    reader.end("time")
+    for value, bound, name in ((hours, 23, "Hour"), (minutes, 59, "Minute"), (seconds, 59, "Second")):
+        if value > bound:
+            raise QueryError(f"Error in time logic: {name} value is out of range 0..{bound}.")
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=microseconds)
 
 
 @operation("to_iso8601", 1)
@@ -120,7 +263,7 @@ def to_iso8601(time: Any) -> str:
 @operation("in_timezone", 2)
 def in_timezone(time: Any, zone: Any) -> datetime:
     moment, zone_wanted = time_(time), read_zone(zone)
-    return computed_time(lambda: moment.astimezone(zone_wanted))
+    return moved(moment, lambda time: time.astimezone(zone_wanted))
 
 
 @operation("timezone", 1)

@@ -32,7 +32,7 @@ from reactdb.expression.checks import (
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_number import calculated
 from reactdb.expression.operations_object import collected
-from reactdb.expression.operations_time import epoch_time, in_timezone
+from reactdb.expression.operations_time import in_timezone, instant
 from reactdb.expression.registry import operation
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.value_types import text_of
@@ -106,7 +106,7 @@ def _text(data: bytes) -> str:
     except UnicodeDecodeError as error:
         beginning = data[: min(error.start, 20)].decode(errors="replace")
         raise QueryError(
-            f"String `{beginning}` (truncated) is not a UTF-8 string; {error.reason} at position {error.start}."
+            f"String `{beginning}` (truncated) is not a UTF-8 string; invalid byte at position {error.start}."
         ) from None
 
 
@@ -181,35 +181,100 @@ def json_(text: Any) -> Any:
     """The value of a JSON text."""
     source = string(text)
     try:
-        return json.loads(
+        found = json.loads(
             source, object_pairs_hook=_from_pairs, parse_float=_finite, parse_constant=_refuse_constant
         )
-    except (ValueError, RecursionError) as error:
-        start = source if len(source) <= 40 else source[:37] + "..."
-        raise QueryError(f'Failed to parse "{start}" as JSON: {error}') from None
+    except json.JSONDecodeError as error:
+        reason = _json_reason(source, error)
+    except ValueError:
+        # Python refuses to read an int of thousands of digits, because that is slow.
+        reason = _TOO_BIG
+    except RecursionError:
+        reason = "Nesting depth limit exceeded."
+    except _WrongJson as error:
+        reason = str(error)
+    else:
+        if not _SURROGATE.search(source) or _has_no_surrogates(found):
+            return found
+        reason = "The surrogate pair in string is invalid."
+    start = source if len(source) <= 40 else source[:37] + "..."
+    raise QueryError(f'Failed to parse "{start}" as JSON: {reason}')
+
+
+class _WrongJson(Exception):
+    """The text is JSON, and its value is none of ReQL's. The message says why."""
+
+
+_TOO_BIG: Final = "Number too big to be stored in double."
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_JSON_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# What Python says, with what RethinkDB says.
+_JSON_REASONS: Final = {
+    "Expecting value": "Invalid value.",
+    "Expecting property name enclosed in double quotes": "Missing a name for object member.",
+    "Illegal trailing comma before end of object": "Missing a name for object member.",
+    "Expecting ':' delimiter": "Missing a colon after a name of object member.",
+    "Unterminated string starting at": "Missing a closing quotation mark in string.",
+    "Invalid control character at": "Invalid encoding in string.",
+    "Invalid \\escape": "Invalid escape character in string.",
+    "Invalid \\uXXXX escape": "Incorrect hex digit after \\u escape in string.",
+    "Extra data": "The document root must not be followed by other values.",
+}
+
+
+def _json_reason(source: str, error: json.JSONDecodeError) -> str:
+    """RethinkDB's sentence about a text that is not JSON."""
+    if not source.strip(" \t\r\n"):
+        return "The document is empty."
+    if error.msg != "Expecting ',' delimiter":
+        # Python adds the character to some of its messages.
+        return next(
+            (said for known, said in _JSON_REASONS.items() if error.msg.startswith(known)), "Invalid value."
+        )
+    opened: list[str] = []
+    for bracket in _JSON_BRACKET.findall(source[: error.pos]):
+        if bracket in "[{":
+            opened.append(bracket)
+        elif bracket in "]}":
+            opened.pop()
+    if opened[-1] == "[":
+        return "Missing a comma or ] after an array element."
+    return "Missing a comma or } after an object member."
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise ValueError(f"non-finite number {text}")
+        raise _WrongJson(_TOO_BIG)
     return number
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"invalid value {name}")
+def _refuse_constant(_name: str) -> Any:
+    raise _WrongJson("Invalid value.")
+
+
+def _has_no_surrogates(value: Any) -> bool:
+    """Whether UTF-8 can say all strings of the value: a half of a surrogate pair is no character."""
+    try:
+        _to_json(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from_pairs(pairs: list[tuple[str, Any]]) -> Any:
     document: dict[str, Any] = {}
     for name, value in pairs:
         if name in document:
-            raise ValueError(f"Duplicate key {_json(name)} in JSON.")
+            raise _WrongJson(f"Duplicate key {_json(name)} in JSON.")
         document[name] = value
     if document.get(REQL) == "TIME" and is_number(document.get("epoch_time")):
-        return in_timezone(epoch_time(document["epoch_time"]), document.get("timezone", "Z"))
+        return in_timezone(instant(document["epoch_time"]), document.get("timezone", "Z"))
     if document.get(REQL) == "BINARY" and isinstance(document.get("data"), str):
-        return b64decode(document["data"])
+        try:
+            return b64decode(document["data"])
+        except ValueError:
+            raise QueryError("Invalid binary pseudotype: `data` is not base64.") from None
     return document
 
 

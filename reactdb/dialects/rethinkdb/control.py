@@ -46,10 +46,13 @@ def maxval(call: TermCall) -> Any:
     return greatest
 
 
-@handles("args")
+@handles("args", takes_groups=True)
 def args(call: TermCall) -> Any:
-    """The array itself, if `args` is not an argument of another term."""
-    return call.array(0)
+    """The array. If `args` is an argument of another term, the evaluator spreads it there."""
+    value = call.datum(0)
+    if not isinstance(value, list):
+        raise located(expected_kind("ARRAY", value), call.paths[0])
+    return value
 
 
 @handles("javascript")

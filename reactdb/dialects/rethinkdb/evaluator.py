@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.database import Database as NativeDatabase
@@ -139,6 +139,8 @@ class Evaluator:
         if kind is FUNC:
             return Function(self, term, scope)
         try:
+            if term.has_args:
+                term = self.spread(term, scope)
             if kind is MAKE_OBJ:
                 return {name: self.datum(option, scope) for name, option in term.options.items()}
             if kind is MAKE_ARRAY:
@@ -186,24 +188,28 @@ class Evaluator:
         return list(self.elements(value, ())) if isinstance(value, Sequence) else value
 
     def arguments(self, term: Term, scope: Scope) -> list[tuple[Any, Path]]:
-        """The arguments' values with their paths; those of `args` are inserted."""
-        found: list[tuple[Any, Path]] = []
-        spliced = False
+        """The arguments' values with their paths."""
+        return [(self.run(argument, scope), argument.path) for argument in term.arguments]
+
+    def spread(self, term: Term, scope: Scope) -> Term:
+        """The term with the elements of each `args` as its arguments.
+
+        This comes before anything else is evaluated, as on a real server: so a lazy term has them as any other term has them, and
+        an error in one of them is raised even if the term would not use it.
+
+        Raises:
+            QueryError: `args` has no array, or the number of arguments is wrong.
+        """
+        found: list[Term] = []
         for argument in term.arguments:
             if argument.type is ARGS:
-                spliced = True
-                inner = argument.arguments[0]
-                values = self.datum(inner, scope)
-                if not isinstance(values, list):
-                    raise located(expected_kind("ARRAY", values), inner.path)
-                found.extend((value, argument.path) for value in values)
+                found += [Term(DATUM, path=argument.path, value=value) for value in self.run(argument, scope)]
             else:
-                found.append((self.run(argument, scope), argument.path))
-        if spliced:
-            sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
-            if sentence is not None:
-                raise QueryError(sentence)
-        return found
+                found.append(argument)
+        sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
+        if sentence is not None:
+            raise QueryError(sentence)
+        return Term(term.type, tuple(found), term.options, term.path)
 
     def _operation(self, term: Term, scope: Scope) -> Any:
         """The value of a term for which reactdb has an operation."""
@@ -272,11 +278,26 @@ class Evaluator:
         raise cannot_convert(datum)
 
     def read(self, sequence: Sequence) -> Iterator[Any]:
-        """The present elements of a sequence that ends."""
+        """The present elements of a sequence that ends.
+
+        If one cannot be computed, those before it come first, and then its error. They are read together, because a snapshot
+        that stays open until a driver has asked for the last batch would keep the log of the file from being cleared.
+        """
         if sequence.query is not None:
-            return iter(self.native.session.run(sequence.query))
+            found, error = self.native.session.read_until_error(sequence.query)
+            if error is None:
+                return iter(found)
+            if not found:
+                raise error
+            return chain(found, raising(error))
         assert sequence.source is not None
         return sequence.source()
+
+
+def raising(error: Exception) -> Iterator[Any]:
+    """No elements, and then the error."""
+    raise error
+    yield
 
 
 def exact(value: Any) -> Any:

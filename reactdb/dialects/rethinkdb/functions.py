@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.budget import CALL_STEPS, current
 from reactdb.dialects.rethinkdb.errors import locate
-from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_OBJ, VAR, Term
+from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, MAKE_OBJ, VAR, Term
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression import (
     OPERATIONS,
@@ -223,7 +223,7 @@ def to_node(term: Term, scope: Scope, bindings: Mapping[int, Node], evaluator: E
     operation = OPERATIONS.get(kind.name)
     if operation is None or kind.name in _EXCLUDED or (kind.name == "range" and not term.arguments):
         raise NotPure
-    if any(argument.type is ARGS for argument in term.arguments):
+    if term.has_args:
         raise NotPure
     arguments = tuple(to_node(argument, scope, bindings, evaluator) for argument in term.arguments)
     if operation.options is not None and not operation.options.issuperset(term.options):

@@ -116,11 +116,12 @@ class _Parser:
         parsed = tuple(
             self.term(argument, (*path, place), depth + 1) for place, argument in enumerate(arguments)
         )
+        has_args = ARGS in [argument.type for argument in parsed]
         if kind is MAKE_ARRAY:
-            return self._array(parsed, path)
+            return self._array(parsed, path, has_args)
         if kind is MAKE_OBJ:
             return self._object(options, path, depth)
-        if ARGS not in [argument.type for argument in parsed]:
+        if not has_args:
             sentence = arity_sentence(kind.at_least, kind.at_most, len(parsed))
             if sentence is not None:
                 raise _fail(sentence, path)
@@ -129,11 +130,11 @@ class _Parser:
                 if name not in kind.options:
                     raise _fail(f"Unrecognized optional argument `{name}`.", (*path, name))
         named = {name: self.term(value, (*path, name), depth + 1) for name, value in options.items()}
-        return Term(kind, parsed, named, path)
+        return Term(kind, parsed, named, path, has_args=has_args)
 
-    def _array(self, parsed: tuple[Term, ...], path: Path) -> Term:
+    def _array(self, parsed: tuple[Term, ...], path: Path, has_args: bool) -> Term:
         if not all(element.is_constant for element in parsed):
-            return Term(MAKE_ARRAY, parsed, None, path)
+            return Term(MAKE_ARRAY, parsed, None, path, has_args=has_args)
         if len(parsed) > self.array_limit:
             error = ResourceLimit(array_sentence(self.array_limit))
             locate(error, path)

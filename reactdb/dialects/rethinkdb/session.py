@@ -28,7 +28,7 @@ from reactdb.budget import Budget, Crowd, MemoryFull, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
-from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit, raising
 from reactdb.dialects.rethinkdb.feeding import EARLY_S, OpenFeed
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, Job, jobs_of
 from reactdb.dialects.rethinkdb.parse import parse
@@ -402,10 +402,10 @@ class Session:
                     is_last = False
                     break
         except Exception as error:
-            if not items or stream.feed is None or is_first:
+            if not items or is_first:
                 raise
-            # Events before the error are delivered first, unless the feed could not even begin.
-            stream.kept = raising(error)
+            # The elements before the error are delivered first, unless the first batch cannot be made.
+            stream.kept = stream.elements = raising(error)
             return self._partial(token, stream, items)
         if stream.feed is not None:
             stream.kept = None if is_last else source
@@ -467,11 +467,6 @@ class Session:
 def is_stored(query: Query | None) -> bool:
     """Whether a query returns stored documents without computing anything."""
     return query is not None and not any(isinstance(step, (Map, ConcatMap, Group)) for step in query.steps)
-
-
-def raising(error: Exception) -> Iterator[Any]:
-    raise error
-    yield
 
 
 def _decoded(body: bytes) -> list[Any]:

@@ -44,9 +44,10 @@ class Term:
         value: The value of a `datum`.
         parameters: The ids of a `func`'s variables, or the id of a `var`.
         is_constant: Whether its value is known before anything runs.
+        has_args: Whether `args` is among its arguments, so that their number is known only when it is evaluated.
     """
 
-    __slots__ = ("arguments", "is_constant", "options", "parameters", "path", "type", "value")
+    __slots__ = ("arguments", "has_args", "is_constant", "options", "parameters", "path", "type", "value")
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Term:
         path: Path = (),
         value: Any = None,
         parameters: tuple[int, ...] = (),
+        has_args: bool = False,
     ) -> None:
         self.type = type
         self.arguments = arguments
@@ -64,6 +66,7 @@ class Term:
         self.value = value
         self.parameters = parameters
         self.is_constant = type is DATUM
+        self.has_args = has_args
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
 from reactdb.dialects.rethinkdb.streams import Fold, OffsetsOf, united
-from reactdb.dialects.rethinkdb.terms import Path
+from reactdb.dialects.rethinkdb.terms import Path, Term
 from reactdb.dialects.rethinkdb.values import (
     EAGER,
     STREAM,
@@ -186,8 +186,8 @@ def fold(call: TermCall) -> Any:
         for element in call.elements(0):
             result = join(result, element)
         return result
-    emitted = emitting(call.evaluator.run(emit_term, call.scope))
-    last = None if last_term is None else emitting(call.evaluator.run(last_term, call.scope))
+    emitted = emitting(call, emit_term)
+    last = None if last_term is None else emitting(call, last_term)
     if isinstance(source, Sequence) and source.feed is not None:
         return source.through(lambda: Fold(base, join, emitted), lambda: iter(()))
 
@@ -200,8 +200,11 @@ def fold(call: TermCall) -> Any:
     return list(read()) if is_array(source) else stream(read, call.path)
 
 
-def emitting(function: Function) -> Callable[..., list[Any]]:
+def emitting(call: TermCall, option: Term) -> Callable[..., list[Any]]:
     """The option `emit` of `fold`: a function whose value must be an array."""
+    function = call.evaluator.run(option, call.scope)
+    if not isinstance(function, Function):
+        raise located(expected("FUNCTION", function), option.path)
 
     def emitted(*values: Any) -> list[Any]:
         found = function(*values)
@@ -268,8 +271,6 @@ def object_expression(call: TermCall, name: str, walk: Callable[[Any], Any]) -> 
     """The term applied to one element as an expression; None if there is none."""
     try:
         rest = tuple(to_node(term, call.scope, {}, call.evaluator) for term in call.term.arguments[1:])
-        if any(term.name == "args" for term in call.term.arguments):
-            return None
         return LocatedExpression(Call(name, (Row(), *rest)), walk)
     except (NotPure, ReactDBError, KeyError):
         return None
@@ -402,18 +403,21 @@ def union(call: TermCall) -> Any:
         return checked_array(interleaved(call, [call.array(place) for place in range(len(call))], interleave))
     if any(isinstance(value, Sequence) and value.feed is not None for value in values):
         return union_of_feeds(call)
-    if interleave is not True:
+    if not isinstance(interleave, bool):
         return stream(
             lambda: iter(interleaved(call, [call.array(place) for place in range(len(call))], interleave)),
             call.path,
         )
-    if all(isinstance(value, Sequence) and value.query is not None for value in values):
+    is_in_turn = interleave is False
+    if not is_in_turn and all(isinstance(value, Sequence) and value.query is not None for value in values):
         return union_of_queries(call)
 
     def read() -> Iterator[Any]:
         for place in range(len(values)):
             yield from call.elements(place)
 
+    if is_in_turn:
+        return stream(read, call.path)
     blamed = next(
         place for place, value in enumerate(values) if not isinstance(value, Sequence) or value.query is None
     )

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from reactdb.budget import current, spend
 from reactdb.errors import QueryError, ResourceLimit
-from reactdb.expression.operations_time import read_zone
+from reactdb.expression.operations_time import YEAR_SENTENCE, read_zone
 from reactdb.json import encode
 from reactdb.values.blob import Blob
 from reactdb.values.collation import maxval, minval
@@ -78,7 +78,7 @@ def _read_time(value: Mapping[str, Any]) -> datetime:
             milliseconds=round(seconds * 1_000)
         )
     except OverflowError:
-        raise QueryError("Error in time logic: Year is out of valid range: 1400..9999.") from None
+        raise QueryError(YEAR_SENTENCE) from None
 
 
 def _read_binary(value: Mapping[str, Any]) -> bytes:
