@@ -51,7 +51,11 @@ sentence for the mistake, that sentence is used, so that a user of RethinkDB rec
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
+"""What ends a program, or a thread of it. It goes on through reactdb to whoever called. Whatever else a subscriber raises, of any
+type, is the subscriber's own and stays with it."""
 
 
 def shown(value: object, length: int = 60) -> str:
@@ -291,7 +295,18 @@ class FeedOverflow(FeedError):
 
 
 class FeedAborted(FeedError):
-    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery."""
+    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery, or its subscriber has
+    raised something that is no Exception (then that is the cause)."""
+
+
+def as_end(error: BaseException) -> Exception:
+    """The error that a feed ends with, because its user's code has raised `error`: that error, or a FeedAborted with it as its
+    cause, where it is no Exception. Raised again where the feed is read, a CancelledError would cancel the reader's task."""
+    if isinstance(error, Exception):
+        return error
+    end = FeedAborted(f"Changefeed aborted (code of its subscriber raised {type(error).__name__})")
+    end.__cause__ = error
+    return end
 
 
 class HistoryLost(FeedError):

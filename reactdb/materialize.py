@@ -29,7 +29,16 @@ from typing import Any, NamedTuple
 
 from reactdb import holders
 from reactdb.consumer import check_lease_s, digest
-from reactdb.errors import HistoryLost, InvalidOption, LeaseLost, ReactDBError, UsageError, shown
+from reactdb.errors import (
+    INTERRUPTS,
+    HistoryLost,
+    InvalidOption,
+    LeaseLost,
+    ReactDBError,
+    UsageError,
+    as_end,
+    shown,
+)
 from reactdb.expression import to_data
 from reactdb.feeds.compiler import compile_query
 from reactdb.feeds.failures import Failures
@@ -325,8 +334,11 @@ class Materialized:
         except LeaseLost:
             # Another worker builds the table.
             self._reading = None
-        except Exception as error:
-            self._failed(error)
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
+            # What the selection's own functions raise must not reach whoever commits.
+            self._failed(as_end(error))
 
     def _failed(self, error: Exception) -> None:
         if self.error is None and self.is_alive:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from reactdb.errors import MissingValue, QueryError, UsageError
-from reactdb.expression import OrderKey, as_function, sort_documents
+from reactdb.expression import OrderKey, compile_function, sort_documents
 from reactdb.expression.markers import absent
 from reactdb.query import (
     Aggregate,
@@ -182,7 +182,7 @@ OPERATORS: dict[type[Step], Callable[[Any, Prepare], Operator]] = {
 }
 
 
-def operator_of(step: Step, prepare: Prepare = as_function) -> Operator:
+def operator_of(step: Step, prepare: Prepare = compile_function) -> Operator:
     """What a step does, for one run over elements.
 
     Args:
@@ -226,7 +226,7 @@ class Run:
 # Values of one element
 
 
-def value_or(otherwise: Any, expression: Any, prepare: Prepare = as_function) -> Function:
+def value_or(otherwise: Any, expression: Any, prepare: Prepare = compile_function) -> Function:
     """A function that gives an expression's value for an element (None: the element itself), and `otherwise` for an element
     that lacks the field."""
     if expression is None:
@@ -258,12 +258,12 @@ def elements_of(function: Function) -> Function:
     return elements
 
 
-def group_of(step: Group, prepare: Prepare = as_function) -> Function:
+def group_of(step: Group, prepare: Prepare = compile_function) -> Function:
     """A function that gives the group of an element. An element that lacks the field is in the group of None."""
     return value_or(None, step.expression, prepare)
 
 
-def number_of(step: Aggregate, prepare: Prepare = as_function) -> Callable[[Any], Any]:
+def number_of(step: Aggregate, prepare: Prepare = compile_function) -> Callable[[Any], Any]:
     """A function that gives what an element adds to a sum or a mean: a number. An element where the field is missing or null
     gives None: it takes no part.
 
@@ -281,7 +281,7 @@ def number_of(step: Aggregate, prepare: Prepare = as_function) -> Callable[[Any]
     return number
 
 
-def sort_key_of(expression: Any, prepare: Prepare = as_function) -> Callable[[Any], bytes | None]:
+def sort_key_of(expression: Any, prepare: Prepare = compile_function) -> Callable[[Any], bytes | None]:
     """A function that gives the key bytes by which `min` and `max` compare elements; None for an element that lacks the field."""
     value_of = value_or(absent, expression, prepare)
 

@@ -40,6 +40,7 @@ from reactdb.expression import (
     as_order_key,
     as_predicate,
     checked_patch,
+    compile_function,
     compile_value,
     expr,
     field_path,
@@ -476,7 +477,7 @@ class Selection:
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
-        new = as_function(document)
+        new = compile_function(document)
         return self._write(
             "replace",
             lambda write: replace(write, self._selected, new),

@@ -29,7 +29,7 @@ from reactdb.errors import (
     is_one_of,
     word,
 )
-from reactdb.expression import merge_document
+from reactdb.expression import compute_returned, merge_document
 from reactdb.identifiers import new_key
 from reactdb.query import Get, Query
 from reactdb.reading import run
@@ -407,7 +407,7 @@ def insert(write: Write, documents: Prepared, conflict: Conflict = "error") -> N
         else:
             assert callable(conflict)
             found = write.call(conflict, before[write.table.primary_key], before, new)
-            write.put_document(key, old, found, REPLACE)
+            write.put_document(key, old, compute_returned(found, before), REPLACE)
 
 
 def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateKey:

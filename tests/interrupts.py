@@ -30,8 +30,8 @@ from reactdb.store.engine import Engine
 FREE_S = 5.0
 
 
-class Struck(BaseException):
-    """What the timer raises. Not KeyboardInterrupt, so that a real Ctrl-C still ends the sweep."""
+class Struck(KeyboardInterrupt):
+    """What the timer raises. A kind of its own, so that a real Ctrl-C still ends the sweep."""
 
 
 class Strike:

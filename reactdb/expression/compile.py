@@ -111,6 +111,13 @@ def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], 
     return cast(Callable[[Any], bool], writer.function())
 
 
+def truth_once(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
+    """As `truth_function`, for one document only."""
+    if isinstance(default, bool):
+        return _test_with_default(value_once(node), lambda _row: default)
+    return _test_with_default(value_once(node), value_once(default))
+
+
 def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], bool]:
     return lambda row: passes(row, value, lambda: otherwise(row))
 

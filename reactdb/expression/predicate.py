@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from reactdb.errors import QueryError
-from reactdb.expression.build import Expression, call_node, expr, is_pattern
-from reactdb.expression.compile import truth_function, with_fixed_now
+from reactdb.expression.build import Expression, call_node, expr, has_expression, is_pattern
+from reactdb.expression.compile import truth_function, truth_once, with_fixed_now
 from reactdb.expression.tree import Call, Constant, Node, Row
 
 Document = dict[str, Any]
@@ -51,14 +51,14 @@ class Predicate:
         if expression is None:
             self.key = ("function", function)
         else:
-            # The usual default is left out of the key to save memory: there may be very many predicates.
             self.key = expression.key
-            if default is not False:
-                self.key = (expression.key, b"1" if default is True else b"e" + default.key)
+        # The usual default is left out of the key to save memory: there may be very many predicates.
+        if default is not False:
+            self.key = (self.key, b"1" if default is True else b"e" + default.key)
 
     @property
     def test(self) -> Callable[[Document], bool]:
-        """The condition as a function of a document.
+        """The condition as a function of a document. An expression that a Python function returns is computed for the document.
 
         It raises QueryError where ReQL does. A Python function's errors are its own.
         """
@@ -67,12 +67,19 @@ class Predicate:
         return self._test
 
     def _compiled(self) -> Callable[[Document], bool]:
+        default = self.default if isinstance(self.default, bool) else self.default.node
         if self.expression is not None:
-            default = self.default if isinstance(self.default, bool) else self.default.node
             return truth_function(self.expression.node, default)
         function = self.function
         assert function is not None
-        return lambda document: bool(function(document))
+
+        def test(document: Document) -> bool:
+            found = function(document)
+            if type(found) is bool or not has_expression(found):
+                return bool(found)
+            return truth_once(expr(found).node, default)(document)
+
+        return test
 
     def __call__(self, document: Document) -> bool:
         return self.test(document)
@@ -115,7 +122,7 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
             "join conditions with &, each in parentheses"
         )
     if callable(value) and not isinstance(value, Expression):
-        return Predicate(None, value)
+        return Predicate(None, value, _default(default))
     if not isinstance(value, (Expression, dict, bool)):
         raise QueryError(
             f"filter takes an expression, a dict, a function of a document or a bool, not {type(value).__name__}"

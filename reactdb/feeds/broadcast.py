@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Protocol
 
+from reactdb.errors import INTERRUPTS, as_end
 from reactdb.feeds.events import Event, Render, overflow
 from reactdb.feeds.views.base import AnyDelta, Delta
 
@@ -56,8 +57,8 @@ class Called(Protocol):
     def on_event(self, member: Any) -> OnEvent:
         """What is called with each event of the member. What that raises is for `broken`."""
 
-    def broken(self, error: Exception) -> None:
-        """A call raised: its feed ends."""
+    def broken(self, error: BaseException) -> None:
+        """A call raised: its feed ends. It raises nothing but interrupts."""
 
     def interrupted(self) -> None:
         """Ctrl-C struck during a call: it is unknown whether the subscriber got the event, so its feed ends."""
@@ -301,7 +302,8 @@ class Broadcast:
     def run(self) -> None:
         """Deliver what there is, or a turn's worth of it.
 
-        A subscriber that raises ends. An interrupt is raised, and the recipients that are left get the event later.
+        A subscriber that raises ends, whatever it raises. Only an interrupt is raised here, and then the recipients that are left
+        get the event later.
         """
         # In this order: what is published from now on puts it in line again.
         self._is_in_line = False
@@ -323,10 +325,14 @@ class Broadcast:
                     try:
                         for call in rest:
                             call(copy())
-                    except Exception as error:
-                        recipients = self._called
-                        assert recipients is not None
-                        called(recipients.members[self._reached - 1]).broken(error)
+                    except INTERRUPTS:
+                        raise
+                    except BaseException as error:
+                        recipients, reached = self._called, self._reached
+                        if recipients is None or not reached:
+                            # It came from no subscriber.
+                            raise
+                        called(recipients.members[reached - 1]).broken(error)
                         # The others, from where the loop stopped.
                         continue
                 except BaseException:
@@ -354,12 +360,14 @@ class Broadcast:
         self.taken = delta.seq
         try:
             event = render(delta)
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
             event = None
             for member in recipients.members:
                 self.strike(member)
-                member.break_off(error)
+                member.break_off(as_end(error))
         rest = iter(recipients.calls)
         # In this order: a thread that reads `at` and `number` first finds the delta there or in `current`.
         self.current, self._event, self._called = delta, event, recipients

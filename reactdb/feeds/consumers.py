@@ -10,7 +10,9 @@ one at a time, in whichever thread; a lock says whose turn it is. A thread that 
 note and goes; the thread that has the turn looks at the note after giving it back. A thread that reads a cursor waits for its
 turn.
 
-A subscriber that raises ends its own feed.
+A subscriber that raises ends its own feed, whatever it raises: an Exception, or what is none, such as CancelledError. Only
+`errors.INTERRUPTS` go on to whoever delivers, at once, because a program must end also where subscribers set off each other for
+ever; who was to be called next is called with the next commit.
 
 There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls those that are called and have nothing left of
 how they began. They stay two because they answer opposite questions. A poll asks one subscription for whatever comes next: how
@@ -32,7 +34,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from reactdb.errors import FeedAborted, ForkedDatabase, UsageError
+from reactdb.errors import INTERRUPTS, FeedAborted, ForkedDatabase, UsageError, as_end
 from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, first_of
@@ -422,7 +424,9 @@ class PushConsumer(BaseConsumer):
             self._is_scheduled = True
             try:
                 self._scheduler.schedule(self._scheduled)
-            except Exception as error:
+            except INTERRUPTS:
+                raise
+            except BaseException as error:
                 logger.exception("the scheduler of a feed refused: the feed ends")
                 self._end_with(error, is_logged=True)
 
@@ -448,13 +452,15 @@ class PushConsumer(BaseConsumer):
         self._timer = armed
         armed.append(self._set_timer(wait_s))
         if self.is_closed:
-            armed[0].dispose()
+            _cancel(armed)
 
     def _set_timer(self, wait_s: float) -> Any:
         if self._scheduler is not None:
             try:
                 return self._scheduler.schedule_relative(wait_s, self._fired)
-            except Exception:
+            except INTERRUPTS:
+                raise
+            except BaseException:
                 # One that cannot wait, such as ImmediateScheduler. Then we wait for it.
                 logger.debug("%r cannot wait", self._scheduler, exc_info=True)
         return timers.call_later(wait_s, self._ring)
@@ -469,8 +475,7 @@ class PushConsumer(BaseConsumer):
     def close(self) -> None:
         super().close()
         armed, self._timer = self._timer, None
-        for timer in armed or ():
-            timer.dispose()
+        _cancel(armed or ())
 
     # -----------------------------------------------------------------------------------------------------------
     # Delivering
@@ -488,11 +493,19 @@ class PushConsumer(BaseConsumer):
                 if not turn.acquire(blocking=False):
                     return
                 self._is_asked = False
-                if self._deliver_some():
+                try:
+                    if self._deliver_some():
+                        return
+                    wait_s = self.wait_s
+                    if wait_s:
+                        self._arm(wait_s)
+                except INTERRUPTS:
+                    self._interrupt()
+                    raise
+                except BaseException as error:
+                    # A filter of the feed for what is read from the log, or the clock of its scheduler.
+                    self._broken(error, is_observers=True)
                     return
-                wait_s = self.wait_s
-                if wait_s:
-                    self._arm(wait_s)
             finally:
                 # As in `Dispatcher.run`.
                 try:
@@ -517,24 +530,18 @@ class PushConsumer(BaseConsumer):
             self._deliver_error()
             return True
         self._rearm()
-        try:
-            for line in self.lines:
-                for _ in range(EVENTS_IN_A_TURN):
-                    member, event = self._poll(line)
-                    if member is None or event is NOTHING:
-                        break
-                    if event is ENDED:
-                        if self._member_ended(member):
-                            self._deliver_error()
-                            return True
-                        break
-                    if not self._pass_on(member, event):
+        for line in self.lines:
+            for _ in range(EVENTS_IN_A_TURN):
+                member, event = self._poll(line)
+                if member is None or event is NOTHING:
+                    break
+                if event is ENDED:
+                    if self._member_ended(member):
+                        self._deliver_error()
                         return True
-        except Exception:
-            raise
-        except BaseException:
-            self._interrupt()
-            raise
+                    break
+                if not self._pass_on(member, event):
+                    return True
         if not self.members and not self.is_closed:
             self._complete()
         return self.is_closed
@@ -549,7 +556,7 @@ class PushConsumer(BaseConsumer):
         if self._pass_on(member, event) and not self.members:
             self._complete()
 
-    def broken(self, error: Exception) -> None:
+    def broken(self, error: BaseException) -> None:
         self._broken(error, is_observers=True)
 
     def interrupted(self) -> None:
@@ -566,7 +573,9 @@ class PushConsumer(BaseConsumer):
                     self.on_next(event)
                 return not self.is_closed
             events = self._through_terms(member, event)
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             return self._broken(error, is_observers=not member.path)
         floor = member.floor if len(events) > 1 else None
         for number, one in enumerate(events, 1):
@@ -574,20 +583,22 @@ class PushConsumer(BaseConsumer):
             try:
                 if self.on_next is not None:
                     self.on_next(one)
-            except Exception as error:
+            except INTERRUPTS:
+                raise
+            except BaseException as error:
                 return self._broken(error, is_observers=True)
             if self.is_closed:
                 return False
         return True
 
-    def _broken(self, error: Exception, *, is_observers: bool) -> bool:
+    def _broken(self, error: BaseException, *, is_observers: bool) -> bool:
         if is_observers:
             logger.error("a subscriber raised: its feed ends", exc_info=error)
         self._end_with(error, is_logged=is_observers)
         return False
 
-    def _end_with(self, error: Exception, *, is_logged: bool) -> None:
-        self.error = error
+    def _end_with(self, error: BaseException, *, is_logged: bool) -> None:
+        self.error = as_end(error)
         self.close()
         self._deliver_error(is_logged=is_logged)
 
@@ -601,7 +612,9 @@ class PushConsumer(BaseConsumer):
             return
         try:
             self._on_error(self.error)  # type: ignore[arg-type]
-        except Exception:
+        except INTERRUPTS:
+            raise
+        except BaseException:
             logger.exception("on_error of a subscriber raised")
 
     def _complete(self) -> None:
@@ -612,7 +625,9 @@ class PushConsumer(BaseConsumer):
         if self._on_completed is not None:
             try:
                 self._on_completed()
-            except Exception:
+            except INTERRUPTS:
+                raise
+            except BaseException:
                 logger.exception("on_completed of a subscriber raised")
 
 
@@ -755,7 +770,9 @@ class ReaderConsumer(AskedConsumer):
                 self._is_told = True
             try:
                 on_ready()
-            except Exception:
+            except INTERRUPTS:
+                raise
+            except BaseException:
                 logger.exception("on_ready of a reader raised")
 
     def _arm(self, wait_s: float) -> None:
@@ -907,6 +924,13 @@ class AsyncConsumer(AskedConsumer):
         except RuntimeError:
             # The loop was closed under us.
             super().close()
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
+            # A loop of somebody's own. Others are still to be woken.
+            logger.exception("the event loop of a feed refused: the feed ends")
+            self.error = as_end(error)
+            super().close()
 
     def _wake_up(self) -> None:
         # All of them: one is woken for a burst, and how many events are in it shows when they look.
@@ -961,6 +985,17 @@ class AsyncConsumer(AskedConsumer):
                 del self._waiting[future]
                 if timer is not None:
                     timer.cancel()
+
+
+def _cancel(armed: Iterable[Any]) -> None:
+    """Cancel timers, which may be those of a scheduler of the user's."""
+    for timer in armed:
+        try:
+            timer.dispose()
+        except INTERRUPTS:
+            raise
+        except BaseException:
+            logger.exception("a timer of a feed's scheduler could not be cancelled")
 
 
 @fork.in_child

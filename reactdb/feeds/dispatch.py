@@ -22,7 +22,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, cast
 
 from reactdb.change import Commit
-from reactdb.errors import FeedAborted, FeedOverflow, ReactDBError
+from reactdb.errors import INTERRUPTS, FeedAborted, FeedOverflow, ReactDBError, as_end
 from reactdb.feeds.bootstrap import index_gone, table_gone
 from reactdb.feeds.broadcast import Broadcast, Runnable, without_moves
 from reactdb.feeds.compiler import Plan
@@ -226,7 +226,8 @@ class LiveViews:
         """Advance the views that the commit concerns, change by change, and then queue what each of them reports.
 
         Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
-        thread (KeyboardInterrupt) is raised after that.
+        thread is raised after that: KeyboardInterrupt, SystemExit, and what is no Exception and came from no view, such as
+        what the handler of a signal raises.
         """
         router, state, pending = self.router, self._state, self._pending
         interrupt: BaseException | None = None
@@ -266,8 +267,9 @@ class LiveViews:
             except Exception as error:
                 is_done = not self._broke_off(commit, error)
             except BaseException as error:
-                interrupt = error
-                self._broke_off(commit, error)
+                if self._current is None or isinstance(error, INTERRUPTS):
+                    interrupt = error
+                is_done = not self._broke_off(commit, error)
             finally:
                 if state.stack is not None:
                     state.close()
@@ -278,13 +280,14 @@ class LiveViews:
         """End the feeds of the view that was being advanced, because its state is unknown.
         Whether there are feeds left to go on with."""
         node, self._current = self._current, None
-        end = error if isinstance(error, Exception) else None
+        is_interrupt = isinstance(error, INTERRUPTS)
         if node is not None:
             if not (node.failures.raises and isinstance(error, Exception)):
                 logger.error("a feed ends, because its view failed", exc_info=error)
             self._publish_part(node, commit)
-            self.end(node, end or FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})"))
-        elif end is not None:
+            interrupted = FeedAborted(f"Changefeed aborted (interrupted at commit {commit.seq})")
+            self.end(node, interrupted if is_interrupt else as_end(error))
+        elif not is_interrupt:
             # Not in a view, so it is unknown which views it would have concerned.
             logger.error(
                 "passing commit %d to the feeds broke off: all of them end", commit.seq, exc_info=error

@@ -11,12 +11,16 @@ insert at `new_offset`, and end with the present list: whatever happened in betw
 Elements that keep their value and their order among themselves stay, the longest such row of them:
 no event says that nothing changed.
 
+Where the caller knows the changes that the items are of, the items come in their order. So those of one commit have the order in
+which it wrote, whether its changes are delivered one by one or as a net difference.
+
 Rule of this file: lists in, items out. It knows neither feeds nor documents.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -42,10 +46,22 @@ class Edit(NamedTuple):
     entering: Element | None
 
 
+def of_one_change(element: Any) -> int:
+    return 0
+
+
 def edits(
-    before: Sequence[Element], after: Sequence[Element], same: Callable[[Any, Any], bool]
+    before: Sequence[Element],
+    after: Sequence[Element],
+    same: Callable[[Any, Any], bool],
+    moment_of: Callable[[Any], int] = of_one_change,
 ) -> list[Edit]:
-    """What turns `before` into `after`, in as few items as can be. `same` compares values."""
+    """What turns `before` into `after`, in as few items as can be, in the order of their changes.
+
+    Args:
+        same: Compares values.
+        moment_of: The seq of the change by which an element of `before` left its place, or one of `after` came to it.
+    """
 
     def is_unchanged(old: Element, new: Element) -> bool:
         return old is new or (old.identity == new.identity and same(old.value, new.value))
@@ -59,20 +75,26 @@ def edits(
         end += 1
     old = before[start : len(before) - end]
     new = after[start : len(after) - end]
-    return _Script(old, new, start, same).items() if old or new else []
+    return _Script(old, new, start, same, moment_of).items() if old or new else []
 
 
 class _Script:
     """The edits of the middle part, worked out by carrying them out on `current`."""
 
     def __init__(
-        self, old: Sequence[Element], new: Sequence[Element], offset: int, same: Callable[[Any, Any], bool]
+        self,
+        old: Sequence[Element],
+        new: Sequence[Element],
+        offset: int,
+        same: Callable[[Any, Any], bool],
+        moment_of: Callable[[Any], int],
     ) -> None:
         self.old = {element.identity: element for element in old}
         self.new = new
         self.rank = {element.identity: rank for rank, element in enumerate(new)}
         self.offset = offset
         self.same = same
+        self.moment_of = moment_of
         self.current: list[Hashable] = [element.identity for element in old]
         # Ranks of the elements that stand where they belong, relative to each other.
         self.settled = self._settled()
@@ -107,20 +129,58 @@ class _Script:
             for identity in self.current
             if identity in self.rank and self.rank[identity] not in settled
         ]
-        altered = [self.new[rank].identity for rank in self.settled if self._is_altered(rank)]
-        pairs = min(len(gone), len(arrived))
-        for identity in gone[pairs:]:
-            self._edit(identity, None)
-        for leaving, entering in zip(gone[:pairs], arrived[:pairs], strict=True):
-            self._edit(leaving, entering)
-        for identity in moved:
-            self._edit(identity, identity)
-        for identity in altered:
-            place = self.current.index(identity) + self.offset
-            self._edits.append(Edit(place, place, self.old[identity], self.new[self.rank[identity]]))
-        for identity in arrived[pairs:]:
-            self._edit(None, identity)
+        altered = {self.new[rank].identity for rank in self.settled if self._is_altered(rank)}
+        pairs, gone, arrived = self._paired(gone, arrived)
+        # The list never grows past its limit: of those without a partner, all go or all come.
+        moves: list[tuple[Hashable, Hashable]] = [
+            *((identity, None) for identity in gone),
+            *pairs,
+            *((identity, identity) for identity in moved),
+            *((identity, identity) for identity in self.current if identity in altered),
+            *((None, identity) for identity in arrived),
+        ]
+        for leaving, entering in sorted(moves, key=self._moment_of_move):
+            if entering in altered:
+                place = self.current.index(entering) + self.offset
+                self._edits.append(Edit(place, place, self.old[entering], self.new[self.rank[entering]]))
+            else:
+                self._edit(leaving, entering)
         return self._edits
+
+    def _paired(
+        self, gone: Sequence[Hashable], arrived: Sequence[Hashable]
+    ) -> tuple[list[tuple[Hashable, Hashable]], list[Hashable], list[Hashable]]:
+        """Those that go, each with one that comes: what one change did, then others. And those that are left without."""
+        waiting: defaultdict[int, deque[Hashable]] = defaultdict(deque)
+        for entering in arrived:
+            waiting[self._came(entering)].append(entering)
+        pairs: list[tuple[Hashable, Hashable]] = []
+        alone: list[Hashable] = []
+        for leaving in gone:
+            partners = waiting[self._left(leaving)]
+            if partners:
+                pairs.append((leaving, partners.popleft()))
+            else:
+                alone.append(leaving)
+        alone.sort(key=self._left)
+        rest = [entering for moment in sorted(waiting) for entering in waiting[moment]]
+        count = min(len(alone), len(rest))
+        pairs += zip(alone, rest[:count], strict=False)
+        return pairs, alone[count:], rest[count:]
+
+    def _left(self, identity: Hashable) -> int:
+        return self.moment_of(self.old[identity])
+
+    def _came(self, identity: Hashable) -> int:
+        return self.moment_of(self.new[self.rank[identity]])
+
+    def _moment_of_move(self, move: tuple[Hashable, Hashable]) -> int:
+        leaving, entering = move
+        if entering is None:
+            return self._left(leaving)
+        if leaving is None or leaving == entering:
+            return self._came(entering)
+        return max(self._left(leaving), self._came(entering))
 
     def _edit(self, leaving: Hashable, entering: Hashable) -> None:
         old_offset = new_offset = None

@@ -15,11 +15,11 @@ Rule of this file: it does nothing but connect. What makes a feed an Observable 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, shown
+from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
 from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
 from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
@@ -172,6 +172,24 @@ class Feed(Stays, Observable[Event]):
         return AsyncCursor(consumer, self._flow)
 
     # -----------------------------------------------------------------------------------------------------------
+    # Waiting for the end, which a feed does not have: reactivex's methods of these names would wait for ever
+
+    def run(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Refused, as is `await feed`: iterate a feed, subscribe to it, or take a cursor.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise without_end("run() would wait for it")
+
+    def to_future(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Refused, as `run`."""
+        raise without_end("a future would wait for it")
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        raise without_end("`await feed` would wait for it")
+
+    # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
 
     def filter(self, predicate: Any, default: Any = False) -> Feed:
@@ -291,6 +309,14 @@ class Feed(Stays, Observable[Event]):
         """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and delivered (`told`), and the lag,
         in seqs and in seconds."""
         return stats(self._newest, time.time())
+
+
+def without_end(what: str) -> UsageError:
+    return UsageError(
+        f"a feed has no end, and {what}: use `for change in feed` (in a coroutine `async for change in feed`), "
+        "`feed.subscribe(callback)`, or `feed.cursor()` and its next(timeout=); for what the query gives now, call run() "
+        "on the selection, without changes(); of `feed.limit(n)`, `list(...)` gives the first n"
+    )
 
 
 class Handle(DisposableBase):

@@ -16,7 +16,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, overload
 
-from reactdb.errors import FeedOverflow, UsageError
+from reactdb.errors import INTERRUPTS, FeedOverflow, UsageError
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.rx import observable
 from reactdb.logs import logger
@@ -61,10 +61,12 @@ def apply(edit: Event, documents: list[Document]) -> None:
 
 
 def call(listener: Callable[[Any], object], argument: Any) -> None:
-    """What a listener raises is logged, and nobody else notices."""
+    """What a listener raises is logged, and nobody else notices, unless it is an interrupt."""
     try:
         listener(argument)
-    except Exception:
+    except INTERRUPTS:
+        raise
+    except BaseException:
         logger.exception("a subscriber of a LiveList raised")
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from reactdb.errors import InvalidDocument
-from reactdb.expression import Expression, OrderKey, as_function
+from reactdb.expression import Expression, OrderKey, compile_function
 from reactdb.feeds.failures import Failures, in_words, step_in_words
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 from reactdb.steps import Convert, Keep, operator_of, sort_key_of
@@ -224,7 +224,7 @@ def value_function(function: Any) -> Callable[[Any], Any]:
     Raises, when called:
         InvalidDocument: A callable returned what no document could hold.
     """
-    compute = as_function(function)
+    compute = compile_function(function)
     if isinstance(compute, Expression):
         return lambda value: codec.freeze(compute(value))
     # A callable may return a tuple, or somebody's mutable list: encoding and decoding it makes it a value.

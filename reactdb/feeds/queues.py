@@ -20,6 +20,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import Any, Protocol
 
 from reactdb.change import Change
@@ -448,14 +449,21 @@ class ListItem:
 
     `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not report that
     one document replaced another with an equal value, so a name may be out of date, and be met twice.
+
+    Attributes:
+        moment: The seq of the change by which it came there, or, once it has left, of the one by which it left.
     """
 
-    __slots__ = ("identity", "name", "value")
+    __slots__ = ("identity", "moment", "name", "value")
 
-    def __init__(self, name: Hashable, value: Any, identity: Hashable) -> None:
+    def __init__(self, name: Hashable, value: Any, identity: Hashable, moment: int = 0) -> None:
         self.name = name
         self.value = value
         self.identity = identity
+        self.moment = moment
+
+
+moment_of = attrgetter("moment")
 
 
 class OrderedQueue:
@@ -503,12 +511,13 @@ class OrderedQueue:
                 assert isinstance(delta, Delta)
                 if delta.old_offset is not None:
                     left = self._now.pop(delta.old_offset)
+                    left.moment = delta.seq
                     self._away[left.name] = left.identity
                 if delta.new_offset is not None:
                     name = delta.identity
                     self._now.insert(
                         delta.new_offset,
-                        ListItem(name, delta.new_val, self._away.pop(name, None) or object()),
+                        ListItem(name, delta.new_val, self._away.pop(name, None) or object(), delta.seq),
                     )
                 if self.first is None:
                     self.first = delta.change
@@ -532,7 +541,7 @@ class OrderedQueue:
             # Elements that look alike may have been exchanged: to the reader it is the list that it was.
             return None
         found: deque[AnyDelta] = deque()
-        for edit in edits(delivered, now, same_value):
+        for edit in edits(delivered, now, same_value, moment_of):
             old_val = None if edit.leaving is None else edit.leaving.value
             new_val = None if edit.entering is None else edit.entering.value
             # Without offsets, a null is no value: it comes and goes unseen.

@@ -5,7 +5,7 @@ a callback, a cursor and a loop need nothing of it. So a feed does not inherit f
 one (`abc.ABCMeta.register`), and Observable's methods that it does not have itself are bound to it when they are asked for.
 
     isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
-    feed.pipe(ops.map(...)), await feed         reactivex is imported here, if it was not before
+    feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before
 
 Rule of this file: it is the only one that imports reactivex, and does so inside functions.
 """
@@ -13,7 +13,7 @@ Rule of this file: it is the only one that imports reactivex, and does so inside
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -55,9 +55,6 @@ else:
 
         def __dir__(self) -> list[str]:
             return sorted({*object.__dir__(self), *dir(_register())})
-
-        def __await__(self) -> Generator[Any, None, Any]:
-            return _register().__await__(self)
 
         def __add__(self, other: Any) -> Any:
             return _register().__add__(self, other)

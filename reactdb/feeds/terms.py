@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from reactdb.errors import InvalidOption, MissingValue, QueryError
-from reactdb.expression import Expression, as_function, row
+from reactdb.expression import Expression, compile_function, expr, has_expression, row
 from reactdb.query import ConcatMap, Map, Step
 from reactdb.steps import Run, operator_of
 from reactdb.values import codec
@@ -32,7 +32,7 @@ def run_of(terms: Iterable[Step]) -> Run:
 
 def event_function(function: Any) -> Callable[[Any], Any]:
     """An expression's values are frozen, because they may be parts of shared documents; a callable's belong to the subscriber."""
-    compute = as_function(function)
+    compute = compile_function(function)
     if isinstance(compute, Expression):
         return lambda event: codec.freeze(compute(event))
     return compute
@@ -59,7 +59,7 @@ def field_term(name: str) -> Step:
 
 def default_term(value: Any) -> Step:
     """What an item that is null becomes. A feed itself is never missing."""
-    compute = event_function(value) if isinstance(value, Expression) else lambda event: value
+    compute = event_function(expr(value)) if has_expression(value) else lambda event: value
     return Map(lambda event: compute(event) if event is None else event, "default")
 
 

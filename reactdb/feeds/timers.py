@@ -78,7 +78,8 @@ class Timers:
             try:
                 if callback is not None:
                     callback()
-            except Exception:
+            except BaseException:
+                # Also SystemExit of a subscriber: the thread is everybody's.
                 logger.exception("a timer of a feed failed")
             del callback, timer
 

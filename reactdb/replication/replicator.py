@@ -262,7 +262,7 @@ class Replicator:
         if not self._bell.is_stopped:
             self._bell.wait(delay)
 
-    def _failed(self, error: Exception) -> SyncFailed:
+    def _failed(self, error: BaseException) -> SyncFailed:
         there = self._target if self.progress.direction == "push" else self._source
         if isinstance(error, SyncFailed):
             return error
@@ -270,6 +270,13 @@ class Replicator:
         if self._attempts > 1:
             tried = f", after {self._attempts} attempts in {time.monotonic() - self._failing_since:.0f} s"
         return SyncFailed(there.name, said_of(error) + tried + advice_on(error))
+
+    def fail_with(self, error: BaseException) -> SyncFailed:
+        """Note that `run` has ended with this error, and give it as `SyncFailed`. Nobody is called: what is called may be what
+        has failed."""
+        failed = self._failed(error)
+        self.progress = replace(self.progress, state="failed", error=str(failed))
+        return failed
 
     def _set(self, **changed: Any) -> None:
         self.progress = replace(self.progress, **changed)
@@ -283,14 +290,14 @@ def is_temporary(error: Exception) -> bool:
     return isinstance(error, DatabaseBusy) or _is_of_connection(error)
 
 
-def said_of(error: Exception) -> str:
+def said_of(error: BaseException) -> str:
     """What is wrong, in words."""
     if isinstance(error, CouchError):
         return f"{error.error} ({error.status}): {error.reason}"
     return str(error) or type(error).__name__
 
 
-def hopeless(error: Exception) -> str:
+def hopeless(error: BaseException) -> str:
     """What to do about an error of the connection that the next attempt would meet again, "" of any other."""
     for cause in _causes(error):
         if isinstance(cause, socket.gaierror) and cause.errno in _NO_SUCH_NAME:
@@ -302,7 +309,7 @@ def hopeless(error: Exception) -> str:
     return ""
 
 
-def advice_on(error: Exception) -> str:
+def advice_on(error: BaseException) -> str:
     """What to do about an error, as the end of a sentence."""
     if found := hopeless(error):
         return f": {found}"
@@ -317,7 +324,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _is_of_connection(error: Exception) -> bool:
+def _is_of_connection(error: BaseException) -> bool:
     # Where httpx is not there, no error is of it.
     return any(
         kind.__module__.partition(".")[0] == "httpx" and kind.__name__ == "TransportError"

@@ -130,8 +130,9 @@ class Sync:
     def _run_live(self, replicator: Replicator, create: bool) -> None:
         try:
             self._run(replicator, live=True, create=create)
-        except SyncFailed as error:
-            self._error = error
+        except BaseException as error:
+            # Also what `on_progress` or `resolve` has raised: whoever waits hears of the end.
+            self._error = replicator.fail_with(error)
             for bell in self._bells:
                 bell.stop()
 

@@ -70,7 +70,8 @@ class Watched:
             logger.debug("polling %s: %s", engine.path, error)
             self._failed(engine, error)
             return False
-        except Exception:
+        except BaseException:
+            # Also SystemExit of a subscriber: the thread is everybody's, and the next poll delivers what is left.
             logger.exception("following %s failed", engine.path)
             return False
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgpack import ExtType
 
-from reactdb.errors import UsageError, type_in_words
+from reactdb.errors import INTERRUPTS, UsageError, type_in_words
 from reactdb.values.collation import EQUALS, TYPE_NAMES
 from reactdb.values.extension_types import (
     ALLOTTED,
@@ -90,7 +90,9 @@ class ValueType(Value):
             return ExtType(self.code, self.encode(value))
         except ValueError as error:
             raise Refused(str(error)) from None
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
 
     def read(self, data: bytes) -> Any:
@@ -98,7 +100,9 @@ class ValueType(Value):
         try:
             value = self.decode(data)
             is_own = type(value) is self.kind and self.encode(value) == data
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             raise ValueError(str(error) or type(error).__name__) from None
         if not is_own:
             raise ValueError(f"not what a {self.name} is written as")

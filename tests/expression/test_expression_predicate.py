@@ -106,9 +106,12 @@ def test_a_python_function_gets_the_document() -> None:
     assert "Python function" in predicate.explain()
 
 
-def test_a_function_that_returns_an_expression_is_told_so() -> None:
-    with pytest.raises(QueryError, match="neither true nor false"):
-        as_predicate(lambda document: row["a"] > 1).test({"a": 2})
+def test_an_expression_that_a_function_returns_is_tested_on_its_document() -> None:
+    predicate = as_predicate(lambda document: row["a"] > 1)
+
+    assert predicate.test({"a": 2}) is True
+    assert predicate.test({"a": 1}) is False
+    assert predicate.test({}) is False
 
 
 def test_true_and_false_are_all_and_none() -> None:

@@ -84,3 +84,31 @@ def test_edits_are_as_few_as_can_be(old: list[tuple[int, int]], new: list[tuple[
     least = max(len(was) - len(common), len(now) - len(common)) + len(common) - stay
 
     assert least == len(told(old, new))
+
+
+@settings(max_examples=examples(100))
+@given(lists, st.permutations(range(13)))
+def test_net_differences_of_one_commit_come_in_the_order_in_which_it_wrote(
+    old: list[tuple[int, int]], order: list[int]
+) -> None:
+    """Whatever their places in the list are; and so do the same changes where they are not squashed."""
+    present = {key for key, _ in old}
+    written = [key for key in order if key in present]
+    clock = VirtualClock()
+    with reactdb.connect(":memory:") as db:
+        table = db.table_create("games")
+        table.insert(documents(old))
+        feed = table.order_by("rank").limit(LIMIT)
+        squashed = Recorder(feed.changes(squash=1.0, include_offsets=True), scheduler=clock)
+        stepwise = Recorder(feed.changes(include_offsets=True))
+        with db.transaction():
+            for number, key in enumerate(written):
+                if number % 2:
+                    table.get(key).delete()
+                else:
+                    table.get(key).update({"value": 9})
+        clock.advance_by(5.0)
+        found = squashed.take()
+
+        assert stepwise.take() == found
+    assert written == [event["old_val"]["id"] for event in found]

@@ -11,6 +11,7 @@ from reactivex import operators as ops
 from reactivex.scheduler import EventLoopScheduler
 from reactivex.subject import ReplaySubject, Subject
 
+import reactdb
 from reactdb import row
 from reactdb.testing import Recorder
 from tests.support.feeds import hub, insert_numbers, is_clean, new_ids
@@ -282,3 +283,34 @@ def test_a_limit_that_is_reached_in_initial_values_completes_the_feed(games: Any
     feed.subscribe(heard.append, heard.append, lambda: heard.append("completed"))
 
     assert [0, 1, 2, "completed"] == [one if one == "completed" else one["new_val"]["id"] for one in heard]
+
+
+@pytest.mark.parametrize("wait", ["run", "to_future"])
+@pytest.mark.parametrize(
+    "feed",
+    [
+        lambda games: games.changes(),
+        lambda games: games.get(1).changes(include_initial=True),
+        lambda games: games.changes().map(row["new_val"]),
+        lambda games: games.changes().limit(1),
+        lambda games: games.changes().union(games.changes()),
+    ],
+)
+def test_what_would_wait_for_the_end_of_a_feed_is_refused_with_the_ways_to_listen(games, feed, wait):
+    with pytest.raises(reactdb.UsageError, match=r"for change in feed.*async for.*subscribe.*cursor\(\)"):
+        getattr(feed(games), wait)()
+
+
+@pytest.mark.parametrize("wait", [lambda feed: feed, lambda feed: asyncio.wait_for(feed, 5), asyncio.gather])
+def test_a_feed_cannot_be_awaited(games, wait):
+    async def main() -> Any:
+        return await wait(games.changes())
+
+    with pytest.raises(reactdb.UsageError, match="has no end"):
+        asyncio.run(main())
+
+
+def test_an_observable_that_is_made_of_a_feed_can_be_run(games):
+    games.insert({"id": 1})
+
+    assert {"new_val": {"id": 1}} == games.changes(include_initial=True).pipe(ops.first()).run()

@@ -679,8 +679,8 @@ MUTANTS = [
     Mutant(
         "after a document that cannot be decoded, those who were to hear it hear what follows",
         "feeds/broadcast.py",
-        "                self.strike(member)\n                member.break_off(error)",
-        "                member.break_off(error)",
+        "                self.strike(member)\n                member.break_off(as_end(error))",
+        "                member.break_off(as_end(error))",
         ("tests/feeds/test_feeds_short_way.py::test_what_is_read_before_a_document_that_cannot_be_is_told",),
     ),
     Mutant(
@@ -760,11 +760,34 @@ MUTANTS = [
     Mutant(
         "a subscriber that raises stops those who are told with it",
         "feeds/broadcast.py",
-        "                    except Exception as error:\n                        recipients = self._called",
-        "                    except GeneratorExit as error:\n                        recipients = self._called",
+        "                    except BaseException as error:\n                        recipients, reached = self",
+        "                    except GeneratorExit as error:\n                        recipients, reached = self",
         (
             "tests/feeds/test_feeds_shared.py::test_who_raises_is_taken_out_and_the_others_are_told",
             "tests/feeds/test_feeds_delivery.py::test_the_only_subscriber_of_a_view_that_raises_ends_its_own_feed_only",
+        ),
+    ),
+    Mutant(
+        "what is no Exception goes on from a subscriber to the writer",
+        "feeds/broadcast.py",
+        "                    except BaseException as error:\n                        recipients, reached = self",
+        "                    except Exception as error:\n                        recipients, reached = self",
+        ("tests/feeds/test_feeds_user_code.py::test_what_a_subscriber_raises_stays_with_it",),
+    ),
+    Mutant(
+        "what is no Exception goes on from a predicate to the writer",
+        "feeds/dispatch.py",
+        "                if self._current is None or isinstance(error, INTERRUPTS):\n",
+        "                if True:\n",
+        ("tests/feeds/test_feeds_user_code.py::test_what_a_subscriber_raises_stays_with_it",),
+    ),
+    Mutant(
+        "net differences of a list come in the order of their places",
+        "feeds/edits.py",
+        "sorted(moves, key=self._moment_of_move)",
+        "moves",
+        (
+            "tests/feeds/test_feeds_edits.py::test_net_differences_of_one_commit_come_in_the_order_in_which_it_wrote",
         ),
     ),
     Mutant(
@@ -984,8 +1007,8 @@ MUTANTS = [
     Mutant(
         "a feed forgets who came while it was telling",
         "feeds/consumers.py",
-        "                wait_s = self.wait_s\n                if wait_s:\n",
-        "                wait_s = self.wait_s\n                self._is_asked = False\n                if wait_s:\n",
+        "                    wait_s = self.wait_s\n                    if wait_s:\n",
+        "                    wait_s = self.wait_s\n                    self._is_asked = False\n                    if wait_s:\n",
         SCHEDULES,
     ),
     Mutant(

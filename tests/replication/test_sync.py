@@ -326,6 +326,21 @@ class TestSubsets:
 
 
 class TestLive:
+    @pytest.mark.parametrize("error", [ValueError, GeneratorExit, SystemExit])
+    def test_who_waits_hears_that_the_progress_of_a_side_could_not_be_told(self, here, url, error):
+        """Whatever the caller's function raises, in every call, in a thread of the synchronisation."""
+        created(here)
+
+        def fail(progress):
+            raise error("mine")
+
+        live = reactdb.sync(here, "notes", url, live=True, on_progress=fail)
+        with pytest.raises(reactdb.SyncFailed, match="mine"):
+            live.wait(PATIENCE_S)
+        live.stop()
+
+        assert "failed" in (live.push.state, live.pull.state)
+
     def test_changes_go_both_ways_until_it_is_stopped(self, here, there, url):
         created(here)
         told = Told()

@@ -55,6 +55,23 @@ def another_process(path: Path) -> Iterator[Any]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_a_subscriber_raises_in_the_thread_that_follows_does_not_end_it(db, path, error):
+    """No writer of this process is there to get it, and other subscribers of all files need the thread."""
+
+    def fail(event: Any) -> None:
+        raise error
+
+    db.table("games").changes().subscribe(fail, lambda ended: None)
+    with another_process(path) as write, db.table("games").changes().cursor() as cursor:
+        found = []
+        for number in range(2):
+            write(number)
+            found.append(cursor.next(timeout=PATIENCE_S)["new_val"]["id"])
+
+    assert [0, 1] == found
+
+
 def test_each_commit_of_another_process_is_told_once_and_in_order(db, path):
     with another_process(path) as write, db.table("games").changes().cursor() as cursor:
         for number in range(20):

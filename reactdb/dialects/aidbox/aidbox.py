@@ -211,7 +211,8 @@ class ResourceType:
             where: Dot expressions: `{".name.0.family": "Wood"}`.
             omit_resources: Only `id` and `resourceType` are told of resources.
             fhir: Resources in FHIR's format.
-            count: Changes of a page; more where a commit goes on, unless `cut_commits`.
+            count: Changes of a page, at most 10,000; more where a commit goes on, unless `cut_commits`. 0: only `total` is told,
+                and `version` is the one that was asked with.
             page: From 1.
             total: `accurate` counts all pages' changes.
 
@@ -308,7 +309,7 @@ class ResourceType:
 
         Args:
             where: `{".name.0.family": "Wood"}`.
-            options: `count` (100), `page` (1), `total` (`accurate`).
+            options: `count` (100; at most 10,000; 0: only `total` is told), `page` (1), `total` (`accurate`).
 
         Raises:
             AidboxError: 400, an option is malformed; 404, there is no such type.

@@ -71,9 +71,8 @@ def versions(text: str | None) -> tuple[int | None, int | None]:
 
 
 def page_size(parameters: Parameters) -> int | None:
+    """How many one page has. 0: nothing is told but how many there are, as FHIR has it for a search. None: nothing was said."""
     found = number(parameters, "_count", 0, MOST_COUNT)
-    if found == 0:
-        raise AidboxError(400, "invalid", "_count is a number from 1 on")
     return found if found is not None or last(parameters, "_page") is None else 100
 
 

@@ -40,7 +40,7 @@ class ChangesAsked:
         filters: Which resources are told. Of a deleted one the last state counts.
         omit_resources: Only `id` and `resourceType` are told.
         fhir: Resources are told in FHIR's format.
-        count: Changes of a page; it has more where a commit goes on.
+        count: Changes of a page; it has more where a commit goes on. 0: they are only counted.
         page: From 1.
         cuts_commits: A page has exactly `count` changes, also where it cuts a commit apart; its version is then that of the last
             whole commit.
@@ -62,7 +62,8 @@ class VersionedPage(NamedTuple):
     """An answer.
 
     Attributes:
-        version: To ask with next. What came up to there was told, or does not pass the filters, or is on a page before.
+        version: To ask with next. What came up to there was told, or does not pass the filters, or is on a page before. The one
+            that was asked with, where changes are only counted.
         changes: As Aidbox tells them; None where only the version was asked for.
         total: How many there are on all pages, where that was asked for.
         has_more: There are changes behind this page.
@@ -177,6 +178,10 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
 
 def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
     """One page, and where it ends. The pages before it are walked through, because where they end depends on their commits."""
+    if asked.count == 0:
+        # Nothing is told, so the version to go on from is the one that was asked with.
+        count = sum(_entry(change, table, asked) is not None for change in changes)
+        return VersionedPage(asked.since or 0, [], count)
     most = asked.count or MOST_CHANGES
     told: list[dict[str, Any]] = []
     page, on_page, total = 1, 0, 0

@@ -29,7 +29,7 @@ class SearchPage(NamedTuple):
     Attributes:
         resources: Of the page.
         total: How many there are on all pages; None where they were not counted.
-        page, size: Which page, and how many resources one has.
+        page, size: Which page, and how many resources one has. A size of 0: they were only counted.
         has_more: There is another page.
     """
 
@@ -47,10 +47,11 @@ def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Sear
     """
     check_known(parameters, SEARCH)
     filters = dot_expressions(parameters)
-    count = page_size(parameters) or COUNT
+    asked = page_size(parameters)
+    count = COUNT if asked is None else asked
     page = number(parameters, "_page", 1, 10**9) or 1
     said = has_total(parameters)
-    counts = said is None or said
+    counts = said is None or said or not count
     first, found, total = (page - 1) * count, [], 0
     for key, body in _rows(snapshot, table, last(parameters, "_id")):
         if filters and not passes(resource_of(codec.decode(body), table.primary_key), filters):
@@ -62,7 +63,7 @@ def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Sear
         elif total >= first + count and not counts:
             return SearchPage(found, None, page, count, has_more=True)
         total += 1
-    return SearchPage(found, total if counts else None, page, count, has_more=total > first + count)
+    return SearchPage(found, total if counts else None, page, count, has_more=0 < count < total - first)
 
 
 def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tuple[bytes, bytes]]:

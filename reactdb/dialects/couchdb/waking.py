@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb.dialects.couchdb.states import Tables
+from reactdb.errors import INTERRUPTS
 from reactdb.feeds.router import Multimap
 from reactdb.logs import logger
 from reactdb.query import Query
@@ -194,5 +195,7 @@ def _call(waiting: Waiting) -> None:
     for wake in waiting:
         try:
             wake()
-        except Exception:
+        except INTERRUPTS:
+            raise
+        except BaseException:
             logger.exception("what a listener of changes is woken by has failed")

@@ -20,6 +20,7 @@ from typing import Any, cast
 from reactdb.change import CATALOGUE, Change
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS
 from reactdb.dialects.mongodb.recent import RecentChanges
+from reactdb.errors import INTERRUPTS
 from reactdb.feeds.events import Render
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
@@ -246,7 +247,9 @@ class StreamWakers:
         for listening in found:
             try:
                 listening.wake()
-            except Exception:
+            except INTERRUPTS:
+                raise
+            except BaseException:
                 logger.exception("what a change stream is woken by has failed")
         if not self._waiting:
             self._close_unused()

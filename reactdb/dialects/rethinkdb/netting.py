@@ -10,7 +10,9 @@ such steps by, and its server compares the list only after a batch of writes.
 
 The list itself is not needed. If an event takes a value from a place that this step has not touched, the value was there before.
 
-Rule of this file: it reorders and omits events, and every value that it delivers was in one of them.
+What is left comes in the order in which the commit wrote, as a native feed delivers it. RethinkDB promises no order here.
+
+Rule of this file: it pairs and omits events, and every value that it delivers was in one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, Final
 from reactdb.feeds.edits import Edit, edits
 from reactdb.feeds.events import Event, Render
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.queues import net_sides, paired
+from reactdb.feeds.queues import moment_of, net_sides, paired
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import Delta
 from reactdb.query import Limit, OrderBy, Query, Union
@@ -112,7 +114,7 @@ class Netting:
                 edit.old_offset,
                 edit.new_offset,
             )
-            for edit in edits(before, after, same)
+            for edit in edits(before, after, same, moment_of)
             if not is_nothing(edit)
         ]
 
@@ -133,12 +135,13 @@ class Netting:
 
 
 class ListSlot:
-    """One offset of the list. `value` is UNKNOWN until an event gives it."""
+    """One offset of the list. `value` is UNKNOWN until an event gives it. `moment`: as that of a `ListItem`."""
 
-    __slots__ = ("identity", "value")
+    __slots__ = ("identity", "moment", "value")
 
-    def __init__(self, value: Any = UNKNOWN, identity: Hashable = None) -> None:
+    def __init__(self, value: Any = UNKNOWN, identity: Hashable = None, moment: int = 0) -> None:
         self.value = value
+        self.moment = moment
         self.identity = object() if identity is None else identity
 
 
@@ -157,13 +160,13 @@ class Replay:
             if delta.old_offset is not None:
                 self._reach(delta.old_offset + 1)
                 left = self._now.pop(delta.old_offset)
-                left.value = delta.old_val
+                left.value, left.moment = delta.old_val, delta.seq
                 self._away[self._name_of(delta.old_val)].append(left.identity)
             if delta.new_offset is not None:
                 self._reach(delta.new_offset)
                 name = self._name_of(delta.new_val)
                 identity = self._away[name].pop() if name is not None and self._away[name] else None
-                self._now.insert(delta.new_offset, ListSlot(delta.new_val, identity))
+                self._now.insert(delta.new_offset, ListSlot(delta.new_val, identity, delta.seq))
         return self._before, self._now
 
     def _reach(self, length: int) -> None:

@@ -158,6 +158,10 @@ def _changes(box: Aidbox, asking: Asking) -> Answer | Opened | Deferred:
 
 def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) -> Answer | Opened:
     of_type = box[asking.parts[0]]
+    if asked.count == 0:
+        raise AidboxError(
+            400, "invalid", "_count=0 only counts changes, and a stream of events has no end: leave it out"
+        )
     said = asking.headers.get("last-event-id")
     since = version_of(said) if said is not None else None
     if since is None:
@@ -194,7 +198,7 @@ class Watching:
 
 def _paged(page: VersionedPage, asking: Asking, asked: ChangesAsked) -> dict[str, Any]:
     body = page.body
-    if page.changes is not None and page_size(asking.query) is not None:
+    if page.changes is not None and page_size(asking.query):
         body["link"] = _links(asking, asked.page, page.pages, has_more=page.has_more)
     return body
 
@@ -223,6 +227,9 @@ def _url(asking: Asking, page: int) -> str:
 
 def _search(box: Aidbox, asking: Asking) -> Answer:
     found = box[asking.parts[0]].find(asking.query)
+    if not found.size:
+        # FHIR: no entries, and no links to pages.
+        return answered(bundle_of(found, [{"relation": "self", "url": _url(asking, 1)}]), asking)
     pages = None if found.total is None else -(-found.total // found.size)
     return answered(bundle_of(found, _links(asking, found.page, pages, has_more=found.has_more)), asking)
 

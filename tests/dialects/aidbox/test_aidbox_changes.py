@@ -312,6 +312,29 @@ class TestPages:
             == patients.changes(1, count=2, total="accurate")["version"]
         )
 
+    def test_a_count_of_0_counts_and_moves_nobody_on(self, db, patients):
+        """As a search with it does. A poller that went on from a later version would miss what was only counted."""
+        self.write(db, [2, 3])
+
+        assert {"version": 1, "changes": [], "total": 5} == patients.changes(1, count=0)
+        assert {"version": 3, "changes": [], "total": 3} == patients.changes(3, count=0, total="none", page=2)
+        assert 1 == patients.changes(1, count=0, where={".n": 4})["total"]
+        assert patients.changes(6, count=0) is None
+
+    def test_a_search_with_a_count_of_0_has_the_total_and_no_entries(self, db, patients):
+        self.write(db, [2, 3])
+
+        wanted = {"resourceType": "Bundle", "type": "searchset", "total": 5, "link": [], "entry": []}
+        assert wanted == patients.search(count=0)
+        assert wanted == patients.search(count=0, total="none", page=3)
+        assert 1 == patients.search({".n": 4}, count=0)["total"]
+
+    @pytest.mark.parametrize("count", [-1, 10_001, "x"])
+    def test_other_counts_are_refused_with_the_bounds_by_search_and_changes(self, patients, count):
+        for ask in (patients.search, lambda count: patients.changes(1, count=count)):
+            with pytest.raises(AidboxError, match="_count is a number from 0 to 10000"):
+                ask(count=count)
+
     def test_a_page_behind_the_last_is_empty(self, db, patients):
         self.write(db, [2])
 

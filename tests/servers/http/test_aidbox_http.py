@@ -229,6 +229,20 @@ class TestResources:
         ]
         assert "total" not in client.get("/Patient?_total=none").json()
 
+    def test_a_count_of_0_counts(self, client):
+        for n in range(5):
+            client.post("/Patient", json={"id": f"p{n}"})
+
+        found = client.get("/Patient?_count=0&_page=2").json()
+        assert (5, []) == (found["total"], found["entry"])
+        assert ["self"] == [link["relation"] for link in found["link"]]
+        changes = client.get("/Patient/$changes?version=1&_count=0")
+        assert (200, {"version": 1, "changes": [], "total": 5}) == (changes.status_code, changes.json())
+        assert 304 == client.get("/Patient/$changes?version=6&_count=0").status_code
+        stream = client.get("/Patient/$changes?version=1&_count=0", headers={"Accept": "text/event-stream"})
+        assert (400, True) == (stream.status_code, "_count=0" in stream.text)
+        assert 400 == client.get("/Patient?_count=10001").status_code
+
 
 class TestBundles:
     def test_a_transaction_is_one_commit(self, client, db):

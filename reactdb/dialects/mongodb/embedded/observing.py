@@ -17,6 +17,8 @@ from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
 from reactdb.dialects.mongodb.embedded.watching import BATCH, opened, own_event
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.errors import INTERRUPTS, FeedAborted, as_end
+from reactdb.logs import logger
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -99,7 +101,22 @@ class _Telling:
         if self._scheduler is None:
             self._tell()
         else:
-            self._scheduler.schedule(lambda *_: self._tell())
+            try:
+                self._scheduler.schedule(lambda *_: self._tell())
+            except INTERRUPTS:
+                raise
+            except BaseException as error:
+                self._end_with(as_end(error))
+
+    def _end_with(self, error: Exception) -> None:
+        self.close()
+        try:
+            self._observer.on_error(error)
+        except INTERRUPTS:
+            raise
+        except BaseException:
+            # As one without `on_error` does it.
+            logger.exception("on_error of a subscriber raised")
 
     def _tell(self) -> None:
         while True:
@@ -110,9 +127,13 @@ class _Telling:
                 self._is_woken = False
             try:
                 is_last = self._tell_batch()
-            except Exception as error:
-                self.close()
-                self._observer.on_error(error)
+            except BaseException as error:
+                if isinstance(error, INTERRUPTS):
+                    self._end_with(
+                        FeedAborted("the change stream was interrupted while an event was delivered")
+                    )
+                    raise
+                self._end_with(as_end(error))
                 continue
             if is_last:
                 self._observer.on_completed()
