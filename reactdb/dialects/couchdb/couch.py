@@ -26,6 +26,7 @@ from reactdb.dialects.couchdb.reader import no_database, writing
 from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
 from reactdb.dialects.couchdb.spelling import RESERVED, check_name, check_served, database_name, table_name
 from reactdb.dialects.couchdb.tasks import active_tasks
+from reactdb.dialects.couchdb.updates import DatabaseUpdates
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.kept import drop_table
@@ -147,6 +148,14 @@ class Couch:
         if table is None:
             raise no_database()
         return self._database(name, table).info()
+
+    def updates(self, since: str = "0", *, descending: bool = False) -> DatabaseUpdates:
+        """A feed of which databases were made, changed and deleted.
+
+        Raises:
+            CouchError: 400, `since` is no position of this file.
+        """
+        return DatabaseUpdates(self._session, since, descending=descending)
 
     def _database(self, name: str, table: TableInfo) -> CouchDatabase:
         found = CouchDatabase(self._native, name, table, self._wakers, self._counts)

@@ -122,12 +122,17 @@ Rank = tuple[bool, int, bytes, str]
 def rank(rev: Rev, is_deleted: bool) -> Rank:
     """What leaves are ordered by: what is alive wins over what is deleted, more edits over fewer, then the greater hash.
 
-    CouchDB keeps a hash of 32 hexadecimal digits as the 16 bytes that they are, and any other as its text, and compares the bytes:
-    `aa...` is byte 170, and so above a hash that begins with the letter z, which is byte 122. A text of just these 16 bytes, which
-    CouchDB takes for the same hash, comes after it.
+    CouchDB keeps a hash of 32 hexadecimal digits as the 16 bytes that they are, and any other as its text, and compares the
+    bytes: `aa...` begins with byte 170, and so is above a hash that begins with the letter z, which is byte 122. A text of just
+    those 16 bytes, which CouchDB takes for the same hash, comes after it.
     """
     hash = rev.hash
-    return not is_deleted, rev.generation, bytes.fromhex(hash) if _HEX.fullmatch(hash) else hash.encode(), hash
+    return (
+        not is_deleted,
+        rev.generation,
+        bytes.fromhex(hash) if _HEX.fullmatch(hash) else hash.encode(),
+        hash,
+    )
 
 
 def ranked(leaves: Iterable[Leaf]) -> list[Leaf]:

@@ -19,7 +19,7 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.spelling import SYSTEM
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
-from reactdb.servers.http.changing import OpenedFeed, changes
+from reactdb.servers.http.changing import OpenedFeed, changes, updates
 from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import Answer, error_of, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.sessions import Authenticator
@@ -279,6 +279,7 @@ SERVER: Final[dict[str, Table]] = {
     "_uuids": {"GET": Route(_uuids)},
     "_all_dbs": {"GET": Route(_all_dbs)},
     "_dbs_info": {"GET": Route(_dbs_info), "POST": Route(_dbs_info, Bodies.WHOLE)},
+    "_db_updates": {"GET": Route(lambda service, asking: updates(service.couch, asking))},
     "_membership": {"GET": Route(_membership)},
     "_active_tasks": {"GET": Route(_active_tasks)},
     "_replicate": {"POST": Route(_replicate, Bodies.WHOLE)},
