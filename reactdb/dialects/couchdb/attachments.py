@@ -136,16 +136,14 @@ def unzipped(source: Any) -> Iterator[bytes]:
     inflate = zlib.decompressobj(wbits=_GZIP)
     try:
         for left in _small(pieces_of(source)):
-            is_full = False
-            while left or is_full:
+            while left:
                 spend(CALL_STEPS)
                 if inflate.eof:
                     # The next member begins here.
                     inflate = zlib.decompressobj(wbits=_GZIP)
                 data = inflate.decompress(left, UNZIPPED_BYTES)
+                # What zlib may hold of the output comes with the next input: the check sum at the end is input, too.
                 left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-                # Where the piece of output is full, zlib may hold more of it, also when it has taken all of its input.
-                is_full = len(data) == UNZIPPED_BYTES and not inflate.eof
                 if data:
                     yield data
     except zlib.error:

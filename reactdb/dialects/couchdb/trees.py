@@ -126,13 +126,8 @@ def rank(rev: Rev, is_deleted: bool) -> Rank:
     bytes: `aa...` begins with byte 170, and so is above a hash that begins with the letter z, which is byte 122. A text of just
     those 16 bytes, which CouchDB takes for the same hash, comes after it.
     """
-    hash = rev.hash
-    return (
-        not is_deleted,
-        rev.generation,
-        bytes.fromhex(hash) if _HEX.fullmatch(hash) else hash.encode(),
-        hash,
-    )
+    kept = bytes.fromhex(rev.hash) if _HEX.fullmatch(rev.hash) else rev.hash.encode()
+    return not is_deleted, rev.generation, kept, rev.hash
 
 
 def ranked(leaves: Iterable[Leaf]) -> list[Leaf]:

@@ -195,11 +195,6 @@ def _events(snapshot: Snapshot, since: int) -> Iterator[Event]:
         name = database_name(table)
         if seq > since and name not in RESERVED:
             newest[type, name] = max(seq, newest.get((type, name), 0))
-    for table in snapshot.catalogue.ordinary():
-        name = database_name(table)
-        if newest.get(("deleted", name), 0) > newest.get(("created", name), 0):
-            # It got this name from a rename that the log has forgotten.
-            newest["created", name] = low_water(snapshot.connection)
     return (Event(seq, type, name) for (type, name), seq in newest.items())
 
 

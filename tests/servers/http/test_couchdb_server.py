@@ -304,9 +304,11 @@ class TestQueries:
         ],
     )
     def test_what_is_asked_for_wrongly(self, filled: httpx.Client, path: str, body: Any, status: int) -> None:
+        pytest.importorskip("quickjs")
         assert status == filled.post(f"/todo/{path}", json=body).status_code
 
     def test_none_has_no_answers(self, filled: httpx.Client) -> None:
+        pytest.importorskip("quickjs")
         for path in ("_all_docs", "_design_docs", "_design/d/_view/v"):
             assert {"results": []} == filled.post(f"/todo/{path}/queries", json={"queries": []}).json()
             assert 405 == filled.get(f"/todo/{path}/queries").status_code
