@@ -1951,6 +1951,13 @@ MUTANTS = [
         ("tests/dialects/couchdb/test_couch_updates.py",),
     ),
     Mutant(
+        "a table that is being removed ends the database that has its name",
+        "dialects/couchdb/updates.py",
+        "if table.owner is not None or (table.dropped is not None and table.dropped <= low):",
+        "if table.owner is not None:",
+        ("tests/dialects/couchdb/test_couch_updates.py",),
+    ),
+    Mutant(
         "a view maps design documents",
         "dialects/couchdb/views.py",
         'if not document["_id"].startswith(DESIGN):',

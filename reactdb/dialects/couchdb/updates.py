@@ -199,9 +199,11 @@ def _events(snapshot: Snapshot, since: int) -> Iterator[Event]:
 
 
 def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
-    catalogue = snapshot.catalogue
+    catalogue, low = snapshot.catalogue, low_water(snapshot.connection)
     for table in catalogue.by_id.values():
-        if table.owner is not None:
+        # One that was dropped below the low-water mark is being removed. Its name may have been given to another since, by a
+        # rename that the log has forgotten.
+        if table.owner is not None or (table.dropped is not None and table.dropped <= low):
             continue
         yield "created", table.name, table.created
         if table.dropped is not None:
@@ -212,7 +214,7 @@ def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
             seq = snapshot.newest_seq(told)
             if seq > told.created:
                 yield "updated", table.name, seq
-    position, until = max(since, low_water(snapshot.connection)), snapshot.seq
+    position, until = max(since, low), snapshot.seq
     while position < until:
         entries, position = read(snapshot.connection, catalogue, position, until, table_ids=(CATALOGUE,))
         for change in changes_of(entries, catalogue):

@@ -13,6 +13,9 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.spelling import RESERVED, SYSTEM
 from reactdb.servers.http.routing import REFUSED, SERVER
+from reactdb.store.retention import compact_step
+from reactdb.store.snapshot import low_water
+from reactdb.store.transaction import WriteTransaction
 
 
 def rename(db: Database, old: str, new: str) -> None:
@@ -177,6 +180,28 @@ def test_applying_the_events_gives_the_databases(couch: Couch, db: Database, see
 
     assert set(couch.databases()) == applied(known, couch.updates(since).rows())
     assert set(couch.databases()) == applied(set(), couch.updates().rows())
+
+
+def test_a_table_that_is_being_removed_ends_nobody_elses_name(couch: Couch, db: Database) -> None:
+    """Retention has forgotten that `a` was renamed to `b`, and not yet removed the `b` before it, which has more documents."""
+    db.table_create("b").insert([{"id": number} for number in range(50)])
+    db.table_create("a")
+    db.table_drop("b")
+    rename(db, "a", "b")
+    goal = db.seq
+
+    def work(transaction: WriteTransaction) -> None:
+        # Without a change of its own it would be taken back.
+        transaction.create_table("c", "id")
+        for _ in range(goal):
+            compact_step(transaction.connection, goal, 1)
+
+    db.session.transact(work, operation="compact")
+
+    with db.session.read() as snapshot:
+        assert goal == low_water(snapshot.connection)
+        assert 1 == len([table for table in snapshot.catalogue.by_id.values() if table.dropped is not None])
+    assert [("b", "created"), ("c", "created")] == told(couch.updates().rows())
 
 
 class TestReservedNames:
