@@ -118,7 +118,8 @@ class Couch:
         return self.open_table(name)
 
     def open_table(self, name: str) -> CouchDatabase:
-        """The same, also of a table that is no database because CouchDB has a meaning for its name: to synchronise it.
+        """The same by the name that `database_name` gives a table, also where that is none of `databases`: a native table may
+        have any name, and be synchronised.
 
         Raises:
             CouchError: 404, there is none.

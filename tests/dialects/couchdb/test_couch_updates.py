@@ -216,6 +216,14 @@ class TestReservedNames:
             assert (501, "not_implemented") == (caught.value.status, caught.value.error)
         assert [{"id": "ann", "password": "secret"}] == db.table(name).run()
 
+    def test_such_a_table_can_be_synchronised_and_stays_unseen(self, couch: Couch, db: Database) -> None:
+        db.table_create("_users", primary_key="_id")
+        couch.open_table("_users").put({"_id": "ann"})
+
+        assert [{"_id": "ann"}] == db.table("_users").run()
+        assert [] == couch.databases()
+        assert [] == couch.updates().rows()
+
     def test_every_path_of_the_server_is_reserved(self) -> None:
         """Otherwise `_all_dbs` would list a table that nobody can reach."""
         paths = {path for path in (*SERVER, *REFUSED) if path.startswith("_")}
