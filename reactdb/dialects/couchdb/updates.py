@@ -102,7 +102,7 @@ class DatabaseUpdates:
                 # Before it is looked at, so that what comes after wakes.
                 self._listen()
             with self._session.read() as snapshot:
-                if not self._waiting and not self._is_descending:
+                if not self._waiting and not self._is_descending and snapshot.seq > self._position:
                     self._take(snapshot)
                 return self._told(snapshot, most)
         except DatabaseClosed:
