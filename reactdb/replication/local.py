@@ -52,7 +52,7 @@ class LocalPeer:
     @property
     def _database(self) -> CouchDatabase:
         if self._opened is None:
-            self._opened = self._couch.open(database_name(self._table))
+            self._opened = self._couch.open_table(database_name(self._table))
             self._opened.origin = self._origin
         return self._opened
 

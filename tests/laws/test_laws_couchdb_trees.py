@@ -37,7 +37,13 @@ class NaiveTree:
         return found
 
     def winner(self) -> Node:
-        return max(self.leaves(), key=lambda node: (not self.deleted[node], node[0], node[1].encode()))
+        return max(self.leaves(), key=lambda node: (not self.deleted[node], node[0], hash_bytes(node[1])))
+
+
+def hash_bytes(hash: str) -> bytes:
+    """What CouchDB keeps of a hash."""
+    is_hex = len(hash) == 32 and set(hash) <= set("0123456789abcdef")
+    return int(hash, 16).to_bytes(16, "big") if is_hex else hash.encode()
 
 
 @st.composite
@@ -47,7 +53,8 @@ def grafts(draw: st.DrawFn, most: int = 5) -> list[Leaf]:
     for number in range(draw(st.integers(1, 9))):
         if draw(st.booleans()) or draw(st.booleans()):
             parent = draw(st.sampled_from([node for node, _ in parents]))
-            parents.append(((parent[0] + 1, draw(st.sampled_from("9Aaz")) + str(number)), parent))
+            letter = draw(st.sampled_from(("9", "A", "a", "z", "0" * 31, "7" * 31, "f" * 31)))
+            parents.append(((parent[0] + 1, letter + str(number)), parent))
         else:
             parents.append(((draw(st.integers(1, 3)), f"r{number}"), None))
     parent_of = dict(parents)

@@ -3,6 +3,7 @@
     couch                    the databases of a file: `Couch(db)`
     database, reader         one database: documents in and out
     changes, waking          `_changes`, and who is called when there are some
+    updates                  `_db_updates`: which databases were made, changed and deleted
     states                   a document with all its leaves, and edits of it
     revisions                what is kept of revisions, and the write hook that keeps it
     trees                    revision trees, as pure functions

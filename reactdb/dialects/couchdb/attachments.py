@@ -17,17 +17,25 @@ from __future__ import annotations
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import md5
 from typing import Any, Final
 
 from reactdb.blobs import Blobs, pieces_of
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
 from reactdb.values.blob import Blob
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 PARTS: Final = ("content_type", "revpos", "digest", "length")
+
+ZIPPED_BYTES: Final = 16 * 1024
+UNZIPPED_BYTES: Final = 256 * 1024
+"""What is unpacked at a time. One byte of gzip may become a thousand."""
+
+_GZIP: Final = 31
+"""zlib's number for a stream with gzip's head and check sum, and a window of any size."""
 
 
 def stubs_of(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]] | None:
@@ -67,10 +75,11 @@ def with_data(
 
 
 class _Digested:
-    """The pieces of a source, and their MD5 and length once they have gone by."""
+    """The pieces of a source, and their MD5 and length once they have gone by. More than `most` bytes are refused."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, most: int | None) -> None:
         self._source = source
+        self._most = most
         self._digest = md5(usedforsecurity=False)
         self.length = 0
 
@@ -78,6 +87,9 @@ class _Digested:
         for piece in pieces_of(self._source):
             self._digest.update(piece)
             self.length += len(piece)
+            if self._most is not None and self.length > self._most:
+                sentence = f"The attachment is too large: at most {self._most} bytes"
+                raise CouchError(413, "attachment_too_large", sentence)
             yield piece
 
     @property
@@ -85,17 +97,23 @@ class _Digested:
         return "md5-" + b64encode(self._digest.digest()).decode("ascii")
 
 
-def keep(blobs: Blobs, source: Any, content_type: str, *, encoding: str | None = None) -> dict[str, Any]:
+def keep(
+    blobs: Blobs, source: Any, content_type: str, *, encoding: str | None = None, most: int | None = None
+) -> dict[str, Any]:
     """Write the bytes of an attachment, and give its stub, without `revpos`.
 
     Args:
         source: bytes, a binary file, or an iterable of bytes.
         encoding: "gzip": the source is compressed, and kept as it was before.
+        most: How many bytes it may have, as they are kept.
 
     Raises:
-        CouchError: 400, it is not compressed.
+        CouchError: 400, it is not compressed; 413, it is too large; 415, it has another encoding.
     """
-    digested = _Digested(source if encoding in (None, "identity") else unzipped(source))
+    if encoding not in (None, "identity", "gzip"):
+        sentence = "Only gzip and identity content-encodings are supported"
+        raise CouchError(415, "bad_content_type", sentence)
+    digested = _Digested(unzipped(source) if encoding == "gzip" else source, most)
     blob = blobs.put(digested)
     return {
         "content_type": content_type,
@@ -107,20 +125,42 @@ def keep(blobs: Blobs, source: Any, content_type: str, *, encoding: str | None =
 
 
 def unzipped(source: Any) -> Iterator[bytes]:
-    """
+    """What was compressed with gzip, in pieces of at most UNZIPPED_BYTES, however much each byte of the source becomes.
+
+    Args:
+        source: bytes, a binary file, or an iterable of bytes. It may have several members, which follow one another.
+
     Raises:
-        CouchError: 400, it is not compressed with gzip.
+        CouchError: 400, it is not compressed with gzip, or its end is missing.
     """
-    inflate = zlib.decompressobj(wbits=31)
+    inflate = zlib.decompressobj(wbits=_GZIP)
     try:
-        for piece in pieces_of(source):
-            data = inflate.decompress(piece, 1 << 20)
-            while data:
-                yield data
-                data = inflate.decompress(inflate.unconsumed_tail, 1 << 20)
-        yield inflate.flush()
+        for left in _small(pieces_of(source)):
+            while left:
+                spend(CALL_STEPS)
+                if inflate.eof:
+                    # The next member begins here.
+                    inflate = zlib.decompressobj(wbits=_GZIP)
+                data = inflate.decompress(left, UNZIPPED_BYTES)
+                # What zlib may hold of the output comes with the next input: the check sum at the end is input, too.
+                left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+                if data:
+                    yield data
     except zlib.error:
-        raise CouchError(400, "bad_request", "The attachment is not compressed with gzip") from None
+        raise _not_zipped() from None
+    if not inflate.eof:
+        raise _not_zipped()
+
+
+def _small(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in small pieces: each member leaves a copy of what follows it, and a member may have only 20 bytes."""
+    for piece in pieces:
+        for start in range(0, len(piece), ZIPPED_BYTES):
+            yield piece[start : start + ZIPPED_BYTES]
+
+
+def _not_zipped() -> CouchError:
+    return CouchError(400, "bad_request", "The attachment is not compressed with gzip")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -130,15 +170,25 @@ def unzipped(source: Any) -> Iterator[bytes]:
 class Given:
     """The `_attachments` of a document that is to be written. The bytes are kept when this is made, so before the write."""
 
-    def __init__(self, blobs: Blobs, id: str, attachments: object, parts: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        blobs: Blobs,
+        id: str,
+        attachments: object,
+        parts: Mapping[str, Any] | None,
+        *,
+        most: int | None = None,
+    ) -> None:
         """
         Args:
             parts: The sources of those that follow the document, by name.
+            most: How many bytes each may have.
 
         Raises:
-            CouchError: 400, they are not right.
+            CouchError: 400, they are not right; 413, one is too large; 415, one has an encoding that is not known.
         """
         self._id = id
+        self._most = most
         self._stubs: dict[str, dict[str, Any]] = {}
         # Those that say only what the document had already: name and digest.
         self._old: dict[str, str | None] = {}
@@ -170,7 +220,7 @@ class Given:
             return
         else:
             raise CouchError(400, "bad_request", f"Invalid attachment data for {name}")
-        stub = keep(blobs, source, content_type, encoding=said.get("encoding"))
+        stub = keep(blobs, source, content_type, encoding=said.get("encoding"), most=self._most)
         revpos = said.get("revpos")
         self._stubs[name] = stub if not isinstance(revpos, int) else {**stub, "revpos": revpos}
 

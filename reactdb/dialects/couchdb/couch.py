@@ -8,6 +8,8 @@ Every table is a database. When one is first opened here, it gets the write hook
 of every process keeps to them. Where the file cannot be written, or the table has another write hook, it is served as it is: a
 document has a revision made of its content, and cannot be written.
 
+A table whose name means something in CouchDB, such as `_users`, is no database: CouchDB would hash and hide what is in it.
+
 Rule of this file: which databases there are. What is in one is `database`'s.
 """
 
@@ -22,8 +24,9 @@ from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.reader import no_database, writing
 from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
-from reactdb.dialects.couchdb.spelling import check_name, database_name, table_name
+from reactdb.dialects.couchdb.spelling import RESERVED, check_name, check_served, database_name, table_name
 from reactdb.dialects.couchdb.tasks import active_tasks
+from reactdb.dialects.couchdb.updates import DatabaseUpdates
 from reactdb.dialects.couchdb.waking import Wakers
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.kept import drop_table
@@ -36,8 +39,10 @@ if TYPE_CHECKING:
 class Couch:
     """See the head of this file. Any thread."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, most_attachment_bytes: int | None = None) -> None:
+        """`most_attachment_bytes`: how large an attachment may be, when it is unpacked; None: as large as a blob."""
         self._native = db
+        self._most_attachment_bytes = most_attachment_bytes
         self._session = db.session
         self._wakers = Wakers(db.session)
         self._counts: Counts = {}
@@ -58,14 +63,17 @@ class Couch:
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        return sorted(map(database_name, self._session.tables()))
+        names = map(database_name, self._session.tables())
+        return sorted(name for name in names if name not in RESERVED)
 
     def create(self, name: str) -> CouchDatabase:
         """Make a database, and its table.
 
         Raises:
-            CouchError: 400, no database can have this name; 412, it is there; 403, the file cannot be written.
+            CouchError: 400, no database can have this name; 412, it is there; 403, the file cannot be written; 501, CouchDB has
+                a meaning for it.
         """
+        check_served(name)
         check_name(name)
 
         def work(transaction: WriteTransaction) -> TableInfo:
@@ -78,14 +86,15 @@ class Couch:
             return table
 
         table = writing(lambda: self._session.transact(work, operation="table_create"))
-        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
+        return self._database(name, table)
 
     def drop(self, name: str) -> None:
         """Delete a database with its table, and the hidden tables beside it.
 
         Raises:
-            CouchError: 404, there is none; 403, the file cannot be written.
+            CouchError: 404, there is none; 403, the file cannot be written; 501, CouchDB has a meaning for it.
         """
+        check_served(name)
 
         def work(transaction: WriteTransaction) -> None:
             table = transaction.catalogue.live.get(table_name(name))
@@ -103,6 +112,16 @@ class Couch:
         """A database that is there. Its table gets the write hook, unless it has one.
 
         Raises:
+            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+        """
+        check_served(name)
+        return self.open_table(name)
+
+    def open_table(self, name: str) -> CouchDatabase:
+        """The same by the name that `database_name` gives a table, also where that is none of `databases`: a native table may
+        have any name, and be synchronised.
+
+        Raises:
             CouchError: 404, there is none.
         """
         table = self._session.find(table_name(name))
@@ -117,7 +136,32 @@ class Couch:
                 serve(transaction, found)
 
             self._session.transact(work, operation="set hook")
-        return CouchDatabase(self._native, name, table, self._wakers, self._counts)
+        return self._database(name, table)
+
+    def info(self, name: str) -> dict[str, Any]:
+        """What `GET /{db}` answers. The table stays as it is: it gets no write hook.
+
+        Raises:
+            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+        """
+        check_served(name)
+        table = self._session.find(table_name(name))
+        if table is None:
+            raise no_database()
+        return self._database(name, table).info()
+
+    def updates(self, since: str = "0", *, descending: bool = False) -> DatabaseUpdates:
+        """A feed of which databases were made, changed and deleted.
+
+        Raises:
+            CouchError: 400, `since` is no position of this file.
+        """
+        return DatabaseUpdates(self._session, since, descending=descending)
+
+    def _database(self, name: str, table: TableInfo) -> CouchDatabase:
+        found = CouchDatabase(self._native, name, table, self._wakers, self._counts)
+        found.most_attachment_bytes = self._most_attachment_bytes
+        return found
 
 
 def serve(transaction: WriteTransaction, table: TableInfo) -> None:

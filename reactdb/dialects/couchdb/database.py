@@ -60,6 +60,7 @@ class CouchDatabase(DocumentReader):
     Attributes:
         name: As CouchDB has it.
         origin: What its writes are called in the log; None: as those of the native database.
+        most_attachment_bytes: How large an attachment may be, when it is unpacked; None: as large as a blob.
     """
 
     def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
@@ -70,6 +71,7 @@ class CouchDatabase(DocumentReader):
         super().__init__(native, table.id)
         self.name = name
         self.origin: str | None = None
+        self.most_attachment_bytes: int | None = None
         self._primary_key = table.primary_key
         self._wakers = wakers
         self._counts = counts
@@ -533,7 +535,9 @@ class CouchDatabase(DocumentReader):
         """What gives the fields of the new revision. The bytes of attachments are written now."""
         if not given.attachments:
             return lambda near, generation: given.fields
-        attachments = attached.Given(self.blobs, id, given.attachments, parts)
+        attachments = attached.Given(
+            self.blobs, id, given.attachments, parts, most=self.most_attachment_bytes
+        )
 
         def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
             stubs = attachments.stubs(near, generation, is_new_edit=is_new_edit)
@@ -574,16 +578,23 @@ class CouchDatabase(DocumentReader):
 
         Args:
             stream: bytes, a binary file, or an iterable of bytes.
+            encoding: "gzip": the stream is compressed, and kept as it was before.
 
         Raises:
-            CouchError: 409, it is not a leaf's revision.
+            CouchError: 409, it is not a leaf's revision; 400, 413 and 415, see `attachments.keep`.
         """
         check_id(id)
         attached.check_name(name)
         wanted = None if rev is None else parse_rev(rev)
         key = key_bytes_of(id)
         self._check_leaf(id, wanted)
-        stub = attached.keep(self.blobs, stream, content_type or attached.DEFAULT_TYPE, encoding=encoding)
+        stub = attached.keep(
+            self.blobs,
+            stream,
+            content_type or attached.DEFAULT_TYPE,
+            encoding=encoding,
+            most=self.most_attachment_bytes,
+        )
 
         def fill(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
             fields = dict(near[0].fields) if near and not near[0].is_deleted else {}

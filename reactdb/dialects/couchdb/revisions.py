@@ -23,7 +23,7 @@ from hashlib import md5
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, HiddenTable
-from reactdb.dialects.couchdb.trees import Path, Rev, rank
+from reactdb.dialects.couchdb.trees import Path, Rank, Rev, rank
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.values import codec, collation
 
@@ -210,7 +210,7 @@ class KeptLeaf(NamedTuple):
     fields: dict[str, Any]
 
     @property
-    def rank(self) -> tuple[bool, int, bytes]:
+    def rank(self) -> Rank:
         return rank(self.lineage.rev, self.is_deleted)
 
 

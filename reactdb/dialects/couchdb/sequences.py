@@ -38,6 +38,11 @@ class Sequences:
         number = settings.number(tables.main, seq)
         return f"{number}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
+    def file_text(self, snapshot: Snapshot, seq: int) -> str:
+        """A position among the changes of all databases; its number is that of the log."""
+        engine = self._session.engine
+        return f"{seq}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
+
     def texts(
         self, snapshot: Snapshot, tables: Tables, settings: DatabaseSettings, seqs: Sequence[int]
     ) -> list[str]:
@@ -59,10 +64,15 @@ class Sequences:
         Raises:
             CouchError: 400, it is none of this file, or of changes that the file has lost.
         """
+        return self.newest(snapshot, tables) if since == "now" else self._past(snapshot, since)
+
+    def file_seq(self, snapshot: Snapshot, since: str) -> int:
+        """The seq of a position among the changes of all databases. Raises: as `seq`."""
+        return snapshot.seq if since == "now" else self._past(snapshot, since)
+
+    def _past(self, snapshot: Snapshot, since: str) -> int:
         if since == "0":
             return 0
-        if since == "now":
-            return self.newest(snapshot, tables)
         if _TIME.fullmatch(since):
             return newest_at(snapshot, _milliseconds(since))
         match = _TEXT.fullmatch(since)

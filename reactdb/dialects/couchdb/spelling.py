@@ -31,7 +31,19 @@ DESIGN: Final = "_design/"
 AFTER_DESIGNS: Final = "_design0"
 """The least text above all ids of design documents."""
 LOCAL: Final = "_local/"
-_NAME: Final = re.compile(r"[a-z][a-z0-9_$()+/-]*|_users|_replicator", re.ASCII)
+_NAME: Final = re.compile(r"[a-z][a-z0-9_$()+/-]*", re.ASCII)
+_PATHS: Final = (
+    "_active_tasks _all_dbs _db_updates _dbs_info _membership _node"
+    " _reactdb _replicate _scheduler _session _up _utils _uuids"
+)
+SYSTEM: Final = {
+    "_users": "This server keeps no users in a database: who may come in is said when it is started.",
+    "_replicator": "This server runs no replications by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
+    "_global_changes": "This server keeps no database of its changes: `GET /_db_updates` gives them.",
+}
+"""Databases to which CouchDB gives a meaning that they have not here, and a sentence for each."""
+RESERVED: Final = frozenset(SYSTEM) | frozenset(_PATHS.split())
+"""Names that no database has, because the first part of a path means something else where it is one of them."""
 _SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}
 _SPELLED_SIGN: Final = re.compile(r"\.(24|28|29|2b|2f)")
 # CouchDB's replicator writes these into the documents that describe its jobs. They are fields like others.
@@ -64,6 +76,15 @@ def check_name(name: str) -> None:
             f"Name: '{name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters _, $, (, ), +, -, and / "
             "are allowed. Must begin with a letter.",
         )
+
+
+def check_served(name: str) -> None:
+    """
+    Raises:
+        CouchError: 501, CouchDB gives the database of this name a meaning that it has not here.
+    """
+    if name in SYSTEM:
+        raise CouchError(501, "not_implemented", SYSTEM[name])
 
 
 def table_name(name: str) -> str:

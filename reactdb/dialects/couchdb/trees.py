@@ -110,14 +110,24 @@ class Leaf(NamedTuple):
     content: Any = None
 
     @property
-    def rank(self) -> tuple[bool, int, bytes]:
+    def rank(self) -> Rank:
         """The greatest wins."""
         return rank(self.path.rev, self.is_deleted)
 
 
-def rank(rev: Rev, is_deleted: bool) -> tuple[bool, int, bytes]:
-    """What leaves are ordered by: what is alive wins over what is deleted, more edits over fewer, then the greater hash."""
-    return not is_deleted, rev.generation, rev.hash.encode()
+Rank = tuple[bool, int, bytes, str]
+"""What leaves are ordered by: see `rank`."""
+
+
+def rank(rev: Rev, is_deleted: bool) -> Rank:
+    """What leaves are ordered by: what is alive wins over what is deleted, more edits over fewer, then the greater hash.
+
+    CouchDB keeps a hash of 32 hexadecimal digits as the 16 bytes that they are, and any other as its text, and compares the
+    bytes: `aa...` begins with byte 170, and so is above a hash that begins with the letter z, which is byte 122. A text of just
+    those 16 bytes, which CouchDB takes for the same hash, comes after it.
+    """
+    kept = bytes.fromhex(rev.hash) if _HEX.fullmatch(rev.hash) else rev.hash.encode()
+    return not is_deleted, rev.generation, kept, rev.hash
 
 
 def ranked(leaves: Iterable[Leaf]) -> list[Leaf]:

@@ -11,7 +11,7 @@ Rule of this file: what it is asked for comes checked for its JSON types.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from reactdb.dialects.couchdb.listing import every
 from reactdb.dialects.couchdb.reader import OpenReading, add_losers
 from reactdb.dialects.couchdb.spelling import DESIGN
 
-__all__ = ["NO_BOUND", "ViewQuery", "view"]
+__all__ = ["NO_BOUND", "ViewQuery", "view", "view_answers"]
 
 NO_BOUND: Final[Any] = object()
 """In place of a key, of which null is one."""
@@ -66,13 +66,33 @@ def view(database: CouchDatabase, design: str, name: str, query: ViewQuery) -> d
         CouchError: 400, no row can be in the range; 404, there is no such view; 500, its function took too long or too much
             memory; 501, its rows would have to be reduced, or JavaScript is not installed.
     """
-    function = view_function(database, design, name, query.reduce)
-    _check(query)
+    return view_answers(database, design, name, [query])[0]
+
+
+def view_answers(
+    database: CouchDatabase, design: str, name: str, queries: Sequence[ViewQuery]
+) -> list[dict[str, Any]]:
+    """The answers to several questions to one view, which are of one moment: documents are mapped once for all of them.
+
+    Raises:
+        CouchError: As `view`; one question that is refused refuses all.
+    """
+    # Whether there is such a view is asked also where there is no question.
+    function = view_function(database, design, name, reduce=False)
+    for query in queries:
+        function = view_function(database, design, name, query.reduce)
+        _check(query)
+    if not queries:
+        return []
     with database.reading() as reading:
         # The function runs inside of the reading, so that all documents are of one moment, and only some of them in memory.
         # It cannot reach the database, and a request that takes too long is ended.
         rows = sorted(_mapped(database, reading, function), key=lambda row: row.place)
         seq = reading.seq_text(reading.newest)
+    return [_answer(database, rows, seq, query) for query in queries]
+
+
+def _answer(database: CouchDatabase, rows: list[_Row], seq: str, query: ViewQuery) -> dict[str, Any]:
     before, found = _found(rows, query)
     found = found[query.skip :][: len(found) if query.limit is None else query.limit]
     answer: dict[str, Any] = {}

@@ -7,6 +7,7 @@ speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
 request_parts, responses     a request and an answer, as those functions see them
+encodings     bodies that come compressed
 streaming, wrapped_rows, formats    `_changes` while time passes, what is pending, and its bytes
 resourcing    Aidbox's: which function answers what
 polling, event_streams, rendering    long polls, server-sent events, JSON and YAML

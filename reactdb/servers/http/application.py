@@ -31,6 +31,7 @@ from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http.changing import Counts
+from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.polling import LongPoll
@@ -48,7 +49,7 @@ __all__ = ["AidboxApplication", "CouchApplication", "HTTPApplication", "aidbox",
 T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
-"""Of an attachment that comes; what is longer goes to a temporary file."""
+"""Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
 
 logger = logging.getLogger(__name__)
 
@@ -218,33 +219,42 @@ class HTTPApplication:
     ) -> None:
         """
         Raises:
-            RequestRefused: 413, it is too large; 408, it does not come.
+            RequestRefused: 413, it is too large; 408, it does not come; 415, its encoding is not known.
         """
         if found.bodies is Bodies.NONE:
             return
+        packed = is_packed(asking.headers)
         is_spooled = found.bodies is Bodies.SPOOLED
-        most = self.limits.attachment_bytes if is_spooled else self.limits.body_bytes
+        most = self._most_bytes(found)
+        most_here = most_packed(most) if packed else most
         length = asking.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most:
+        if length.isdecimal() and int(length) > most_here:
             raise too_large(most)
         size, pieces = 0, []
         if is_spooled:
-            asking.spool = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115 - closed with the request
-            spools.append(asking.spool)
+            asking.spool = _spool(spools)
+            asking.most_json_bytes = self.limits.body_bytes
+        if packed:
+            asking.packed = _spool(spools)
+        file = asking.packed or asking.spool
         try:
             async with asyncio.timeout(self.limits.body_s):
                 async for piece in request.stream():
                     size += len(piece)
-                    if size > most:
+                    if size > most_here:
                         raise too_large(most)
-                    if asking.spool is not None:
-                        asking.spool.write(piece)
+                    if file is not None:
+                        file.write(piece)
                     else:
                         pieces.append(piece)
         except TimeoutError:
             sentence = f"The request did not come within {self.limits.body_s:g} s."
             raise RequestRefused(408, "request_timeout", sentence) from None
         asking.body = b"".join(pieces)
+
+    def _most_bytes(self, found: Route) -> int:
+        """How large a body may be, when it is unpacked."""
+        return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
     async def _carry_out(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
         answer = await self._run(self._within_budget, found, asking)
@@ -260,6 +270,7 @@ class HTTPApplication:
         budget = Budget(self.limits.request_s, crowd=self._workers.crowd)
         outer = current.set(budget)
         try:
+            unpack(asking, self._most_bytes(found))
             return self._speaker.call(found, asking)
         except Stopped:
             sentence = "The request could not be processed in a reasonable amount of time."
@@ -374,7 +385,9 @@ class CouchApplication(HTTPApplication):
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
-        super().__init__(CouchSpeaker(Service(Couch(db), Authenticator(credentials), Counts())), **options)
+        limits = options.get("limits") or HTTPLimits()
+        couch = Couch(db, most_attachment_bytes=limits.attachment_bytes)
+        super().__init__(CouchSpeaker(Service(couch, Authenticator(credentials), Counts())), **options)
 
 
 class AidboxApplication(HTTPApplication):
@@ -385,11 +398,14 @@ class AidboxApplication(HTTPApplication):
         super().__init__(AidboxSpeaker(Aidbox(db), Authenticator(credentials)), **options)
 
 
+def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
+    """A temporary file, which is closed with the request."""
+    made = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
+    spools.append(made)
+    return made
+
+
 async def gone(receive: Receive) -> None:
     """Until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def too_large(most: int) -> RequestRefused:
-    return RequestRefused(413, "too_large", f"the request entity is too large: at most {most} bytes")

@@ -23,6 +23,7 @@ from reactdb.dialects.couchdb.multipart import (
     parts_in,
 )
 from reactdb.dialects.couchdb.trees import Rev, parse_rev
+from reactdb.servers.http.encodings import too_large
 from reactdb.servers.http.request_parts import Asking, read_json
 from reactdb.servers.http.responses import JSON, Answer, encoded, not_modified, ok
 
@@ -91,8 +92,7 @@ def write(database: CouchDatabase, id: str, name: str, asking: Asking, rev: str 
     assert asking.spool is not None
     content_type = asking.headers.get("content-type")
     asking.spool.seek(0)
-    encoding = asking.headers.get("content-encoding")
-    done = database.put_attachment(id, name, asking.spool, content_type, rev, encoding=encoding)
+    done = database.put_attachment(id, name, asking.spool, content_type, rev)
     return ok(done, 201, location=asking.url(database.name, id, *name.split("/")))
 
 
@@ -109,11 +109,15 @@ def received(asking: Asking) -> tuple[Any, dict[str, IO[bytes]]]:
 
     Raises:
         CouchError: 400, the parts are not those that the document names.
+        RequestRefused: 413, the document itself is larger than JSON may be.
     """
     assert asking.spool is not None
     parts = parts_in(asking.spool, boundary_of(asking.headers["content-type"]))
     if not parts:
         raise CouchError(400, "bad_request", "The multipart body has no document.")
+    most = asking.most_json_bytes
+    if most is not None and parts[0].end - parts[0].begin > most:
+        raise too_large(most)
     with parts[0].open(asking.spool) as reader:
         document = read_json(reader.read())
     attachments = document.get("_attachments") if isinstance(document, dict) else None

@@ -1,4 +1,4 @@
-"""`_changes`: the parameters of a request, and the feed that answers it.
+"""`_changes` and `_db_updates`: the parameters of a request, and the feed that answers it.
 
 Rule of this file: parameters and their refusals. Filters are in the dialect's `filters`; how rows are sent is in `streaming`.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from reactdb.dialects.couchdb.changes import ChangesRequest
+from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DesignFilter, DocumentFilter, IdFilter, SelectorFilter, filter_of
@@ -19,10 +20,10 @@ from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import JSON, Answer, not_modified, state_etag
 from reactdb.servers.http.speaking import Run
-from reactdb.servers.http.streaming import FIRST_DOCUMENTS, FeedStream, ToldRows, Waiting, whole
+from reactdb.servers.http.streaming import FIRST_DOCUMENTS, CountingRows, FeedStream, ToldRows, Waiting, whole
 from reactdb.servers.http.wrapped_rows import Begun, Counted, Counts, Paged
 
-__all__ = ["Counts", "OpenedFeed", "changes"]
+__all__ = ["Counts", "OpenedFeed", "changes", "updates"]
 
 MOST_MS: Final = 60_000
 IN_FILTERS: Final = ("filter", "doc_ids", "view")
@@ -68,7 +69,7 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
         headers["cache-control"] = "no-cache"
     if asking.method == "HEAD":
         return Answer(200, b"", JSON, headers)
-    rows: ToldRows = database.changes(request)
+    rows: CountingRows = database.changes(request)
     if isinstance(chosen, (DesignFilter, IdFilter)):
         rows = Counted(rows)
     elif chosen is None and not (request.descending or request.until or request.deletions_after):
@@ -79,6 +80,24 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
     if chosen is None and waiting.is_short:
         with closing(rows):
             return Answer(200, whole(rows, waiting), JSON, headers)
+    return OpenedFeed(rows, waiting, headers)
+
+
+def updates(couch: Couch, asking: Asking) -> Answer | OpenedFeed:
+    """`_db_updates`, which has the parameters of `_changes` that are not about documents.
+
+    Raises:
+        CouchError: As CouchDB refuses the parameters.
+    """
+    # Unlike in `_changes`, a heartbeat may be said to be none.
+    query = [(name, text) for name, text in asking.query if (name.lower(), text) != ("heartbeat", "false")]
+    asking = replace(asking, query=query)
+    waiting = _waiting(asking)
+    rows = couch.updates(_since(asking), descending=waiting.descending)
+    headers = {"cache-control": "no-cache" if waiting.feed == "eventsource" else "must-revalidate"}
+    if asking.method == "HEAD":
+        rows.close()
+        return Answer(200, b"", JSON, headers)
     return OpenedFeed(rows, waiting, headers)
 
 

@@ -7,6 +7,7 @@ Rule of this file: it reads requests and writes answers. What they mean is in th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.dialects.couchdb import validating
@@ -130,24 +131,49 @@ def all_docs(database: CouchDatabase, asking: Asking) -> Answer:
     return _list(database, asking)
 
 
+def all_docs_queries(database: CouchDatabase, asking: Asking) -> Answer:
+    return _lists(database, asking.must_have_queries())
+
+
 def design_docs(database: CouchDatabase, asking: Asking) -> Answer:
     return _list(database, asking, startkey=DESIGN, endkey=AFTER_DESIGNS)
 
 
+def design_docs_queries(database: CouchDatabase, asking: Asking) -> Answer:
+    return _lists(database, asking.must_have_queries(), startkey=DESIGN, endkey=AFTER_DESIGNS)
+
+
 def _list(database: CouchDatabase, asking: Asking, **bounds: str) -> Answer:
-    options = list_options(asking.with_members())
+    queries = asking.queries()
+    if queries is not None:
+        return _lists(database, queries, **bounds)
+    return listed(_found(database, asking.with_members(), **bounds))
+
+
+def _lists(database: CouchDatabase, queries: Sequence[Asking], **bounds: str) -> Answer:
+    """The answers to several queries."""
+    return results([_found(database, query, **bounds) for query in queries])
+
+
+def _found(database: CouchDatabase, asking: Asking, **bounds: str) -> dict[str, Any]:
+    options = list_options(asking)
     options.update({name: _bound(options[name]) for name in ("startkey", "endkey") if name in options})
     if "keys" not in options:
         lower, upper = ("endkey", "startkey") if options["descending"] else ("startkey", "endkey")
         for name, bound in zip((lower, upper), bounds.values(), strict=False):
             options.setdefault(name, bound)
-    return listed(database.all_docs(**options))
+    return database.all_docs(**options)
 
 
 def listed(found: dict[str, Any]) -> Answer:
     members = {name: value for name, value in found.items() if name != "rows"}
     head = encoded(members).decode()[:-1] + "," if members else "{"
     return rows_of(head + '"rows":[', found["rows"])
+
+
+def results(found: Sequence[Mapping[str, Any]]) -> Answer:
+    """The answers to several queries, as CouchDB tells them together."""
+    return rows_of('{"results":[', found)
 
 
 def list_options(asking: Asking) -> dict[str, Any]:

@@ -41,9 +41,8 @@ class ResultsFormat:
     def position(self, seq: Any) -> bytes:
         return self.heartbeat
 
-    def tail(self, last_seq: Any, pending: int) -> bytes:
-        end = encoded({"last_seq": last_seq, "pending": pending})[1:]
-        return b"\n],\n" + end + b"\n\n"
+    def tail(self, last_seq: Any, pending: int | None) -> bytes:
+        return b"\n],\n" + end_of(last_seq, pending)[1:] + b"\n\n"
 
 
 class ContinuousFormat:
@@ -60,8 +59,8 @@ class ContinuousFormat:
     def position(self, seq: Any) -> bytes:
         return self.row(no_document(seq))
 
-    def tail(self, last_seq: Any, pending: int) -> bytes:
-        return encoded({"last_seq": last_seq, "pending": pending}) + b"\n\n"
+    def tail(self, last_seq: Any, pending: int | None) -> bytes:
+        return end_of(last_seq, pending) + b"\n\n"
 
 
 class EventFormat:
@@ -78,8 +77,14 @@ class EventFormat:
     def position(self, seq: Any) -> bytes:
         return self.row(no_document(seq))
 
-    def tail(self, last_seq: Any, pending: int) -> bytes:
+    def tail(self, last_seq: Any, pending: int | None) -> bytes:
         return b"\n"
+
+
+def end_of(last_seq: Any, pending: int | None) -> bytes:
+    """What a feed ends with. One that does not count what is pending says nothing of it."""
+    end = {"last_seq": last_seq}
+    return encoded(end if pending is None else {**end, "pending": pending})
 
 
 def no_document(seq: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ __all__ = ["HTTPLimits"]
 
 @dataclass(frozen=True, slots=True)
 class HTTPLimits:
-    """What one application allows.
+    """What one application allows. The size of a request that comes compressed is that of what is in it.
 
     Attributes:
         body_bytes: The size of a request that is JSON. Decoded it takes up to twenty times as much. PouchDB sends attachments

@@ -52,6 +52,8 @@ class Asking:
         base: The URL that the application is at, without a slash at its end.
         body: The body of a request that is read whole.
         spool: The body where it was put into a file, from its beginning.
+        packed: A body that came compressed, at its end, until `encodings` has unpacked it.
+        most_json_bytes: How large JSON within a body may be that is put into a file.
         user: The name of the user that asks, or None where nobody has to say it.
     """
 
@@ -62,6 +64,8 @@ class Asking:
     base: str = ""
     body: bytes = b""
     spool: IO[bytes] | None = None
+    packed: IO[bytes] | None = None
+    most_json_bytes: int | None = None
     user: str | None = None
 
     def text(self, name: str) -> str | None:
@@ -153,10 +157,42 @@ class Asking:
         Raises:
             CouchError: 415 and 400, the body is no JSON object.
         """
-        if self.method != "POST":
-            return self
+        return self if self.method != "POST" else self._with(self._members())
+
+    def queries(self) -> list[Asking] | None:
+        """For each of the `queries` in a POST's body the same request, with the query's members as its parameters, too.
+
+        None where the body has no `queries`.
+
+        Raises:
+            CouchError: 415 and 400, the body is no JSON object, or has no list of objects there.
+        """
+        members = {} if self.method != "POST" else self._members()
+        queries = members.get("queries")
+        if queries is None:
+            return None
+        if not (isinstance(queries, list) and all(isinstance(query, dict) for query in queries)):
+            raise CouchError(400, "bad_request", "`queries` member must be an array of objects.")
+        if members.get("keys") is not None:
+            raise CouchError(400, "bad_request", "`keys` and `queries` are mutually exclusive")
+        return [self._with(query) for query in queries]
+
+    def must_have_queries(self) -> list[Asking]:
+        """
+        Raises:
+            CouchError: As `queries`; 400, the body has none.
+        """
+        found = self.queries()
+        if found is None:
+            raise CouchError(400, "bad_request", "POST body must include `queries` parameter.")
+        return found
+
+    def _members(self) -> dict[str, Any]:
+        """The body of a POST, which may be empty."""
         self.must_be_json()
-        members = self.json_object() if self.body else {}
+        return self.json_object() if self.body else {}
+
+    def _with(self, members: Mapping[str, Any]) -> Asking:
         more = [
             (name, value if isinstance(value, str) and name not in JSON_PARAMETERS else json.dumps(value))
             for name, value in members.items()

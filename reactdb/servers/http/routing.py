@@ -11,14 +11,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from reactdb import __version__
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.spelling import SYSTEM
 from reactdb.servers.http import attaching, databases, documents, page, selecting, viewing
-from reactdb.servers.http.changing import OpenedFeed, changes
+from reactdb.servers.http.changing import OpenedFeed, changes, updates
 from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import Answer, error_of, etag_of, not_modified, ok, state_etag
 from reactdb.servers.http.sessions import Authenticator
@@ -28,6 +29,10 @@ from reactdb.servers.http.wrapped_rows import Counts
 __all__ = ["CouchSpeaker", "Service", "route"]
 
 MOST_UUIDS: Final = 1_000
+MOST_INFOS: Final = 100
+"""Databases that one `POST /_dbs_info` may name, as in CouchDB."""
+NODE: Final = "nonode@nohost"
+"""What a CouchDB calls itself that is alone."""
 SPOKEN_VERSION: Final = "3.5.0"
 """The version of CouchDB whose answers these are. Some clients look at it."""
 
@@ -101,12 +106,16 @@ def _methods(table: Table) -> str:
 def _table(parts: list[str]) -> Table:
     if not parts:
         return SERVER[""]
+    if parts[0] in REFUSED:
+        return REFUSED[parts[0]]
     if len(parts) == 1:
         return SERVER.get(parts[0], DATABASE)
     if parts[0] in SERVER:
         return {"GET": Route(_no_such_path, is_public=True)}
     if len(parts) == 2 and parts[1] in DATABASES:
         return DATABASES[parts[1]]
+    if len(parts) == 3 and parts[2] == "queries" and parts[1] in QUERIES:
+        return QUERIES[parts[1]]
     if parts[1] == "_index":
         return _BELOW_INDEX
     kind, rest = _kind(parts)
@@ -171,14 +180,52 @@ def _uuids(service: Service, asking: Asking) -> Answer:
 
 
 def _all_dbs(service: Service, asking: Asking) -> Answer:
+    names = _names(service, asking)
+    etag = state_etag(*names)
+    return not_modified(etag) if asking.knows(etag) else ok(names, etag=etag)
+
+
+def _names(service: Service, asking: Asking) -> list[str]:
+    """The names of the databases that are asked for."""
     names = sorted(service.couch.databases(), reverse=asking.strict_boolean("descending"))
     start, end = asking.json_parameter("startkey"), asking.json_parameter("endkey")
     if asking.strict_boolean("descending"):
         start, end = end, start
     names = [name for name in names if (start is None or name >= start) and (end is None or name <= end)]
-    names = names[asking.count("skip") or 0 :][: asking.count("limit")]
-    etag = state_etag(*names)
-    return not_modified(etag) if asking.knows(etag) else ok(names, etag=etag)
+    return names[asking.count("skip") or 0 :][: asking.count("limit")]
+
+
+def _dbs_info(service: Service, asking: Asking) -> Answer:
+    if asking.method != "POST":
+        found = ((name, _info(service, name)) for name in _names(service, asking))
+        # Without one that was deleted meanwhile.
+        return ok([{"key": name, "info": info} for name, info in found if info is not None])
+    asking.must_be_json()
+    keys = asking.json_object().get("keys")
+    if keys is None:
+        raise CouchError(400, "bad_request", "`keys` member must exist.")
+    if not isinstance(keys, list):
+        raise CouchError(400, "bad_request", "`keys` member must be an array.")
+    if len(keys) > MOST_INFOS:
+        raise CouchError(400, "bad_request", "too_many_keys")
+    infos = [(key, _info(service, key) if isinstance(key, str) else None) for key in keys]
+    return ok(
+        [
+            {"key": key, "error": "not_found"} if info is None else {"key": key, "info": info}
+            for key, info in infos
+        ]
+    )
+
+
+def _info(service: Service, name: str) -> dict[str, Any] | None:
+    try:
+        return service.couch.info(name)
+    except CouchError:
+        return None
+
+
+def _membership(service: Service, asking: Asking) -> Answer:
+    return ok({"all_nodes": [NODE], "cluster_nodes": [NODE]})
 
 
 def _active_tasks(service: Service, asking: Asking) -> Answer:
@@ -207,6 +254,23 @@ _beyond: Final = _refusing(
     "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
 )
 _no_settings: Final = _refusing(501, "not_implemented", "Who may come in is said when the server is started.")
+_no_node: Final = _refusing(
+    501, "not_implemented", "There are no nodes here: settings are said when the server is started."
+)
+_no_scheduler: Final = _refusing(501, "not_implemented", SYSTEM["_replicator"])
+
+
+def _refused(refuse: Callable[[Service, Asking], NoReturn]) -> Table:
+    """What is not there, whatever the method. The body is not even read: it may have a password."""
+    return {method: Route(refuse) for method in ("GET", "POST", "PUT", "DELETE", "COPY")}
+
+
+REFUSED: Final[dict[str, Table]] = {
+    "_node": _refused(_no_node),
+    "_scheduler": _refused(_no_scheduler),
+    **{name: _refused(_refusing(501, "not_implemented", reason)) for name, reason in SYSTEM.items()},
+}
+"""By the first part of a path, and everything below it."""
 
 
 SERVER: Final[dict[str, Table]] = {
@@ -214,6 +278,9 @@ SERVER: Final[dict[str, Table]] = {
     "_up": {"GET": Route(_up, is_public=True)},
     "_uuids": {"GET": Route(_uuids)},
     "_all_dbs": {"GET": Route(_all_dbs)},
+    "_dbs_info": {"GET": Route(_dbs_info), "POST": Route(_dbs_info, Bodies.WHOLE)},
+    "_db_updates": {"GET": Route(lambda service, asking: updates(service.couch, asking))},
+    "_membership": {"GET": Route(_membership)},
     "_active_tasks": {"GET": Route(_active_tasks)},
     "_replicate": {"POST": Route(_replicate, Bodies.WHOLE)},
     "_session": {
@@ -291,6 +358,12 @@ DATABASES: Final[dict[str, Table]] = {
     "_ensure_full_commit": {"POST": _of_database(databases.ensure_full_commit, Bodies.WHOLE)},
 }
 
+QUERIES: Final[dict[str, Table]] = {
+    "_all_docs": {"POST": _of_database(databases.all_docs_queries, Bodies.WHOLE)},
+    "_design_docs": {"POST": _of_database(databases.design_docs_queries, Bodies.WHOLE)},
+}
+"""`queries` below these."""
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # One document, one attachment
@@ -341,6 +414,7 @@ _NO_ATTACHMENT: Final[Table] = {method: Route(_no_local_attachment) for method i
 _BEYOND: Final[Table] = {method: Route(_beyond, Bodies.WHOLE) for method in ("GET", "POST", "PUT", "DELETE")}
 
 _VIEW: Final[Table] = {"GET": _of_database(viewing.rows), "POST": _of_database(viewing.rows, Bodies.WHOLE)}
+_VIEW_QUERIES: Final[Table] = {"POST": _of_database(viewing.queries, Bodies.WHOLE)}
 
 # (kind of document, whether the path goes on after its id)
 TABLES: Final[dict[tuple[str, bool], Table]] = {
@@ -356,4 +430,6 @@ def _design_table(rest: list[str]) -> Table:
     """What is below a design document: an attachment, or what is made of its functions, of which only views are here."""
     if rest[0] == "_view" and len(rest) == 2:
         return _VIEW
+    if rest[0] == "_view" and len(rest) == 3 and rest[2] == "queries":
+        return _VIEW_QUERIES
     return _BEYOND if rest[0].startswith("_") else _ATTACHMENT

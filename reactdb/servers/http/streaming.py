@@ -24,7 +24,7 @@ from reactdb.servers.http.formats import FORMATS
 from reactdb.servers.http.speaking import Run
 from reactdb.servers.http.waking import LoopWaiter
 
-__all__ = ["FeedStream", "ToldRows", "Waiting", "whole"]
+__all__ = ["CountingRows", "FeedStream", "ToldRows", "Waiting", "whole"]
 
 T = TypeVar("T")
 MOST_ROWS: Final = 500
@@ -35,7 +35,7 @@ FIRST_DOCUMENTS: Final = 1
 
 
 class ToldRows(Protocol):
-    """What the dialect's feed has."""
+    """What a feed of the dialect has. `pending` None: it counts nothing."""
 
     @property
     def last_seq(self) -> str: ...
@@ -44,7 +44,7 @@ class ToldRows(Protocol):
     def passed_seq(self) -> str: ...
 
     @property
-    def pending(self) -> int: ...
+    def pending(self) -> int | None: ...
 
     @property
     def is_finished(self) -> bool: ...
@@ -54,6 +54,13 @@ class ToldRows(Protocol):
     def on_ready(self, callback: Callable[[], object]) -> None: ...
 
     def close(self) -> None: ...
+
+
+class CountingRows(ToldRows, Protocol):
+    """Those that say how many are pending."""
+
+    @property
+    def pending(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +242,7 @@ class FeedStream(LoopWaiter):
         self._told_seq = seq
         return self._format.position(seq)
 
-    def _pending(self) -> int:
+    def _pending(self) -> int | None:
         try:
             return self._rows.pending
         except ReactDBError:

@@ -1,13 +1,15 @@
-"""Views over HTTP: `_design/{design}/_view/{name}`.
+"""Views over HTTP: `_design/{design}/_view/{name}`, and several questions to one at once.
 
 Rule of this file: it reads requests and writes answers. What a view is is in the dialect.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reactdb.dialects.couchdb.database import CouchDatabase
-from reactdb.dialects.couchdb.views import ViewQuery, view
-from reactdb.servers.http.databases import list_options, listed
+from reactdb.dialects.couchdb.views import ViewQuery, view, view_answers
+from reactdb.servers.http.databases import list_options, listed, results
 from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import Answer, not_modified, state_etag
 
@@ -17,10 +19,31 @@ def rows(database: CouchDatabase, asking: Asking) -> Answer:
     etag = state_etag(database.update_seq, asking.parts, sorted(asking.query), asking.body)
     if asking.knows(etag):
         return not_modified(etag)
-    design, name = asking.parts[-3].removeprefix("_design/"), asking.parts[-1]
-    asking = asking.with_members()
+    several = asking.queries()
+    if several is not None:
+        return _answers(database, asking.parts, several)
+    design, name = _names(asking.parts)
+    answer = listed(view(database, design, name, _query(asking.with_members())))
+    answer.headers["etag"] = etag
+    return answer
+
+
+def queries(database: CouchDatabase, asking: Asking) -> Answer:
+    return _answers(database, asking.parts[:-1], asking.must_have_queries())
+
+
+def _answers(database: CouchDatabase, parts: Sequence[str], several: Sequence[Asking]) -> Answer:
+    return results(view_answers(database, *_names(parts), list(map(_query, several))))
+
+
+def _names(parts: Sequence[str]) -> tuple[str, str]:
+    """Of the design document and the view at the end of a path."""
+    return parts[-3].removeprefix("_design/"), parts[-1]
+
+
+def _query(asking: Asking) -> ViewQuery:
     is_grouped = asking.strict_boolean("group") or bool(asking.count("group_level"))
-    query = ViewQuery(
+    return ViewQuery(
         **list_options(asking),
         startkey_docid=asking.last_of("startkey_docid", "start_key_doc_id"),
         endkey_docid=asking.last_of("endkey_docid", "end_key_doc_id"),
@@ -28,6 +51,3 @@ def rows(database: CouchDatabase, asking: Asking) -> Answer:
         reduce=asking.strict_boolean("reduce") if asking.has("reduce") else (is_grouped or None),
         is_sorted=asking.strict_boolean("sorted", True),
     )
-    answer = listed(view(database, design, name, query))
-    answer.headers["etag"] = etag
-    return answer

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from reactdb.dialects.couchdb.database import CouchDatabase
-from reactdb.servers.http.streaming import ToldRows
+from reactdb.servers.http.streaming import CountingRows
 
 __all__ = ["Begun", "Counted", "Counts", "Paged"]
 
@@ -21,7 +21,7 @@ __all__ = ["Begun", "Counted", "Counts", "Paged"]
 class Wrapped:
     """Rows that are those of a feed, but for what a subclass says."""
 
-    def __init__(self, rows: ToldRows) -> None:
+    def __init__(self, rows: CountingRows) -> None:
         self.inner = rows
         self.on_ready = rows.on_ready
         self.close = rows.close
@@ -49,7 +49,7 @@ class Wrapped:
 class Begun(Wrapped):
     """Rows of which the first ones were read already."""
 
-    def __init__(self, rows: ToldRows, most: int) -> None:
+    def __init__(self, rows: CountingRows, most: int) -> None:
         super().__init__(rows)
         self._first = rows.rows(most)
 
@@ -93,7 +93,7 @@ class Paged(Wrapped):
     """
 
     def __init__(
-        self, rows: ToldRows, database: CouchDatabase, since: str, newest: str, counts: Counts
+        self, rows: CountingRows, database: CouchDatabase, since: str, newest: str, counts: Counts
     ) -> None:
         super().__init__(rows)
         self._counts = counts
@@ -122,7 +122,7 @@ class Paged(Wrapped):
 class Counted(Wrapped):
     """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
 
-    def __init__(self, rows: ToldRows) -> None:
+    def __init__(self, rows: CountingRows) -> None:
         super().__init__(rows)
         self._left = rows.pending
 

@@ -71,6 +71,32 @@ def test_the_same_edit_has_the_same_revision_in_every_database(couch: Couch, db:
     assert revs[0] == revs[1]
 
 
+@pytest.mark.parametrize(
+    ("greater", "lesser"),
+    [
+        # 16 bytes from 170 on, and a letter, which is byte 122.
+        ("1-" + "a" * 32, "1-z"),
+        ("1-z", "1-" + "7" * 32),
+        ("1-A", "1-" + "3" * 32),
+        ("1-" + "F" * 32, "1-" + "e" * 32),
+        ("1-" + "a" * 31, "1-" + "9" * 31 + "z"),
+        ("1-a", "1-A"),
+        ("10-0", "9-" + "f" * 32),
+        # What CouchDB takes for the same hash.
+        ("1-zzzzzzzzzzzzzzzz", "1-" + "7a" * 16),
+    ],
+)
+def test_the_greater_hash_wins_as_bytes(notes: CouchDatabase, greater: str, lesser: str) -> None:
+    for id, revs in (("a", (greater, lesser)), ("b", (lesser, greater))):
+        for rev in revs:
+            notes.put({"_id": id, "_rev": rev}, new_edits=False)
+        assert notes.get(id, conflicts=True) == {
+            "_id": id,
+            "_rev": greater.lower() if len(greater) == 34 else greater,
+            "_conflicts": [lesser],
+        }
+
+
 def test_a_losing_branch_is_kept_and_natively_not_seen(notes: CouchDatabase, db: Database) -> None:
     graft(notes, "a", ["2-b", "1-a"], text="winner")
     before = db.seq

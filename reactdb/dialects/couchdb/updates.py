@@ -1,0 +1,224 @@
+"""Updates: what `_db_updates` tells: which databases were made, changed and deleted, in the order of the log.
+
+    feed = couch.updates(since="0")
+    feed.rows(100)          [{"db_name": "todo", "type": "created", "seq": ...}, ...]; an empty list where there are none now
+    feed.on_ready(wake)     called once when there may be rows again
+    feed.close()
+
+As in CouchDB there is one row for each type of a database's events, at the place of the newest: a reader that comes late is told
+once that a database has changed, however often it has. Where a table was renamed, a database was deleted and another one made.
+
+When a table was made and dropped is read from the list of tables, and when it changed last by one look-up. Renames are read from
+the log, as far as that reaches back.
+
+Rule of this file: it never waits, and has no thread. Its shape is that of `changes.ChangesFeed`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reactdb.change import CATALOGUE, TABLE_RENAME
+from reactdb.dialects.couchdb.sequences import Sequences
+from reactdb.dialects.couchdb.spelling import RESERVED, database_name
+from reactdb.dialects.couchdb.states import tables_of
+from reactdb.errors import DatabaseClosed
+from reactdb.query import ALL_TABLES, Query
+from reactdb.session import Session
+from reactdb.store.log import changes_of, read
+from reactdb.store.snapshot import Snapshot, low_water
+
+if TYPE_CHECKING:
+    from reactivex.abc import DisposableBase
+
+__all__ = ["DatabaseUpdates"]
+
+# Of events of one commit, which can only be those of a rename: the end of the old name is told first.
+ORDER: Final = ("deleted", "created", "updated")
+# A commit is told as soon as it is there, and what it has changed is not looked at.
+WATCHING: Final = {"batches": True, "on_overflow": "drop"}
+
+
+class Event(NamedTuple):
+    seq: int
+    type: str
+    name: str
+
+
+class DatabaseUpdates:
+    """See the head of this file. One thread at a time, and `on_ready` from any."""
+
+    pending: Final = None
+    """Not counted, as in CouchDB."""
+
+    def __init__(self, session: Session, since: str = "0", *, descending: bool = False) -> None:
+        """
+        Args:
+            since: Begin after this position: "0", "now", a seq or a time.
+            descending: The newest first, of what is there now. `since` does not count.
+
+        Raises:
+            CouchError: 400, `since` is no position of this file.
+        """
+        self._session = session
+        self._sequences = Sequences(session)
+        self._is_descending = descending
+        self._is_finished = False
+        self._lock = threading.Lock()
+        self._on_ready: Callable[[], object] | None = None
+        self._is_told = False
+        # By the number of the table, and that of the catalogue for all that are not hidden.
+        self._subscriptions: dict[int, DisposableBase] = {}
+        self._listens_to = -1
+        self._waiting: deque[Event] = deque()
+        with session.read() as snapshot:
+            self._position = 0 if descending else self._sequences.file_seq(snapshot, since)
+            self.last_seq = self._sequences.file_text(snapshot, self._position)
+            if descending:
+                self._take(snapshot)
+
+    @property
+    def passed_seq(self) -> str:
+        """The position up to which everything was told."""
+        return self.last_seq
+
+    @property
+    def is_finished(self) -> bool:
+        """No more rows will come: all was told that a descending feed has, or the file was closed."""
+        return self._is_finished
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reading
+
+    def rows(self, most: int = 1000) -> list[dict[str, Any]]:
+        """The next rows that are there now, at most `most`; but the two of a rename are not parted, because they have one seq."""
+        with self._lock:
+            self._is_told = False
+        try:
+            if self._subscriptions:
+                # Before it is looked at, so that what comes after wakes.
+                self._listen()
+            with self._session.read() as snapshot:
+                if not self._waiting and not self._is_descending and snapshot.seq > self._position:
+                    self._take(snapshot)
+                return self._told(snapshot, most)
+        except DatabaseClosed:
+            self._is_finished = True
+            return []
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Find what has happened past the position."""
+        events = sorted(
+            _events(snapshot, self._position), key=lambda event: (event.seq, ORDER.index(event.type))
+        )
+        self._waiting.extend(reversed(events) if self._is_descending else events)
+        if not events and not self._is_descending:
+            # Whatever else was written, such as `_local` documents, is nobody's event.
+            self._move(snapshot, snapshot.seq)
+
+    def _told(self, snapshot: Snapshot, most: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while self._waiting and (len(found) < most or self._waiting[0].seq == self._position):
+            event = self._waiting.popleft()
+            self._move(snapshot, event.seq)
+            found.append({"db_name": event.name, "type": event.type, "seq": self.last_seq})
+        self._is_finished = self._is_finished or (self._is_descending and not self._waiting)
+        return found
+
+    def _move(self, snapshot: Snapshot, seq: int) -> None:
+        if seq != self._position:
+            self._position, self.last_seq = seq, self._sequences.file_text(snapshot, seq)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Waiting
+
+    def on_ready(self, callback: Callable[[], object]) -> None:
+        """Have it called when there may be rows, or the file was closed: once, and again only after `rows` was called. At once
+        where that is so already. It runs where a commit is delivered: it should set an event, and return."""
+        with self._lock:
+            self._on_ready = callback
+        try:
+            self._listen()
+            with self._session.read() as snapshot:
+                has_more = self._is_finished or bool(self._waiting) or snapshot.seq > self._position
+        except DatabaseClosed:
+            has_more = self._is_finished = True
+        if has_more:
+            self._wake()
+
+    def _listen(self) -> None:
+        """Be woken by every change: also by one of a branch that loses, which is in a hidden table."""
+        with self._session.read() as snapshot:
+            catalogue = snapshot.catalogue
+        if catalogue.version == self._listens_to:
+            return
+        self._listens_to = catalogue.version
+        wanted: dict[int, Any] = {CATALOGUE: ALL_TABLES}
+        for table in catalogue.ordinary().values():
+            tables = tables_of(catalogue, table.id)
+            if tables is not None and tables.conflicts is not None:
+                wanted[tables.conflicts.id] = tables.conflicts.reference
+        for number in self._subscriptions.keys() - wanted.keys():
+            self._subscriptions.pop(number).dispose()
+        for number in wanted.keys() - self._subscriptions.keys():
+            options = {**WATCHING, "include_catalogue": True} if number == CATALOGUE else WATCHING
+            feed = self._session.watch(Query(wanted[number]), options)
+            self._subscriptions[number] = feed.subscribe(self._changed, self._changed, self._wake)
+
+    def _changed(self, _: object) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            callback = self._on_ready
+            if callback is None or self._is_told:
+                return
+            self._is_told = True
+        callback()
+
+    def close(self) -> None:
+        """End it. A second call does nothing."""
+        with self._lock:
+            self._on_ready = None
+        self._is_finished = True
+        while self._subscriptions:
+            self._subscriptions.popitem()[1].dispose()
+
+
+def _events(snapshot: Snapshot, since: int) -> Iterator[Event]:
+    """The newest event of each type of each database past a position."""
+    newest: dict[tuple[str, str], int] = {}
+    for type, table, seq in _happened(snapshot, since):
+        name = database_name(table)
+        if seq > since and name not in RESERVED:
+            newest[type, name] = max(seq, newest.get((type, name), 0))
+    return (Event(seq, type, name) for (type, name), seq in newest.items())
+
+
+def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
+    catalogue, low = snapshot.catalogue, low_water(snapshot.connection)
+    for table in catalogue.by_id.values():
+        # One that was dropped below the low-water mark is being removed. Its name may have been given to another since, by a
+        # rename that the log has forgotten.
+        if table.owner is not None or (table.dropped is not None and table.dropped <= low):
+            continue
+        yield "created", table.name, table.created
+        if table.dropped is not None:
+            yield "deleted", table.name, table.dropped
+            continue
+        tables = tables_of(catalogue, table.id)
+        for told in () if tables is None else tables.told:
+            seq = snapshot.newest_seq(told)
+            if seq > told.created:
+                yield "updated", table.name, seq
+    position, until = max(since, low), snapshot.seq
+    while position < until:
+        entries, position = read(snapshot.connection, catalogue, position, until, table_ids=(CATALOGUE,))
+        for change in changes_of(entries, catalogue):
+            said = change.catalogue
+            if change.kind_code == TABLE_RENAME and said is not None and "owner" not in said:
+                yield "deleted", said["table"], change.seq
+                yield "created", said["new_name"], change.seq

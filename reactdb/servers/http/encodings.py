@@ -1,0 +1,78 @@
+"""Encodings: the bodies of requests that come compressed, with `Content-Encoding: gzip`.
+
+    is_packed(headers)         whether the body has to be unpacked
+    most_packed(most)          how many bytes a body may have as it comes, so that `most` can be in it
+    unpack(asking, most)       the body as it was before it was compressed
+
+A body is unpacked in the thread that carries the request out, and counted while it is. One of a few kilobytes that would become
+gigabytes is refused as soon as it is too large, and only as many bodies are unpacked at a time as requests are carried out.
+
+Rule of this file: bytes in, bytes out, for every dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import IO, Final
+
+from reactdb.dialects.couchdb.attachments import unzipped
+from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.servers.http.request_parts import Asking, RequestRefused
+
+__all__ = ["is_packed", "most_packed", "too_large", "unpack"]
+
+GZIP: Final = ("gzip", "x-gzip")
+PLAIN: Final = ("", "identity")
+READ_BYTES: Final = 64 * 1024
+
+
+def is_packed(headers: Mapping[str, str]) -> bool:
+    """
+    Raises:
+        RequestRefused: 415, the body has another encoding than gzip, or was compressed twice.
+    """
+    said = headers.get("content-encoding", "")
+    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in PLAIN]
+    if len(codings) > 1 or any(coding not in GZIP for coding in codings):
+        raise RequestRefused(415, "bad_content_type", f"{said} is not a supported content encoding.")
+    return bool(codings)
+
+
+def most_packed(most: int) -> int:
+    """What does not become smaller grows by a few bytes in each block, and has gzip's head and its end."""
+    return most + most // 1_024 + 1_024
+
+
+def unpack(asking: Asking, most: int) -> None:
+    """Put what was compressed in the place of the body. A body without any byte stays one.
+
+    Raises:
+        RequestRefused: 400, it is not gzip, or cut off; 413, it has more than `most` bytes.
+    """
+    packed = asking.packed
+    if packed is None:
+        return
+    has_bytes = packed.tell() > 0
+    packed.seek(0)
+    pieces = _counted(packed, most) if has_bytes else iter(())
+    if asking.spool is None:
+        asking.body = b"".join(pieces)
+    else:
+        for piece in pieces:
+            asking.spool.write(piece)
+
+
+def _counted(packed: IO[bytes], most: int) -> Iterator[bytes]:
+    size = 0
+    try:
+        for piece in unzipped(iter(lambda: packed.read(READ_BYTES), b"")):
+            size += len(piece)
+            if size > most:
+                raise too_large(most)
+            yield piece
+    except CouchError:
+        raise RequestRefused(400, "bad_request", "Request body is not properly gzipped.") from None
+
+
+def too_large(most: int) -> RequestRefused:
+    return RequestRefused(413, "too_large", f"the request entity is too large: at most {most} bytes")
