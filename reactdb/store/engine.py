@@ -32,7 +32,7 @@ from reactdb.store.blobs import BlobsInUse
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
-from reactdb.store.file import fork, sqlite
+from reactdb.store.file import fork, names, sqlite
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
@@ -120,6 +120,9 @@ class Engine:
             else:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
+                if not self.is_memory:
+                    # Now that the connection reads in WAL mode, the lock stays.
+                    names.hold_log(self.path)
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
