@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -376,9 +376,31 @@ class Engine:
             yield snapshot
 
     def oldest_read_s(self) -> float:
-        """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
-        began = list(self.readers.reading.copy().values())
+        """Seconds since the oldest read of this process began that is still going on; 0.0 where there is none."""
+        began = [since for readers in self._all_readers() for since in readers.reading.copy().values()]
         return time.monotonic() - min(began) if began else 0.0
+
+    def settle_reads(self) -> None:
+        """Let no walk of this process keep the file in a state that is past."""
+        for readers in self._all_readers():
+            readers.settle()
+
+    @contextmanager
+    def hold_reads(self, end: float) -> Iterator[bool]:
+        """Inside, nobody in this process reads the file, and what begins to read waits: True. False, where the reads that go on
+        have not ended until `end` (monotonic): then reading goes on."""
+        with ExitStack() as held:
+            for readers in self._all_readers():
+                if not readers.rest(end):
+                    # Before the caller goes on: what has waited may read meanwhile.
+                    held.close()
+                    yield False
+                    return
+                held.callback(readers.go_on)
+            yield True
+
+    def _all_readers(self) -> list[Readers]:
+        return [engine.readers for engine in (self, self.twin) if engine is not None]
 
     def _take_reader(self) -> Reader:
         if self.unusable is not None:
