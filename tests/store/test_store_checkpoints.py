@@ -243,9 +243,7 @@ def test_a_read_of_this_process_that_began_during_a_checkpoint_is_not_taken_for_
     with reactdb.connect(path, durability="soft") as db, ExitStack() as reading:
         db.table_create("games")
         fill(db, 200)
-        before_the_first_copy(
-            monkeypatch, lambda: reading.enter_context(db.session.engine.snapshot()).seq
-        )
+        before_the_first_copy(monkeypatch, lambda: reading.enter_context(db.session.engine.snapshot()).seq)
         writer = writer_of(db)
 
         assert not writer.in_turn(writer.checkpoints.run)
