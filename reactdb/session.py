@@ -115,8 +115,9 @@ class Session:
 
     @property
     def write_wait_s(self) -> float | None:
-        """Seconds that a write waits at most for other threads, for other processes, and for the feeds of this process to hear what
-        those have committed. Then it raises DatabaseBusy, and nothing was written. None where nothing can be written."""
+        """Seconds that a write waits at most: for other threads, for other processes, and until the feeds of this process have
+        heard what those have committed. Then it raises DatabaseBusy, and nothing was written. None where nothing can be written.
+        """
         if self.engine.read_only:
             return None
         return self.engine.busy_timeout_s if self._busy_timeout_s is None else self._busy_timeout_s

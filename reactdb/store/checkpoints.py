@@ -7,8 +7,12 @@ are refused, before the log has filled the disk.
 A checkpoint has two steps. First a connection of its own copies the pages (PASSIVE), while the writer's connection holds the
 write lock: nobody can commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `file.sqlite`); FULL and TRUNCATE would
 take the lock themselves, but go on without it when they do not get it in time, and make writers wait for readers. Where all was
-copied, a commit that changes nothing begins the log anew. The log keeps the room that it had when the checkpoint was due, so
-that the next commits are written into it; a checkpoint that was asked for gives the room back.
+copied, a commit that changes nothing begins the log anew. Where reads are in the way, the two steps are tried again while this
+process reads nothing: what a feed begins with is read into memory, other reads may end, and those that begin wait, for half a
+second at most. What is in the way then is another program's, or a read that takes longer.
+
+The log keeps the room that it had when the checkpoint was due, so that the next commits are written into it; a checkpoint that
+was asked for gives the room back.
 
 Thread safety: `figures` from any thread; everything else only by the thread at the head of the write queue.
 """

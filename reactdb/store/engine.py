@@ -121,8 +121,9 @@ class Engine:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
                 if not self.is_memory:
-                    # Now that the connection reads in WAL mode, the lock stays.
-                    names.hold_log(self.path)
+                    # Now that the connection reads in WAL mode, the log is there, and the lock stays.
+                    names.claim_log(self.path)
+                    names.note_log(self.path)
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
@@ -211,6 +212,8 @@ class Engine:
             pass
         if writer is not None:
             writer.close()
+            if not self.is_memory:
+                names.forget_log(self.path)
 
     def __del__(self) -> None:
         """No reference is left, so nobody uses it: it is a database in memory, or the program ends."""

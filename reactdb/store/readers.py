@@ -114,8 +114,8 @@ class Readers:
             self.close(reader)
 
     def rest(self, end: float) -> bool:
-        """Let nobody begin to read until `go_on`, and wait for the reads that are going on, until `end` at most (monotonic). Walks
-        are settled. Whether all readers are idle. Where that is False, reading goes on."""
+        """Let nobody begin to read until `go_on`, settle the walks, and wait for the reads that are going on, until `end` at most
+        (monotonic). Whether all readers are idle. Where that is False, reading goes on."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
         self.is_resting = True

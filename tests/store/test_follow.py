@@ -258,7 +258,7 @@ class TestAWriteAfterALongTransactionElsewhere:
                 match=r"^insert: another process has committed 20 changes, .*nothing was written",
             ):
                 hasty.table("games").insert({"id": "late"})
-            with pytest.raises(reactdb.DatabaseBusy, match="^transaction: "), hasty.transaction():
+            with pytest.raises(reactdb.DatabaseBusy, match=r"^transaction: "), hasty.transaction():
                 pass
             # Not even the write lock is held.
             other.table("games").insert({"id": 20})

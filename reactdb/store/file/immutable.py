@@ -66,7 +66,7 @@ def connect_to_read(
     try:
         # The first statement for which SQLite looks at the write-ahead log.
         connection.execute("PRAGMA schema_version").fetchone()
-        names.hold_log(path)
+        names.claim_log(path)
         return connection, None
     except CannotOpen:
         connection.close()

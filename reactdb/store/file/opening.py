@@ -91,7 +91,7 @@ def look(connection: Connection, path: str, named: str | None = None) -> int:
         The format version.
     """
     # First: by another name a file without its log may look like anything.
-    names.hold_log(path)
+    names.claim_log(path)
     # In a transaction, because SQLite keeps its lock as long as that.
     connection.execute("BEGIN")
     version = schema.identify(connection, path)
