@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 import reactdb
 from reactdb.database import Database
 from reactdb.session import Session
+from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.file import names
 from reactdb.store.tools.doctor import examine
@@ -118,9 +120,10 @@ class TestAFileWithTwoNames:
             lambda path: list(examine(str(path))),
             lambda path: measure(str(path)),
             lambda path: Salvage(str(path)),
+            lambda path: exports.opened(str(path), busy_timeout_s=1.0, allow_network=False).__enter__(),
             lambda path: reactdb.remove(path),
         ],
-        ids=["write", "read", "engine", "doctor", "inspect", "salvage", "remove"],
+        ids=["write", "read", "engine", "doctor", "inspect", "salvage", "Spark", "remove"],
     )
     def test_it_is_refused_by_every_door(self, path, link, name, act: Callable[[Path], Any]):
         os.link(path, link)
@@ -188,6 +191,32 @@ class TestAFileWithTwoNames:
         shutil.copy(path, tmp_path / "copy.db")
 
         assert [] == keys(tmp_path / "copy.db")
+
+    def test_it_is_refused_where_the_system_has_neither_such_locks_nor_attributes(
+        self, path, link, monkeypatch
+    ):
+        monkeypatch.setattr(names, "fcntl", None)
+        for function in ("getxattr", "setxattr", "removexattr"):
+            monkeypatch.delattr(os, function, raising=False)
+        with reactdb.connect(path) as db:
+            db.table("games").insert({"id": 1})
+            os.link(path, link)
+            with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+                reactdb.connect(link)
+        link.unlink()
+
+        assert [1] == keys(path)
+
+    def test_a_file_system_without_attributes_is_no_trouble(self, path, monkeypatch):
+        def refuse(*arguments: Any) -> None:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+        for function in ("getxattr", "setxattr", "removexattr"):
+            monkeypatch.setattr(os, function, refuse, raising=False)
+        with reactdb.connect(path) as db:
+            db.table("games").insert({"id": 1})
+
+        assert [1] == keys(path)
 
     def test_a_symbolic_link_is_no_name(self, path, tmp_path):
         (tmp_path / "folder").mkdir()
