@@ -33,7 +33,7 @@
     ├── CannotListen              a server's port is in use, or its address is not this machine's (also an OSError)
     ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
     └── StorageError              trouble with the file
-        ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks
+        ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks, a second name
         ├── NotADatabase          some other file
         ├── IncompatibleFormat    a reactdb file of a newer format, or a foreign schema
         ├── DatabaseBusy          another process or thread held the write lock too long

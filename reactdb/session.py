@@ -114,6 +114,15 @@ class Session:
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
 
+    @property
+    def write_wait_s(self) -> float | None:
+        """Seconds that a write waits at most: for other threads, for other processes, and until the feeds of this process have
+        heard what those have committed. Then it raises DatabaseBusy, and nothing was written. None where nothing can be written.
+        """
+        if self.engine.read_only:
+            return None
+        return self.engine.busy_timeout_s if self._busy_timeout_s is None else self._busy_timeout_s
+
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
@@ -427,6 +436,10 @@ class PastSession(Session):
                 for change in all_changes(now, self._undo.until):
                     self._undo.add(change)
             yield ViewOfPast(now, self.seq, self._undo)
+
+    @property
+    def write_wait_s(self) -> float | None:
+        return None
 
     def get(self, table: TableReference, key: bytes) -> bytes | None:
         with self.read() as snapshot:

@@ -425,7 +425,8 @@ class Selection:
     def explain(self) -> dict[str, Any]:
         """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python.
 
-        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text.
+        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text. `write_wait_s`: how
+        many seconds a write through this handle waits for others at most, before DatabaseBusy; None where it only reads.
         """
         with self._session.read() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
@@ -437,6 +438,7 @@ class Selection:
             "steps": [type(step).__name__.lower() for step in path.rest],
             "callables": self._query.callables(),
             "hints": found,
+            "write_wait_s": self._session.write_wait_s,
         }
 
     # -----------------------------------------------------------------------------------------------------------

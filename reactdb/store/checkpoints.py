@@ -7,8 +7,12 @@ are refused, before the log has filled the disk.
 A checkpoint has two steps. First a connection of its own copies the pages (PASSIVE), while the writer's connection holds the
 write lock: nobody can commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `file.sqlite`); FULL and TRUNCATE would
 take the lock themselves, but go on without it when they do not get it in time, and make writers wait for readers. Where all was
-copied, a commit that changes nothing begins the log anew. The log keeps the room that it had when the checkpoint was due, so
-that the next commits are written into it; a checkpoint that was asked for gives the room back.
+copied, a commit that changes nothing begins the log anew. Where reads are in the way, the two steps are tried again while this
+process reads nothing: what a feed begins with is read into memory, other reads may end, and those that begin wait, for half a
+second at most. What is in the way then is another program's, or a read that takes longer.
+
+The log keeps the room that it had when the checkpoint was due, so that the next commits are written into it; a checkpoint that
+was asked for gives the room back.
 
 Thread safety: `figures` from any thread; everything else only by the thread at the head of the write queue.
 """
@@ -78,7 +82,8 @@ class Checkpoints:
         # Monotonic times: the wall clock may be set back.
         self._failing_since: float | None = None
         self._tried_at = 0.0
-        self._began_at = 0.0
+        # A read of this process may be in the way of the one that is tried.
+        self._is_ours = True
         self._keep(CHECKPOINT_BYTES)
 
     def after_commit(self, wal_bytes: int) -> None:
@@ -195,34 +200,42 @@ class Checkpoints:
         trouble = writer.guard.examine()
         if trouble:
             return f"checkpoint: {writer.engine.moved(trouble)}"
-        wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES)
-        self._began_at = time.monotonic()
-        end = self._began_at + min(MOST_WAIT_S, wait_s)
-        pause_s = 0.0
+        # Longer each time that it has failed: what reads for longer than that would otherwise let the log grow without end.
+        wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES) * 2 ** min(self._failed, 3)
+        end = time.monotonic() + min(MOST_WAIT_S, wait_s)
+        pause_s = 0.003
         try:
             # Whatever the last write was to wait; the next write sets its own timeout.
             writer.lock_wait.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.flushes.settle(writer.connection, "checkpoint")
-            writer.engine.readers.settle()
-            while True:
-                reason = self._copy_log()
-                if pause_s:
-                    # A read that begins now finds all of it in the file, and is not in the way.
-                    time.sleep(pause_s)
-                reason = reason or self._begin_log_anew(keep_bytes)
-                if not reason:
-                    return ""
+            self._is_ours = True
+            reason = self._empty(keep_bytes)
+            while reason:
+                # The reads of this process come first. Those that go on may end, and others wait: reads each of which begins
+                # before the last one has ended would keep the log for ever.
+                with writer.engine.hold_reads(end) as are_held:
+                    self._is_ours = not are_held
+                    reason = self._empty(keep_bytes)
                 left_s = end - time.monotonic()
-                if left_s <= 0:
+                if not reason or left_s <= 0:
                     break
-                pause_s = min(left_s, 0.003 if not pause_s else 3 * pause_s)
+                # A reader of another program that begins now finds all of it in the file, and is not in the way.
+                time.sleep(min(left_s, pause_s))
+                pause_s *= 3
         except SQLiteError as error:
             writer.doubt(error)
             return str(writer.engine.translated(error, "checkpoint"))
         except ReactDBError as error:
             said = str(error)
             return said if said.startswith("checkpoint: ") else f"checkpoint: {said}"
-        return f"checkpoint: {reason}"
+        return reason and f"checkpoint: {reason}"
+
+    def _empty(self, keep_bytes: int) -> str:
+        """One try. Why it failed; empty where it did not."""
+        reason = self._copy_log()
+        # After the copy: a feed that begins once all of it is in the file reads in the file, and is not in the way.
+        self._writer.engine.settle_reads()
+        return reason or self._begin_log_anew(keep_bytes)
 
     def _copy_log(self) -> str:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""
@@ -288,11 +301,10 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
-        """Which reader is in the way: one of this process only if it began before the checkpoint did. Later ones come and go."""
-        age = self._writer.engine.oldest_read_s()
-        if age >= time.monotonic() - self._began_at:
-            return f"a read of this process that began {age:.1f} s ago"
-        return "a reader of another program"
+        """Which reader is in the way: one of another program only where this process has none."""
+        if not self._is_ours:
+            return "a reader of another program"
+        return f"a read of this process that began {self._writer.engine.oldest_read_s():.1f} s ago"
 
     def figures(self) -> dict[str, Any]:
         """For `db.stats()`: whether the last one succeeded, and if not: why, how often and for how many seconds."""

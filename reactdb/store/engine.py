@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ from reactdb.store.blobs import BlobsInUse
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
-from reactdb.store.file import fork, sqlite
+from reactdb.store.file import fork, names, sqlite
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
@@ -120,6 +120,10 @@ class Engine:
             else:
                 if not is_wal:
                     use_wal(connection, lambda: self.connect("rw"), self.path, self.busy_timeout_s)
+                if not self.is_memory:
+                    # Now that the connection reads in WAL mode, the log is there, and the lock stays.
+                    names.claim_log(self.path)
+                    names.note_log(self.path)
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
@@ -208,6 +212,8 @@ class Engine:
             pass
         if writer is not None:
             writer.close()
+            if not self.is_memory:
+                names.forget_log(self.path)
 
     def __del__(self) -> None:
         """No reference is left, so nobody uses it: it is a database in memory, or the program ends."""
@@ -373,9 +379,31 @@ class Engine:
             yield snapshot
 
     def oldest_read_s(self) -> float:
-        """Seconds since the oldest read began that is still going on; 0.0 where there is none."""
-        began = list(self.readers.reading.copy().values())
+        """Seconds since the oldest read of this process began that is still going on; 0.0 where there is none."""
+        began = [since for readers in self._all_readers() for since in readers.reading.copy().values()]
         return time.monotonic() - min(began) if began else 0.0
+
+    def settle_reads(self) -> None:
+        """Let no walk of this process keep the file in a state that is past."""
+        for readers in self._all_readers():
+            readers.settle()
+
+    @contextmanager
+    def hold_reads(self, end: float) -> Iterator[bool]:
+        """Inside, nobody in this process reads the file, and what begins to read waits: True. False, where the reads that go on
+        have not ended until `end` (monotonic): then reading goes on."""
+        with ExitStack() as held:
+            for readers in self._all_readers():
+                if not readers.rest(end):
+                    # Before the caller goes on: what has waited may read meanwhile.
+                    held.close()
+                    yield False
+                    return
+                held.callback(readers.go_on)
+            yield True
+
+    def _all_readers(self) -> list[Readers]:
+        return [engine.readers for engine in (self, self.twin) if engine is not None]
 
     def _take_reader(self) -> Reader:
         if self.unusable is not None:

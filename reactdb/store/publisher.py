@@ -11,19 +11,24 @@ but predicates. `drain`, which runs user code, is called without it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence, Sized
 from threading import get_ident
 from typing import Any, Protocol
 
 from reactdb import budget
 from reactdb.change import Change, Commit
-from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
+from reactdb.errors import CorruptDatabase, DatabaseBusy, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
 from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
+# Changes of other processes that a thread which writes publishes before its own. That takes a tenth of a second.
+MOST_CHANGES = 10_000
+# Seconds between two looks of a thread that waits for more to be published.
+LOOK_S = 0.005
 NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
@@ -87,6 +92,8 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._routing: int | None = None  # the thread that is inside of `route`
+        # Threads that publish what other processes have committed, or deliver it.
+        self._catching_up: set[int] = set()
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
 
@@ -135,10 +142,49 @@ class Publisher:
                     self.published = last
 
     def catch_up(self) -> bool:
-        """Publish what other processes have committed. Whether there was anything."""
+        """Publish what other processes have committed, and deliver it. Whether there was anything."""
         if self.is_routing():
             # Called by a predicate of a feed: this thread holds `committing` already.
             return False
+        thread = get_ident()
+        if thread in self._catching_up:
+            # Called by a subscriber.
+            return self._catch_up()
+        self._catching_up.add(thread)
+        try:
+            return self._catch_up()
+        finally:
+            self._catching_up.discard(thread)
+
+    def is_late(self, head: int) -> bool:
+        """Whether other processes have committed so much up to `head` that a thread which writes should not publish it. A thread
+        that is publishing has nobody to wait for."""
+        return (
+            head - self.published > MOST_CHANGES and self.is_heard() and get_ident() not in self._catching_up
+        )
+
+    def wait_for_others(self, head: int, operation: str, timeout_s: float) -> float:
+        """Wait until the thread that follows the file (see `follow`) has published what other processes have committed up to
+        `head`. Called without the write lock.
+
+        Returns:
+            Seconds that it has waited.
+
+        Raises:
+            DatabaseBusy: It has not come that far within `timeout_s`.
+        """
+        start = time.monotonic()
+        while self.is_late(head):
+            waited_s = time.monotonic() - start
+            if waited_s >= timeout_s:
+                raise DatabaseBusy(
+                    f"{operation}: another process has committed {head - self.published:,} changes, which the feeds of this "
+                    f"process have to hear first, and that took longer than {timeout_s:g} s; nothing was written, try again"
+                )
+            time.sleep(min(LOOK_S, timeout_s - waited_s))
+        return time.monotonic() - start
+
+    def _catch_up(self) -> bool:
         with self.committing, self.lock:
             listener = self.listener
             if listener is None or not listener.open_views:
@@ -244,6 +290,7 @@ class Publisher:
         self.lock = threading.RLock()
         self.committing = threading.Lock()
         self._routing = None
+        self._catching_up = set()
         if self.listener is not None:
             self.listener.abandon()
 

@@ -114,14 +114,16 @@ class Readers:
             self.close(reader)
 
     def rest(self, end: float) -> bool:
-        """Let nobody begin to read until `go_on`, and wait for the reads that are going on, until `end` at most (monotonic).
-        Whether all readers are idle. Where that is False, reading goes on."""
+        """Let nobody begin to read until `go_on`, settle the walks, and wait for the reads that are going on, until `end` at most
+        (monotonic). Whether all readers are idle. Where that is False, reading goes on."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
         self.is_resting = True
         is_idle = False
         try:
             while not (is_idle := self.is_idle) and time.monotonic() < end:
+                # One may have begun just before.
+                self.settle()
                 time.sleep(0.0002)
         finally:
             if not is_idle:

@@ -17,6 +17,7 @@ from reactdb.errors import DatabaseBusy, UsageError
 from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
 from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
+from reactdb.store.file.names import check_names
 
 _lock = threading.Lock()
 # (file, read_only) -> engine and the number of handles on it. The only record of what this process has open.
@@ -30,6 +31,8 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
             raise UsageError("a database in memory that nobody can write to would be empty for ever")
         return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
     path = os.path.realpath(path)
+    # Also where this process has the file open: one more handle, by any name, would be a use of the name that is to go.
+    check_names(path)
     with _lock:
         known = (identity_of(path), read_only)
         if known in opened:
@@ -74,6 +77,7 @@ def remove(path: str) -> None:
     Raises:
         DatabaseBusy: This process has it open, or another.
     """
+    check_names(path)
     with _lock:
         for is_read_only in (False, True):
             if (identity_of(path), is_read_only) in opened:

@@ -275,7 +275,7 @@ class Writer:
                 self._is_synchronous = is_hard
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
-            self.lock_wait.begin_immediate(left_s)
+            waited_s = self.lock_wait.begin_immediate(left_s)
             # In memory nobody else writes.
             if self._known_version is None or not engine.is_memory:
                 (version,) = execute("PRAGMA data_version").fetchone()
@@ -283,6 +283,14 @@ class Writer:
                     if self._known_version is not None:
                         external_writers.wal_reset.another_wrote(self.path)
                     self._reload(operation)
+                    if engine.publisher.is_late(self.last_seq):
+                        # A long transaction of another process, which takes as long to publish: not in this thread, which may
+                        # be an event loop's, and not while others cannot write.
+                        self.roll_back()
+                        waited_s += engine.publisher.wait_for_others(
+                            self.last_seq, operation, left_s - waited_s
+                        )
+                        return self._begin(left_s - waited_s, is_hard, origin, collect, operation)
                     self._known_version = version
             if self.guard is not None:
                 log, trouble = self.guard.look_before()

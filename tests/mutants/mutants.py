@@ -86,6 +86,70 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "what a feed begins with is read from the log to its end, whoever waits for that",
+        "store/checkpoints.py",
+        "        self._writer.engine.settle_reads()\n",
+        "",
+        (
+            "tests/store/test_store_checkpoints.py::test_a_feed_that_begins_while_the_log_is_being_emptied_does_not_keep_it",
+        ),
+    ),
+    Mutant(
+        "a read of this process is taken for one of another program",
+        "store/checkpoints.py",
+        "                    self._is_ours = not are_held",
+        "                    self._is_ours = False",
+        (
+            "tests/store/test_store_checkpoints.py::test_a_read_of_this_process_is_told_from_one_of_another_program",
+        ),
+    ),
+    Mutant(
+        "reads go on while the log is being emptied for the second time",
+        "store/engine.py",
+        "                if not readers.rest(end):",
+        "                if False:",
+        (
+            "tests/store/test_store_checkpoints.py::test_reads_that_follow_each_other_without_a_gap_do_not_keep_the_log",
+        ),
+    ),
+    Mutant(
+        "a thread that writes publishes all that another process has committed",
+        "store/publisher.py",
+        "            head - self.published > MOST_CHANGES and self.is_heard()",
+        "            False and self.is_heard()",
+        ("tests/store/test_follow.py::TestAWriteAfterALongTransactionElsewhere",),
+    ),
+    Mutant(
+        "a subscriber that writes waits for itself",
+        "store/publisher.py",
+        "        self._catching_up.add(thread)\n",
+        "",
+        (
+            "tests/store/test_follow.py::TestAWriteAfterALongTransactionElsewhere::test_a_subscriber_that_writes_while_it_is_told_of_that_does_not_wait_for_itself",
+        ),
+    ),
+    Mutant(
+        "a file with two names is opened",
+        "store/file/names.py",
+        "    if status.st_nlink > 1 and",
+        "    if False and",
+        ("tests/store/test_names.py::TestAFileWithTwoNames",),
+    ),
+    Mutant(
+        "nobody looks whether another name of the file is in use",
+        "store/file/names.py",
+        "            if found != fcntl.F_UNLCK:",
+        "            if False:",
+        ("tests/store/test_names.py::TestAnotherNameThatIsInUse",),
+    ),
+    Mutant(
+        "a log that another name has left behind is forgotten",
+        "store/file/names.py",
+        "    _check_no_log_is_left(path)\n",
+        "    pass\n",
+        ("tests/store/test_names.py::TestALogThatWasLeftBehind",),
+    ),
+    Mutant(
         "a log over its limit refuses nobody",
         "store/checkpoints.py",
         "            self.is_over = True",

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.store import follow
+from reactdb.store import follow, publisher
 from reactdb.store.engine import Engine
 from tests.support import processes as support
-from tests.support.threads import PATIENCE_S
+from tests.support.threads import PATIENCE_S, started
 
 WRITER = """
 import sys, reactdb
@@ -243,3 +243,86 @@ def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monk
 
     assert ["given back", "closed"] == order
     assert 0 == len(engine.readers)
+
+
+class TestAWriteAfterALongTransactionElsewhere:
+    @pytest.fixture(autouse=True)
+    def many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(publisher, "MOST_CHANGES", 10)
+
+    @pytest.fixture
+    def may_follow(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+        """The thread that follows the file waits for it, once it has news."""
+        event = threading.Event()
+        event.set()
+        catch_up = Engine.catch_up
+
+        def catch_up_later(self: Engine) -> bool:
+            assert event.wait(PATIENCE_S)
+            return catch_up(self)
+
+        monkeypatch.setattr(Engine, "catch_up", catch_up_later)
+        yield event
+        event.set()
+
+    def test_it_waits_no_longer_than_busy_timeout_until_the_feeds_have_heard_that(self, db, path, may_follow):
+        hasty = reactdb.connect(path, durability="soft", busy_timeout=0.05)
+        with hasty, support.another_process(path) as other, db.table("games").changes().cursor() as cursor:
+            may_follow.clear()
+            other.table("games").insert([{"id": number} for number in range(20)])
+            with pytest.raises(
+                reactdb.DatabaseBusy,
+                match=r"^insert: another process has committed 20 changes, .*nothing was written",
+            ):
+                hasty.table("games").insert({"id": "late"})
+            with pytest.raises(reactdb.DatabaseBusy, match=r"^transaction: "), hasty.transaction():
+                pass
+            # Not even the write lock is held.
+            other.table("games").insert({"id": 20})
+            writing, outcome = started(lambda: db.table("games").insert({"id": "late"}))
+            may_follow.set()
+            writing.join(PATIENCE_S)
+
+            assert 1 == outcome[0]["inserted"]
+            told = [cursor.next(timeout=PATIENCE_S)["new_val"]["id"] for _ in range(22)]
+        assert [*range(21), "late"] == told
+
+    def test_a_subscriber_that_writes_while_it_is_told_of_that_does_not_wait_for_itself(self, path):
+        with (
+            reactdb.connect(path, durability="soft", busy_timeout=0) as db,
+            support.another_process(path) as other,
+        ):
+            games, copies = db.table_create("games"), db.table_create("copies")
+            is_done = threading.Event()
+
+            def copy(event: dict[str, Any]) -> None:
+                if event["new_val"]["id"] == 0:
+                    # Before this one writes, there is more that nobody has published.
+                    other.table("games").insert([{"id": number} for number in range(20, 40)])
+                copies.insert(event["new_val"])
+                if event["new_val"]["id"] == 39:
+                    is_done.set()
+
+            subscription = games.changes().subscribe(copy)
+            other.table("games").insert([{"id": number} for number in range(20)])
+
+            assert is_done.wait(PATIENCE_S)
+            subscription.dispose()
+            assert 40 == copies.count().run()
+
+    def test_where_nobody_listens_it_does_not_wait(self, path):
+        with (
+            reactdb.connect(path, durability="soft", busy_timeout=0) as db,
+            support.another_process(path) as other,
+        ):
+            games = db.table_create("games")
+            other.table("games").insert([{"id": number} for number in range(20)])
+
+            assert 1 == games.insert({"id": "late"})["inserted"]
+
+
+def test_explain_says_how_long_a_write_waits(db, path):
+    with reactdb.connect(path, busy_timeout=0.5) as hasty, reactdb.connect(path, read_only=True) as viewer:
+        waits = [one.table("games").explain()["write_wait_s"] for one in (db, hasty, viewer, db.at(db.seq))]
+
+    assert [5.0, 0.5, None, None] == waits

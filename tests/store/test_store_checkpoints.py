@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.writer import Writer
+from tests.support.threads import PATIENCE_S, in_thread, started, wait_until
 
 MIB = 1 << 20
 
@@ -198,6 +199,83 @@ def test_a_read_of_this_process_is_told_from_one_of_another_program(path):
             error = db.stats()["checkpoint"]["error"]
 
     assert "a read of this process that began" in error
+
+
+def before_the_first_copy(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
+    """Have another thread do the work when a checkpoint has begun, and has copied nothing yet."""
+    copy = checkpoints.Checkpoints._copy_log
+    is_done = threading.Event()
+
+    def copy_after_work(self: checkpoints.Checkpoints) -> str:
+        if not is_done.is_set():
+            is_done.set()
+            in_thread(work)
+        return copy(self)
+
+    monkeypatch.setattr(checkpoints.Checkpoints, "_copy_log", copy_after_work)
+
+
+def test_a_feed_that_begins_while_the_log_is_being_emptied_does_not_keep_it(path, monkeypatch, caplog):
+    manual(monkeypatch)
+    with reactdb.connect(path, durability="soft") as db:
+        games = db.table_create("games")
+        fill(db, 600)
+        cursors: list[Any] = []
+
+        def begin() -> None:
+            cursors.append(games.changes(include_initial=True).cursor())
+            cursors[0].next(timeout=20)
+
+        before_the_first_copy(monkeypatch, begin)
+        writer = writer_of(db)
+
+        assert writer.in_turn(writer.checkpoints.run)
+        assert wal_bytes(path) < 64 * 1024
+        assert 599 == sum("new_val" in cursors[0].next(timeout=20) for _ in range(599))
+        cursors[0].close()
+    assert "" == caplog.text
+
+
+def test_a_read_of_this_process_that_began_during_a_checkpoint_is_not_taken_for_another_programs(
+    path, monkeypatch
+):
+    manual(monkeypatch)
+    with reactdb.connect(path, durability="soft") as db, ExitStack() as reading:
+        db.table_create("games")
+        fill(db, 200)
+        before_the_first_copy(monkeypatch, lambda: reading.enter_context(db.session.engine.snapshot()).seq)
+        writer = writer_of(db)
+
+        assert not writer.in_turn(writer.checkpoints.run)
+        assert "a read of this process that began" in db.stats()["checkpoint"]["error"]
+
+
+@pytest.mark.parametrize("is_twin", [False, True], ids=["the same handle", "a handle that only reads"])
+def test_reads_that_follow_each_other_without_a_gap_do_not_keep_the_log(path, is_twin, monkeypatch):
+    manual(monkeypatch)
+    monkeypatch.setattr(checkpoints, "MOST_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(checkpoints, "WAIT_S", 100 * PATIENCE_S)
+    with (
+        reactdb.connect(path, durability="soft") as db,
+        reactdb.connect(path, read_only=is_twin) as other,
+        ExitStack() as reading,
+    ):
+        games = db.table_create("games")
+        fill(db, 200)
+        engine, writer = other.session.engine, writer_of(db)
+        assert 201 == reading.enter_context(engine.snapshot()).seq
+        # That one does not see this, and so keeps it in the log.
+        fill(db, 200)
+        emptying, outcome = started(lambda: writer.in_turn(writer.checkpoints.run))
+        wait_until(lambda: engine.readers.is_resting)
+        next_read, found = started(other.table("games").count().run)
+        reading.close()
+        for thread in (emptying, next_read):
+            thread.join(PATIENCE_S)
+
+        assert ([True], [400]) == (outcome, found)
+        assert wal_bytes(path) < 64 * 1024
+        assert 400 == games.count().run()
 
 
 def test_that_it_is_over_is_noticed_by_a_small_write_too(path, reader, monkeypatch):

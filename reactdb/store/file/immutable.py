@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 
 from reactdb.errors import CannotOpen
-from reactdb.store.file import locks, sqlite
+from reactdb.store.file import locks, names, sqlite
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.opening import not_opened
 from reactdb.store.file.sqlite import Connection
@@ -66,7 +66,11 @@ def connect_to_read(
     try:
         # The first statement for which SQLite looks at the write-ahead log.
         connection.execute("PRAGMA schema_version").fetchone()
+        names.claim_log(path)
         return connection, None
+    except CannotOpen:
+        connection.close()
+        raise
     except sqlite.READ_ERRORS as error:
         refusal = not_opened(error, path)
         if not isinstance(refusal, CannotOpen) or not may_make_nothing(path):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from reactdb.errors import CannotOpen, DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import schema
-from reactdb.store.file import files, flush, locks, sqlite
+from reactdb.store.file import files, flush, locks, names, sqlite
 from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
@@ -42,6 +42,7 @@ def prepare(
         only a connection that writes can mend.
     """
     files.check_path(path, read_only=read_only)
+    names.check_names(path)
     if not allow_network:
         locks.refuse_network(path)
     try:
@@ -89,6 +90,8 @@ def look(connection: Connection, path: str, named: str | None = None) -> int:
     Returns:
         The format version.
     """
+    # First: by another name a file without its log may look like anything.
+    names.claim_log(path)
     # In a transaction, because SQLite keeps its lock as long as that.
     connection.execute("BEGIN")
     version = schema.identify(connection, path)

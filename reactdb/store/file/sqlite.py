@@ -380,8 +380,11 @@ class LockWait:
             self._connection.execute(f"PRAGMA busy_timeout={max(0, int(seconds * 1000))}")
             self._set_s = seconds
 
-    def begin_immediate(self, timeout_s: float) -> None:
+    def begin_immediate(self, timeout_s: float) -> float:
         """BEGIN IMMEDIATE, tried for `timeout_s` as long as another process has the write lock.
+
+        Returns:
+            Seconds that it has waited; 0.0 where that was in one piece.
 
         Raises:
             SQLiteError: The last one.
@@ -393,7 +396,7 @@ class LockWait:
         while True:
             try:
                 self._cursor.execute("BEGIN IMMEDIATE")
-                return
+                return 0.0 if end is None else time.monotonic() - end + timeout_s
             except SQLiteError as error:
                 if not self._is_in_pieces or not is_busy(error):
                     raise

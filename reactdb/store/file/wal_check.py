@@ -39,7 +39,7 @@ def check_log_is_own(path: str) -> str | None:
         CorruptDatabase: The log has the id of another database.
     """
     named = id_named(path + "-wal") if file_bytes(path + "-wal") else None
-    own = None if named is None else _id_beneath(path)
+    own = None if named is None else id_beneath(path)
     if named is not None and own is not None and own != named:
         raise _another(path, own, named)
     return named
@@ -58,7 +58,7 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
     if not file_bytes(path + "-wal"):
         return
     # An id in the log has been compared with the file's already, or the file is so new that all of it is in the log.
-    own = named or id_named(path + "-wal") or _id_beneath(path)
+    own = named or id_named(path + "-wal") or id_beneath(path)
     laid_over = schema.database_id(connection)
     if own is not None and laid_over != own:
         raise _another(path, own, laid_over)
@@ -72,7 +72,7 @@ def _another(path: str, own: str, other: object) -> CorruptDatabase:
     )
 
 
-def _id_beneath(path: str) -> str | None:
+def id_beneath(path: str) -> str | None:
     """The database id in the file without its log; None where it has none yet, or cannot be read so."""
     # Immutable: SQLite ignores the log. Another process may be writing to the file meanwhile, so anything that is not an id
     # counts as none. (An id never changes.)

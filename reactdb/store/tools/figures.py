@@ -17,6 +17,7 @@ from reactdb.store.blobs import blob_totals
 from reactdb.store.catalogue import load
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import connect_to_read
+from reactdb.store.file.names import check_names
 from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 from reactdb.store.retention import Setting, history_figures
@@ -35,6 +36,7 @@ def opened(path: str) -> Iterator[Connection]:
     path = os.path.realpath(path)
     if not os.path.isfile(path):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
+    check_names(path)
     named = check_log_is_own(path)
     connection, guard = connect_to_read(
         lambda mode: sqlite.connect(path, mode=mode, busy_timeout_s=BUSY_TIMEOUT_S), path

@@ -23,6 +23,7 @@ from reactdb.store.blobs import StoredBlob, read_blob, read_piece
 from reactdb.store.checksums import is_entry_whole
 from reactdb.store.file import sqlite
 from reactdb.store.file.immutable import IMMUTABLE, connect_to_read
+from reactdb.store.file.names import check_names
 from reactdb.store.file.pages import Pages
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
@@ -77,6 +78,7 @@ class Salvage:
         self.path = os.path.realpath(path)
         if not os.path.isfile(self.path):
             raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
+        check_names(self.path)
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []
         self.unread = 0
