@@ -539,8 +539,13 @@ class Database:
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
         may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything."""
+        this process, has still to read, and `needed_by`, which of them; None where all have read everything.
+
+        `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()
+        # Imported here because most programs have no such table.
+        from reactdb.store.kept import stopped_views
+
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
@@ -553,6 +558,7 @@ class Database:
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
+                "stopped_views": stopped_views(snapshot.connection),
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
             try:
