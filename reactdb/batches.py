@@ -35,7 +35,7 @@ from reactdb.feeds.events import Event
 from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
 from reactdb.logs import logger
 from reactdb.partitions import Backlog, PartitionReader
-from reactdb.query import Query
+from reactdb.query import ALL_TABLES, Query
 from reactdb.set_aside import as_logged, set_aside
 from reactdb.store.leases import (
     LOOKS,
@@ -448,7 +448,11 @@ class Batches:
     def _feed(self) -> Feed:
         """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the
         log."""
-        return self._session.watch(self._settings.query, {"changefeed_queue_size": 1})
+        options: dict[str, Any] = {"changefeed_queue_size": 1}
+        if self._settings.query.table == ALL_TABLES:
+            # One event where a table is dropped, and not one for each document.
+            options["include_catalogue"] = True
+        return self._session.watch(self._settings.query, options)
 
     @property
     def wait_s(self) -> float:
@@ -605,8 +609,8 @@ class Batches:
         progress.failed(self._clock.now_s(), settings.backoff_s, settings.most_backoff_s)
         if isinstance(batch.error, StorageError):
             return
-        if len(batch) > 1:
-            progress.size = len(batch) // 2
+        if batch.changes[0]["seq"] != batch.changes[-1]["seq"]:
+            progress.size = max(1, len(batch) // 2)
             return
         assert batch.error is not None
         self._count_failure(progress, batch, _in_words(batch.error))
@@ -614,16 +618,19 @@ class Batches:
     def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
         """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
         settings = self._settings
-        (change,) = batch.changes
+        # Several only of a table that was dropped or renamed, whose documents share a seq.
+        seq = batch.changes[0]["seq"]
         is_last = settings.max_attempts is not None and batch.attempt >= settings.max_attempts
 
         def note(transaction: WriteTransaction) -> Lease:
             lease = still_held(transaction, progress.lease)
             if not is_last:
-                after = lease.changed(attempts=batch.attempt, failing=change["seq"], error=error)
+                after = lease.changed(attempts=batch.attempt, failing=seq, error=error)
                 write_lease(transaction, after)
                 return after
-            return set_aside(self._session, transaction, lease, change, batch.until, error, batch.attempt)
+            return set_aside(
+                self._session, transaction, lease, batch.changes, batch.until, error, batch.attempt
+            )
 
         try:
             progress.see(
@@ -683,13 +690,13 @@ class Batches:
     def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they
         are. False: another worker has the lease."""
-        if isinstance(error, MemoryError):
+        if isinstance(error, (MemoryError, StorageError)):
             raise error
         event = as_logged(change)
 
         def note(transaction: WriteTransaction) -> Lease:
             lease = still_held(transaction, progress.lease)
-            return set_aside(self._session, transaction, lease, event, change.seq, _in_words(error), 1)
+            return set_aside(self._session, transaction, lease, [event], change.seq, _in_words(error), 1)
 
         try:
             progress.see(self._session.transact(note, operation="set a change aside"))

@@ -20,6 +20,7 @@ from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
+from reactdb.store.log import PastNames
 from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
@@ -86,6 +87,7 @@ class Publisher:
         self.listener: CommitListener | None = None
         self.published = seq
         self._catalogue = engine.catalogue
+        self._names = PastNames()
         self._routing: int | None = None  # the thread that is inside of `route`
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
@@ -218,6 +220,9 @@ class Publisher:
         changes = snapshot.changes(self.published, until, oldest=oldest)
         if changes and changes[-1].seq < until:
             changes = whole_commits(changes, snapshot)
+        if snapshot.catalogue.version != self._catalogue.version:
+            # A table may have another name by now.
+            self._names.give(snapshot, changes, snapshot.seq)
         return changes
 
     def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:
