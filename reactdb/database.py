@@ -388,9 +388,13 @@ class Database:
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
 
+        Applied in order, the events give what every table has: where a table is dropped, each of its documents is told as deleted;
+        where it is renamed, as deleted under the old name and inserted under the new one.
+
         Args:
             include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
-                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`.
+                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`. The
+                documents of a table that is dropped or renamed are not told one by one then.
         """
         return self._session.watch(
             Query(ALL_TABLES),
@@ -436,7 +440,8 @@ class Database:
 
         Args:
             name: As of a table.
-            selection: A table or a part of one; what it gives must not depend on other documents. None: every table.
+            selection: A table or a part of one; what it gives must not depend on other documents. None: every table, also the
+                documents that go because their table is dropped.
             since: Where a new one begins: after this seq or token, 0 for the start of the log; None: now.
             partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
                 are given in order. None: as it was made, at first 1.
