@@ -24,6 +24,7 @@ from reactdb import holders
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseBusy,
+    DatabaseClosed,
     FeedError,
     HistoryLost,
     LeaseLost,
@@ -400,13 +401,17 @@ class Batches:
             What `poll` raises.
         """
         while not self.is_closed:
-            # Before the log is read: a commit after that rings.
-            bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
-            if self.is_closed:
-                # By another thread, which may not have seen this bell.
-                bell.close()
+            try:
+                # Before the log is read: a commit after that rings.
+                bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+                if self.is_closed:
+                    # By another thread, which may not have seen this bell.
+                    bell.close()
+                    break
+                batch = self.poll()
+            except DatabaseClosed:
+                # By another thread, just before the bell was to say so.
                 break
-            batch = self.poll()
             if batch is not None:
                 return batch
             try:
@@ -428,13 +433,16 @@ class Batches:
         # Others have their turn between two batches.
         await sleep(0)
         while not self.is_closed:
-            bell = self._bell = (
-                self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
-            )
-            if self.is_closed:
-                bell.close()
+            try:
+                bell = self._bell = (
+                    self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
+                )
+                if self.is_closed:
+                    bell.close()
+                    break
+                batch = self.poll()
+            except DatabaseClosed:
                 break
-            batch = self.poll()
             if batch is not None:
                 return batch
             try:
@@ -610,7 +618,7 @@ class Batches:
         if isinstance(batch.error, StorageError):
             return
         if batch.changes[0]["seq"] != batch.changes[-1]["seq"]:
-            progress.size = max(1, len(batch) // 2)
+            progress.size = len(batch) // 2
             return
         assert batch.error is not None
         self._count_failure(progress, batch, _in_words(batch.error))

@@ -429,7 +429,7 @@ class OfMongoDB(Waiting):
         from reactdb.servers.mongodb import serve_in_thread
 
         server = self.stage.server("mongodb", lambda: serve_in_thread(self.stage.db))
-        client: Any = pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=500)
+        client: Any = pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=3_000)
         self.stage.stack.callback(client.close)
         stream = client["reactdb"][TABLE].watch(max_await_time_ms=1_000)
         stream.try_next()
