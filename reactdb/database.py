@@ -388,7 +388,7 @@ class Database:
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
 
-        Applied in order, the events give what every table has. Where a table is dropped, each of its documents is told as deleted;
+        Applied in order, the events give what every table has. Where a table is dropped, each document is told as deleted;
         where it is renamed, as deleted under the old name and inserted under the new one.
 
         Args:
