@@ -24,6 +24,7 @@ from reactdb import holders
 from reactdb.change import Change
 from reactdb.errors import (
     DatabaseBusy,
+    DatabaseClosed,
     FeedError,
     HistoryLost,
     LeaseLost,
@@ -35,7 +36,7 @@ from reactdb.feeds.events import Event
 from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
 from reactdb.logs import logger
 from reactdb.partitions import Backlog, PartitionReader
-from reactdb.query import Query
+from reactdb.query import ALL_TABLES, Query
 from reactdb.set_aside import as_logged, set_aside
 from reactdb.store.leases import (
     LOOKS,
@@ -400,13 +401,17 @@ class Batches:
             What `poll` raises.
         """
         while not self.is_closed:
-            # Before the log is read: a commit after that rings.
-            bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
-            if self.is_closed:
-                # By another thread, which may not have seen this bell.
-                bell.close()
+            try:
+                # Before the log is read: a commit after that rings.
+                bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+                if self.is_closed:
+                    # By another thread, which may not have seen this bell.
+                    bell.close()
+                    break
+                batch = self.poll()
+            except DatabaseClosed:
+                # By another thread, just before the bell was to say so.
                 break
-            batch = self.poll()
             if batch is not None:
                 return batch
             try:
@@ -428,13 +433,16 @@ class Batches:
         # Others have their turn between two batches.
         await sleep(0)
         while not self.is_closed:
-            bell = self._bell = (
-                self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
-            )
-            if self.is_closed:
-                bell.close()
+            try:
+                bell = self._bell = (
+                    self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
+                )
+                if self.is_closed:
+                    bell.close()
+                    break
+                batch = self.poll()
+            except DatabaseClosed:
                 break
-            batch = self.poll()
             if batch is not None:
                 return batch
             try:
@@ -448,7 +456,11 @@ class Batches:
     def _feed(self) -> Feed:
         """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the
         log."""
-        return self._session.watch(self._settings.query, {"changefeed_queue_size": 1})
+        options: dict[str, Any] = {"changefeed_queue_size": 1}
+        if self._settings.query.table == ALL_TABLES:
+            # One event where a table is dropped, and not one for each document.
+            options["include_catalogue"] = True
+        return self._session.watch(self._settings.query, options)
 
     @property
     def wait_s(self) -> float:
@@ -605,7 +617,7 @@ class Batches:
         progress.failed(self._clock.now_s(), settings.backoff_s, settings.most_backoff_s)
         if isinstance(batch.error, StorageError):
             return
-        if len(batch) > 1:
+        if batch.changes[0]["seq"] != batch.changes[-1]["seq"]:
             progress.size = len(batch) // 2
             return
         assert batch.error is not None
@@ -614,16 +626,19 @@ class Batches:
     def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
         """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
         settings = self._settings
-        (change,) = batch.changes
+        # Several only of a table that was dropped or renamed, whose documents share a seq.
+        seq = batch.changes[0]["seq"]
         is_last = settings.max_attempts is not None and batch.attempt >= settings.max_attempts
 
         def note(transaction: WriteTransaction) -> Lease:
             lease = still_held(transaction, progress.lease)
             if not is_last:
-                after = lease.changed(attempts=batch.attempt, failing=change["seq"], error=error)
+                after = lease.changed(attempts=batch.attempt, failing=seq, error=error)
                 write_lease(transaction, after)
                 return after
-            return set_aside(self._session, transaction, lease, change, batch.until, error, batch.attempt)
+            return set_aside(
+                self._session, transaction, lease, batch.changes, batch.until, error, batch.attempt
+            )
 
         try:
             progress.see(
@@ -683,13 +698,13 @@ class Batches:
     def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they
         are. False: another worker has the lease."""
-        if isinstance(error, MemoryError):
+        if isinstance(error, (MemoryError, StorageError)):
             raise error
         event = as_logged(change)
 
         def note(transaction: WriteTransaction) -> Lease:
             lease = still_held(transaction, progress.lease)
-            return set_aside(self._session, transaction, lease, event, change.seq, _in_words(error), 1)
+            return set_aside(self._session, transaction, lease, [event], change.seq, _in_words(error), 1)
 
         try:
             progress.see(self._session.transact(note, operation="set a change aside"))

@@ -15,6 +15,9 @@ from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
+# Of a change that is in no entry of its own: a document goes, or comes, because its table was dropped or got another name.
+WITH_TABLE = 4
+GONE_WITH_TABLE, CAME_WITH_NAME = WITH_TABLE | DELETE, WITH_TABLE | INSERT
 # The number of the table of log entries that are about tables and indexes themselves, and their kinds.
 CATALOGUE = 0
 TABLE_CREATE, TABLE_RENAME, TABLE_DROP, INDEX_CREATE, INDEX_RENAME, INDEX_DROP, HOOK_SET = range(16, 23)
@@ -158,7 +161,7 @@ class Change:
     @property
     def kind(self) -> str:
         """`insert`, `update`, `replace` or `delete`: what the writer asked for."""
-        return KINDS[self.kind_code]
+        return KINDS[self.kind_code & ~WITH_TABLE]
 
     @property
     def is_of_meta_alone(self) -> bool:

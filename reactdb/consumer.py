@@ -23,13 +23,12 @@ from reactdb import holders
 from reactdb.batches import Batches, Clock, Settings
 from reactdb.errors import InvalidOption, UsageError, shown
 from reactdb.expression import Expression, OrderKey, Predicate
-from reactdb.feeds.events import Event
 from reactdb.feeds.options import check_seconds
 from reactdb.feeds.position import resolve_since
-from reactdb.partitions import row_wise
+from reactdb.partitions import events_at, row_wise
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
-from reactdb.set_aside import as_logged, set_aside
+from reactdb.set_aside import set_aside
 from reactdb.store.catalogue import check_name
 from reactdb.store.leases import CONSUMER, Lease, all_leases, read_leases, write_lease
 from reactdb.store.positions import remove_position
@@ -218,9 +217,10 @@ def skip(session: Session, name: str) -> int:
             )
         for lease in failing:
             assert lease.failing is not None
-            event = _as_logged(transaction.snapshot(), lease.failing)
+            where = (lease.failing, lease.partition, lease.partitions)
+            events = events_at(session, transaction.snapshot(), *where)
             set_aside(
-                session, transaction, lease, event, lease.failing, lease.error or "skipped", lease.attempts
+                session, transaction, lease, events, lease.failing, lease.error or "skipped", lease.attempts
             )
         return len(failing)
 
@@ -245,14 +245,6 @@ def _with_leases(session: Session, name: str, change: Callable[[WriteTransaction
         return change(transaction, leases)
 
     return session.transact(one, operation="consumer")
-
-
-def _as_logged(snapshot: Snapshot, seq: int) -> Event:
-    """A change as an event, from the log; without its documents, where they were removed."""
-    change = snapshot.entry(seq)
-    if change is None:
-        return {"table": None, "key": None, "seq": seq, "type": None, "old_val": None, "new_val": None}
-    return as_logged(change)
 
 
 # ---------------------------------------------------------------------------------------------------------------

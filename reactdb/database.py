@@ -388,9 +388,13 @@ class Database:
     ) -> Feed:
         """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
 
+        Applied in order, the events give what every table has. Where a table is dropped, each document is told as deleted;
+        where it is renamed, as deleted under the old name and inserted under the new one.
+
         Args:
             include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
-                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`.
+                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`. The
+                documents of a table that is dropped or renamed are not told one by one then.
         """
         return self._session.watch(
             Query(ALL_TABLES),
@@ -436,7 +440,8 @@ class Database:
 
         Args:
             name: As of a table.
-            selection: A table or a part of one; what it gives must not depend on other documents. None: every table.
+            selection: A table or a part of one; what it gives must not depend on other documents. None: every table, also the
+                documents that go because their table is dropped.
             since: Where a new one begins: after this seq or token, 0 for the start of the log; None: now.
             partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
                 are given in order. None: as it was made, at first 1.
@@ -539,8 +544,13 @@ class Database:
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
         may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything."""
+        this process, has still to read, and `needed_by`, which of them; None where all have read everything.
+
+        `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()
+        # Imported here because most programs have no such table.
+        from reactdb.store.kept import stopped_views
+
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
@@ -553,6 +563,7 @@ class Database:
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
+                "stopped_views": stopped_views(snapshot.connection),
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
             try:

@@ -10,6 +10,9 @@ minds and which fences a worker off that was taken over; and what the table is e
 somebody has moved the consumer, and the table is built anew. What a view remembers is never written: it is made again from the
 documents as of the position.
 
+A worker that stops writes the reason into the lease. So everyone sees it, and any other worker may take over. The log keeps the
+change that stopped it for ever; when somebody asks again and the present can be worked out, the table is built anew.
+
 A table that is being built is no hidden one: a program that follows all tables, to copy them for example, would never be told
 the documents that were written while it was hidden.
 
@@ -31,10 +34,12 @@ from reactdb import holders
 from reactdb.consumer import check_lease_s, digest
 from reactdb.errors import (
     INTERRUPTS,
+    FeedAborted,
     HistoryLost,
     InvalidOption,
     LeaseLost,
     ReactDBError,
+    StorageError,
     UsageError,
     as_end,
     shown,
@@ -62,6 +67,8 @@ MOST_CHANGES = 10_000
 PASSED_CHANGES = 10_000
 # How often a table is begun that compaction leaves no history for, before that is an error.
 MOST_BUILDS = 5
+# Characters of an error that are kept in the file.
+MOST_ERROR = 2_000
 # What a step comes to.
 MORE, BUILT, DONE, ELSEWHERE = "more", "built", "done", "elsewhere"
 
@@ -109,7 +116,6 @@ class Materialized:
 
     Attributes:
         name: The table's.
-        error: Why the table has stopped following, the last time that this was tried; None where it follows.
 
     Thread safety: any method from any thread.
     """
@@ -138,9 +144,12 @@ class Materialized:
         self._lock = threading.Lock()
         self._thread: int | None = None
         self._is_rung = False
+        self._scheduler = scheduler
         self._subscriptions: list[Any] = []
+        # One of the feeds of its sources has ended, so it no longer hears of commits.
+        self._is_deaf = False
         self._reading: Reading | None = None
-        self.error: Exception | None = None
+        self._error: Exception | None = None
         self.is_closed = False
         self._worker = holders.named(self)
         self._check_outside("made")
@@ -148,11 +157,8 @@ class Materialized:
             # Before anything is written, whatever cannot be kept is refused.
             reading = Reading(session, self._query, snapshot)
             self._check_target(snapshot, rebuild)
-            tables = sorted(table.name for table in reading.reader.view.tables())
         if follow:
-            for table in tables:
-                feed = session.watch(Query(table), {"changefeed_queue_size": 1})
-                self._subscriptions.append(feed.subscribe(self._wake, self._failed, scheduler=scheduler))
+            self._listen(reading)
         try:
             self._catch_up(takes_over=False, is_anew=rebuild)
         except BaseException:
@@ -186,8 +192,35 @@ class Materialized:
     ) -> None:
         self.close()
 
+    def _listen(self, reading: Reading) -> None:
+        """Hear of each commit to the tables that the selection reads."""
+        self._stop_listening()
+        self._is_deaf = False
+        for table in sorted(table.name for table in reading.reader.view.tables()):
+            feed = self._session.watch(Query(table), {"changefeed_queue_size": 1})
+            self._subscriptions.append(
+                feed.subscribe(self._wake, self._feed_ended, scheduler=self._scheduler)
+            )
+
+    def _stop_listening(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.dispose()
+        self._subscriptions = []
+
     # -----------------------------------------------------------------------------------------------------------
     # What a user sees
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the table has stopped following, the last time that this was tried; None where it follows. Where another worker
+        has the table and has stopped, a FeedAborted with its reason."""
+        if self._error is not None or not self.is_alive:
+            return self._error
+        with self._session.read() as snapshot:
+            lease = read_lease(snapshot.connection, self._consumer, 0)
+        if lease is None or lease.error is None:
+            return None
+        return FeedAborted(f"table `{self.name}` is no longer kept up to date: {lease.error}")
 
     @property
     def table(self) -> Table:
@@ -216,16 +249,22 @@ class Materialized:
     def catch_up(self) -> None:
         """Take in everything that is committed by now, in this thread. Another worker that has the lease loses it.
 
+        A view that has stopped follows again, if the cause is gone.
+
         Raises:
             UsageError: Inside a transaction; or the table was made anew with another selection meanwhile.
             LeaseLost: Another worker has taken over while the table was being built.
             TableNotFound, IndexNotFound: What the selection reads was dropped.
-            QueryError: The selection cannot be worked out for a document. The table stays as of before it.
+            QueryError: The selection cannot be worked out for a document that is still there. The table stays as of before it.
         """
         self._session.check_open()
         if self.is_closed:
             raise UsageError(f"{self!r} follows no more: call db.materialize again")
         self._check_outside("caught up")
+        if self._is_deaf:
+            with self._session.read() as snapshot:
+                reading = Reading(self._session, self._query, snapshot)
+            self._listen(reading)
         self._catch_up(takes_over=True)
 
     def drop(self) -> None:
@@ -246,8 +285,7 @@ class Materialized:
         if self.is_closed:
             return
         self.is_closed = True
-        for subscription in self._subscriptions:
-            subscription.dispose()
+        self._stop_listening()
         if self._session.is_closed or self._session.engine.current_transaction() is not None:
             return
         # Where it cannot be written now, the lease ends by its time.
@@ -294,17 +332,25 @@ class Materialized:
         def work() -> None:
             if is_anew:
                 self._build()
-            until, found = self._head(), MORE
+            until, found, may_rebuild = self._head(), MORE, True
             while found in (MORE, BUILT):
-                found = self._step(until, takes_over=takes_over)
+                found = self._step(until, takes_over=takes_over, may_rebuild=may_rebuild)
                 if found == BUILT:
-                    until = self._head()
+                    until, may_rebuild = self._head(), False
                 elif self._reading is not None and self._reading.reader.position >= until:
                     # Others may write quicker than this.
                     break
-            self.error = None
+            self._error = None
 
-        self._in_turn(work)
+        try:
+            self._in_turn(work)
+        except LeaseLost:
+            # The worker that has taken over says itself how it fares.
+            raise
+        except Exception as error:
+            self._error = error
+            self._note_error(error)
+            raise
 
     def _head(self) -> int:
         with self._session.read() as snapshot:
@@ -330,7 +376,7 @@ class Materialized:
         try:
             while self._step(None, takes_over=False) in (MORE, BUILT):
                 pass
-            self.error = None
+            self._error = None
         except LeaseLost:
             # Another worker builds the table.
             self._reading = None
@@ -340,35 +386,61 @@ class Materialized:
             # What the selection's own functions raise must not reach whoever commits.
             self._failed(as_end(error))
 
+    def _feed_ended(self, error: Exception) -> None:
+        """Of a source that was dropped, for example."""
+        self._is_deaf = True
+        self._failed(error)
+
     def _failed(self, error: Exception) -> None:
-        if self.error is None and self.is_alive:
+        if self._error is None and self.is_alive:
             logger.error(
                 "table %r is no longer kept up to date: %s: %s", self.name, type(error).__name__, error
             )
-        self.error = error
+        self._error = error
         self._reading = None
+        self._note_error(error)
+
+    def _note_error(self, error: Exception) -> None:
+        """Write into the file why this worker has stopped. Trouble with the file itself is no fault of the selection."""
+        if isinstance(error, StorageError) or self._session.is_closed:
+            return
+        text = f"{type(error).__name__}: {error}"[:MOST_ERROR]
+
+        def work(transaction: WriteTransaction) -> None:
+            lease = read_lease(transaction.connection, self._consumer, 0)
+            is_ours = lease is not None and lease.selection == self._definition
+            if lease is not None and is_ours and not self._is_held_elsewhere(lease):
+                write_lease(transaction, lease.changed(error=text))
+
+        # Where it cannot be written now, it is in this object, and in the logger's record.
+        with suppress(ReactDBError):
+            with self._session.read() as snapshot:
+                lease = read_lease(snapshot.connection, self._consumer, 0)
+            if lease is not None and lease.error != text:
+                self._session.transact(work, durability="soft", operation="note a failure")
 
     # -----------------------------------------------------------------------------------------------------------
     # A step
 
-    def _step(self, until: int | None, *, takes_over: bool) -> str:
+    def _step(self, until: int | None, *, takes_over: bool, may_rebuild: bool = False) -> str:
         """Take in what was committed: some of it, up to the end of a commit.
 
         Args:
             until: The position is to be this one at least, also where nothing that was committed before it is of the selection.
             takes_over: Also from a worker that lives.
+            may_rebuild: Where a change cannot be taken in, build the table of the present documents, if that can be done.
 
         Returns:
             MORE: there is more. BUILT: the table was built. DONE. ELSEWHERE: another worker has the lease.
         """
         try:
-            return self._stepped(until, takes_over)
+            return self._stepped(until, takes_over, may_rebuild)
         except BaseException:
             # The view may be ahead of the table now.
             self._reading = None
             raise
 
-    def _stepped(self, until: int | None, takes_over: bool) -> str:
+    def _stepped(self, until: int | None, takes_over: bool, may_rebuild: bool) -> str:
         documents: dict[bytes, bytes | None] = {}
         with self._session.read() as snapshot:
             lease = read_lease(snapshot.connection, self._consumer, 0)
@@ -382,12 +454,22 @@ class Materialized:
                     is_last = self._read(reading, snapshot, documents)
                 except HistoryLost:
                     reading = None
+                except (StorageError, MemoryError):
+                    raise
+                except Exception:
+                    if not may_rebuild:
+                        raise
+                    reading = None
+                    self._check_workable()
         if reading is None or lease is None:
             self._build()
             return BUILT
         passed = reading.reader.position - lease.seq
-        is_due = passed >= PASSED_CHANGES or (
-            until is not None and lease.seq < until <= reading.reader.position
+        is_due = (
+            passed >= PASSED_CHANGES
+            or (until is not None and lease.seq < until <= reading.reader.position)
+            # It has stopped before, and goes on.
+            or lease.error is not None
         )
         if (documents or is_due) and not self._write(lease, reading, documents):
             return MORE
@@ -469,7 +551,8 @@ class Materialized:
     # The lease, and what the file says
 
     def _is_held_elsewhere(self, lease: Lease) -> bool:
-        if lease.holder in (None, self._worker):
+        if lease.holder in (None, self._worker) or lease.error is not None:
+            # Nobody works at it.
             return False
         return _now_ms() < lease.until_ms and not holders.is_gone(str(lease.holder))
 
@@ -489,6 +572,20 @@ class Materialized:
 
     # -----------------------------------------------------------------------------------------------------------
     # Building
+
+    def _check_workable(self) -> None:
+        """See that the selection can be worked out for all documents that there are now, before the table that there is goes.
+
+        Raises:
+            QueryError: It cannot, for one of them.
+        """
+        with self._session.read() as snapshot:
+            reading = Reading(self._session, self._query, snapshot)
+        past = PastSession(self._session.engine, reading.reader.position)
+        # Compaction may overtake it. The build that follows begins again then.
+        with suppress(HistoryLost):
+            for _ in reading.shape.initial(reading.reader, past):
+                pass
 
     def _build(self) -> None:
         """Make the table anew, as of now. What an earlier worker has begun and not finished is thrown away.

@@ -13,23 +13,24 @@ Rule of this file: it reads. Leases, batches and time are the worker's business,
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
 
-from reactdb.change import Change
+from reactdb.change import CATALOGUE, GONE_WITH_TABLE, WITH_TABLE, Change
 from reactdb.errors import UnsupportedFeed
 from reactdb.feeds.compiler import Plan, compile_query
 from reactdb.feeds.events import Event
 from reactdb.feeds.failures import Failures
-from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader
+from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader, StateAt
 from reactdb.feeds.views.base import AnyDelta, StateReader, View, change_of
-from reactdb.feeds.views.select import AllTablesView, PairingView
-from reactdb.query import Query
-from reactdb.set_aside import SET_ASIDE
+from reactdb.feeds.views.select import AllTablesView, PairingView, moved_documents
+from reactdb.query import ALL_TABLES, Query
+from reactdb.set_aside import OF_TABLE, SET_ASIDE, as_logged
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.log import PastNames
 from reactdb.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -104,14 +105,23 @@ class Backlog:
         waiting = self.waiting
         if len(waiting) <= most:
             return waiting, self.read_to
-        return waiting[:most], waiting[most].seq - 1
+        seq = waiting[most].seq
+        if waiting[most - 1].seq == seq:
+            # The documents of a table that was dropped go with one seq, and a position is a seq: all of them, or none.
+            most = bisect_left(waiting, seq, key=SEQ) or bisect_right(waiting, seq, key=SEQ)
+            if most == len(waiting):
+                return waiting, self.read_to
+            seq = waiting[most].seq
+        return waiting[:most], seq - 1
 
 
 class PartitionedView:
-    """A view of what a row-wise view reports for some partitions, once a change.
+    """A view of what a row-wise view reports for some partitions, once a change; of a table that is dropped or renamed, once a
+    document.
 
     Attributes:
         read_to: By the number of each of these partitions, what it has looked at already; None: every change is wanted.
+        tells_names: As of the view of all tables.
     """
 
     is_stateful = False
@@ -120,20 +130,24 @@ class PartitionedView:
         self.view = view
         self.read_to: dict[int, int] | None = None
         self._partitions = partitions
-        self._is_of_all = isinstance(view, AllTablesView)
+        self._is_of_all = self.tells_names = isinstance(view, AllTablesView)
 
     def tables(self) -> Sequence[TableInfo]:
         return self.view.tables()
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        if self.read_to is not None:
-            read_to = self.read_to.get(partition_of(change.key_bytes, self._partitions))
-            if read_to is None or change.seq <= read_to:
-                return ()
         if self._is_of_all and change.table == SET_ASIDE:
             # Else what a consumer of all tables sets aside would come back to it.
             return ()
-        return self.view.advance(change, reader)[:1]
+        if change.table_id == CATALOGUE:
+            return [one for one in self.view.advance(change, reader) if self._is_wanted(change_of(one))]
+        return self.view.advance(change, reader)[:1] if self._is_wanted(change) else ()
+
+    def _is_wanted(self, change: Change) -> bool:
+        if self.read_to is None:
+            return True
+        read_to = self.read_to.get(partition_of(change.key_bytes, self._partitions))
+        return read_to is not None and change.seq > read_to
 
 
 class PartitionReader:
@@ -150,6 +164,7 @@ class PartitionReader:
         self._session = session
         self._query = query
         self._plan: tuple[object, Plan] | None = None
+        self._names = PastNames()
 
     def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
         """Read on until `part` has `most` changes, or all parts together have too many, or one that fails comes next.
@@ -188,7 +203,9 @@ class PartitionReader:
         read_to = None
         if len(takers) < partitions or any(part.read_to != start for part in takers):
             read_to = {part.number: part.read_to for part in takers}
-        reader = LogReader(self._session.engine, self._plan_of(snapshot, read_to, partitions), start)
+        plan = self._plan_of(snapshot, read_to, partitions)
+        names = self._names if getattr(plan.view, "tells_names", False) else None
+        reader = LogReader(self._session.engine, plan, start, names=names)
         deltas, is_last = reader.read(snapshot, min(PAGE_CHANGES, max(FEWEST_READ, most)))
         if partitions == 1:
             takers[0].waiting += deltas
@@ -249,10 +266,28 @@ class PartitionReader:
                         "old_val": old,
                         "new_val": new,
                         "seq": seq,
-                        "id": f"{prefix}{seq}",
+                        "id": f"{prefix}{seq}" if change.kind_code < WITH_TABLE else _id_of(prefix, change),
                     }
                 )
         return events
+
+
+def _id_of(prefix: str, change: Change) -> str:
+    """Of a document that goes or comes with its table: its seq is that of others, too."""
+    what = "gone" if change.kind_code == GONE_WITH_TABLE else "came"
+    return f"{prefix}{change.seq}{OF_TABLE}{what}{OF_TABLE}{change.key_bytes.hex()}"
+
+
+def events_at(session: Session, snapshot: Snapshot, seq: int, partition: int, partitions: int) -> list[Event]:
+    """The change at `seq` as events of a partition, from the log; without its documents, where they were removed."""
+    change = snapshot.entry(seq)
+    if change is None:
+        return [{"table": None, "key": None, "seq": seq, "type": None, "old_val": None, "new_val": None}]
+    if change.table_id != CATALOGUE:
+        return [as_logged(change)]
+    documents = moved_documents(change, StateAt(session.engine, snapshot))
+    mine = [one for one in documents if partition_of(one.key_bytes, partitions) == partition]
+    return PartitionReader(session, Query(ALL_TABLES)).events(mine)
 
 
 def _after(snapshot: Snapshot, reader: LogReader) -> Change:

@@ -8,7 +8,9 @@ Rule of this file: nothing that a document holds may keep the consumer from goin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from reactdb.change import Change
 from reactdb.errors import BlobNotFound, InvalidDocument
@@ -21,6 +23,15 @@ from reactdb.table import Table
 
 SET_ASIDE = "consumers.set_aside"
 """The table of the changes that were set aside: an ordinary one, made with the first of them."""
+
+
+# In the `id` of a change: between the seq and the document, where a table was dropped or renamed.
+OF_TABLE = "/"
+
+
+def is_of_table(change: Event) -> bool:
+    """Whether a document goes, or comes, because its table was dropped or renamed."""
+    return OF_TABLE in change.get("id", "")
 
 
 def as_logged(change: Change) -> Event:
@@ -40,20 +51,29 @@ def set_aside(
     session: Session,
     transaction: WriteTransaction,
     lease: Lease,
-    change: Event,
+    changes: Sequence[Event],
     until: int,
     error: str,
     attempts: int,
 ) -> Lease:
-    """Put a change into the table SET_ASIDE, and move the lease past it, to `until`, in this transaction. Returns: the lease.
+    """Put changes into the table SET_ASIDE, and move the lease past them, to `until`, in this transaction. Returns: the lease.
+
+    Several changes have one seq, as the documents of a table that was dropped.
 
     A change of that table itself is there already: a further document about it would fail next, and so on for ever.
     """
-    if change["table"] != SET_ASIDE:
-        _put(session, transaction, lease, change, error, attempts)
-    after = lease.moved(until).changed(set_aside=lease.set_aside + 1)
+    for change in changes:
+        if change["table"] != SET_ASIDE:
+            _put(session, transaction, lease, change, error, attempts)
+    after = lease.moved(until).changed(set_aside=lease.set_aside + len(changes))
     write_lease(transaction, after)
     return after
+
+
+def _id_of(lease: Lease, change: Event) -> list[Any]:
+    name = [lease.name, change["seq"]]
+    # The documents of a table that was dropped or renamed share a seq.
+    return [*name, change["table"], change["key"]] if is_of_table(change) else name
 
 
 def _put(
@@ -62,7 +82,7 @@ def _put(
     if SET_ASIDE not in transaction.catalogue.live:
         transaction.create_table(SET_ASIDE, "id")
     document = {
-        "id": [lease.name, change["seq"]],
+        "id": _id_of(lease, change),
         "consumer": lease.name,
         "partition": lease.partition,
         "table": change["table"],

@@ -78,8 +78,14 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
         for one in found
     ]
     return columns(header, cells, [False, True, True, True, True, True, False]) + [
-        f"{safe(one['name'])}: seq {one['failing']} has failed {plural(one['attempts'], 'time')}: "
-        f"{cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
+        f"{safe(one['name'])}: {_trouble(one)}: {cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
         for one in found
-        if one["failing"] is not None
+        if one["failing"] is not None or one["error"] is not None
     ]
+
+
+def _trouble(one: dict[str, Any]) -> str:
+    if one["failing"] is None:
+        # A materialized view, which no attempt can go past.
+        return "stopped"
+    return f"seq {one['failing']} has failed {plural(one['attempts'], 'time')}"

@@ -60,6 +60,8 @@ def file_lines(figures: FileFigures) -> Iterator[str]:
     yield f"  history {size(figures.history_bytes)}{may}; retention {figures.retention}"
     if figures.needed_from is not None:
         yield f"  {safe(str(figures.needed_by))} has still to read past seq {figures.needed_from:,}"
+    for name, reason in figures.stopped_views.items():
+        yield click.style(f"  table {safe(name)} is no longer kept up to date: {safe(reason)}", fg="red")
     each = f", {size(round(figures.file_bytes / documents))} a document" if documents else ""
     yield f"  file {size(figures.file_bytes)}{each}; {size(figures.free_bytes)} of it free; WAL {size(figures.wal_bytes)}"
     if figures.blobs:

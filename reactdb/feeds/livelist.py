@@ -3,6 +3,10 @@
     board = LiveList(games.order_by(desc("score")).limit(10))
     board[0]                                   the leader, now
     board.subscribe(lambda edits: redraw())    called once for each commit, which is in the list already
+    board.state, board.error                   whether it still follows, and why it does not
+
+When the feed ends (its table is dropped, the file is moved, the database is closed), the list keeps its last documents, and
+each subscriber hears of the end once.
 
 Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at `new_offset`.
 What one commit does to it is seen whole or not at all.
@@ -16,13 +20,17 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, overload
 
-from reactdb.errors import INTERRUPTS, FeedOverflow, UsageError
+from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.rx import observable
 from reactdb.logs import logger
+from reactdb.store.file import fork
 
 Document = Any
 Event = dict[str, Any]
+
+# The states of a list. Each of the last two is final: the list keeps its last documents.
+LIVE, FAILED, CLOSED = "live", "failed", "closed"
 
 
 class Watchable(Protocol):
@@ -45,10 +53,12 @@ class Edits(list[Event]):
 
 
 class Listener(NamedTuple):
-    """One follower of a list."""
+    """One subscriber of a list."""
 
     callback: Callable[[Edits], object]
     before: Callable[[Event], object] | None
+    on_error: Callable[[Exception], object] | None
+    on_completed: Callable[[], object] | None
 
 
 def apply(edit: Event, documents: list[Document]) -> None:
@@ -60,10 +70,10 @@ def apply(edit: Event, documents: list[Document]) -> None:
         documents.insert(new_offset, edit["new_val"])
 
 
-def call(listener: Callable[[Any], object], argument: Any) -> None:
+def call(listener: Callable[..., object], *arguments: Any) -> None:
     """What a listener raises is logged, and nobody else notices, unless it is an interrupt."""
     try:
-        listener(argument)
+        listener(*arguments)
     except INTERRUPTS:
         raise
     except BaseException:
@@ -72,9 +82,6 @@ def call(listener: Callable[[Any], object], argument: Any) -> None:
 
 class LiveList(Sequence[Document]):
     """A read-only sequence of documents, kept current. Documents are shared and refuse to be changed.
-
-    Attributes:
-        error: What ended it, such as FeedAborted; None while it lives, and after `close`.
 
     Thread safety: may be read from any thread; each read sees the list between two commits. Several reads that must see
     the same list take a copy first: `list(board)`.
@@ -103,8 +110,12 @@ class LiveList(Sequence[Document]):
         # The thread that calls hooks, and the list that it sees.
         self._stepping: tuple[int, list[Document]] | None = None
         self._listeners: dict[object, Listener] = {}
-        self.error: Exception | None = None
-        self._subscription = feed.by_commit().subscribe(self._apply, self._end, scheduler=scheduler)
+        self._state = LIVE
+        self._error: Exception | None = None
+        self._generation = fork.generation
+        self._subscription = feed.by_commit().subscribe(
+            self._apply, self._fail, self._complete, scheduler=scheduler
+        )
 
     # -----------------------------------------------------------------------------------------------------------
     # Following
@@ -140,11 +151,55 @@ class LiveList(Sequence[Document]):
         finally:
             self._stepping = None
 
-    def _end(self, error: Exception) -> None:
-        self.error = error
+    def _fail(self, error: Exception) -> None:
+        self._end(FAILED, error)
+
+    def _complete(self) -> None:
+        self._end(CLOSED, None)
+
+    def _end(self, state: str, error: Exception | None) -> None:
+        """Tell each subscriber of the end, once. A later end changes nothing."""
+        with self._lock:
+            if self._state != LIVE:
+                return
+            self._state, self._error = state, error
+            listeners = list(self._listeners.values())
+            self._listeners.clear()
+        if error is not None and not any(one.on_error is not None for one in listeners):
+            logger.error("a LiveList no longer follows its selection: %s: %s", type(error).__name__, error)
+        for one in listeners:
+            self._tell_end(one)
+
+    def _tell_end(self, listener: Listener) -> None:
+        if self._error is None:
+            if listener.on_completed is not None:
+                call(listener.on_completed)
+        elif listener.on_error is not None:
+            call(listener.on_error, self._error)
+
+    @property
+    def state(self) -> str:
+        """`"live"`: it follows its selection. `"failed"`: it has stopped, and `error` says why. `"closed"`: it, or its database,
+        was closed. A list that has stopped keeps its last documents."""
+        return self._state if self.error is None else FAILED
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the list has stopped, such as FeedAborted where its table was dropped; None while it follows its selection, and
+        after `close`. In a child of fork() it is ForkedDatabase: the list changes in the parent only."""
+        if self._state == LIVE and self._generation != fork.generation:
+            return ForkedDatabase(
+                "this LiveList was made before fork(), and changes in the parent only; make another one in the child, from a "
+                "database that reactdb.connect has opened there"
+            )
+        return self._error
 
     def subscribe(
-        self, callback: Callable[[Edits], object], before: Callable[[Event], object] | None = None
+        self,
+        callback: Callable[[Edits], object],
+        before: Callable[[Event], object] | None = None,
+        on_error: Callable[[Exception], object] | None = None,
+        on_completed: Callable[[], object] | None = None,
     ) -> Callable[[], None]:
         """Call back once after each commit that changed the list, with its `Edits`. The list has all of them already.
 
@@ -152,12 +207,20 @@ class LiveList(Sequence[Document]):
             before: Called before each of the edits, with its event: the list is then as the edits before it have left it, to this
                 thread; to others it is as before the commit, until `callback` is called. For a model that must say what it is
                 about to insert, remove or move, such as Qt's.
+            on_error: Called once with the error that has stopped the list, such as FeedAborted where its table was dropped; at
+                once where that has happened already.
+            on_completed: Called once, without arguments, when the list or its database is closed; at once where it is.
 
         Returns:
             What ends that.
         """
-        name = object()
-        self._listeners[name] = Listener(callback, before)
+        name, listener = object(), Listener(callback, before, on_error, on_completed)
+        with self._lock:
+            is_live = self._state == LIVE
+            if is_live:
+                self._listeners[name] = listener
+        if not is_live:
+            self._tell_end(listener)
 
         def unsubscribe() -> None:
             self._listeners.pop(name, None)
@@ -166,13 +229,18 @@ class LiveList(Sequence[Document]):
 
     @property
     def changes(self) -> Any:
-        """The list's own notifications as an Observable of `Edits`."""
-        return observable(self.subscribe)
+        """The list's own notifications as an Observable of `Edits`. It fails with the error that has stopped the list, and
+        completes when the list or its database is closed."""
+        return observable(
+            lambda on_next, on_error, on_completed: self.subscribe(
+                on_next, on_error=on_error, on_completed=on_completed
+            )
+        )
 
     def close(self) -> None:
-        """Follow no longer. The documents stay as they are."""
+        """Follow no longer. The documents stay as they are. Subscribers are called with `on_completed`."""
         self._subscription.dispose()
-        self._listeners.clear()
+        self._end(CLOSED, None)
 
     def __enter__(self) -> LiveList:
         return self
@@ -217,4 +285,5 @@ class LiveList(Sequence[Document]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"LiveList({list(self)!r})"
+        state = self.state
+        return f"LiveList({list(self)!r}{'' if state == LIVE else f', {state}'})"

@@ -15,6 +15,7 @@ from reactdb.feeds.compiler import Plan
 from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.feeds.views.window import WindowView
 from reactdb.store.engine import Engine
+from reactdb.store.log import PastNames
 from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of, whole_commits
 from reactdb.store.undo import Undo
 
@@ -75,14 +76,29 @@ class LogReader:
         position: Every change up to it has been taken in.
     """
 
-    __slots__ = ("_engine", "_error", "_is_seeded", "_is_whole", "plan", "position")
+    __slots__ = ("_engine", "_error", "_is_seeded", "_is_whole", "_names", "plan", "position")
 
-    def __init__(self, engine: Engine, plan: Plan, position: int, *, is_whole: bool = False) -> None:
-        """`is_whole`: no page ends inside of a commit, and the position is not inside of one."""
+    def __init__(
+        self,
+        engine: Engine,
+        plan: Plan,
+        position: int,
+        *,
+        is_whole: bool = False,
+        names: PastNames | None = None,
+    ) -> None:
+        """
+        Args:
+            is_whole: No page ends inside of a commit, and the position is not inside of one.
+            names: What is known already of the names that tables had.
+        """
         self._engine = engine
         self.plan = plan
         self.position = position
         self._is_whole = is_whole
+        self._names = names
+        if names is None and getattr(plan.view, "tells_names", False):
+            self._names = PastNames()
         self._is_seeded = not plan.view.is_stateful
         # A document could not be computed, and that is to be raised; but first, what comes before it is delivered.
         self._error: Exception | None = None
@@ -143,6 +159,8 @@ class LogReader:
                 change for change in rest if not tables or change.table_id in {one.id for one in tables}
             ]
             end = max(end, *(change.seq for change in rest)) if rest else end
+        if self._names is not None:
+            self._names.give(now, changes, head)
         state = StateAt(self._engine, now)
         deltas: list[AnyDelta] = []
         advance = view.advance

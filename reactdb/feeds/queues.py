@@ -328,7 +328,7 @@ class SquashQueue:
             self._first = deltas[0]
         for delta in deltas:
             if type(delta) is Change:
-                self._fold_one((delta.table_id, delta.key_bytes), delta)
+                self._fold_one((delta.table, delta.table_id, delta.key_bytes), delta)
                 continue
             if type(delta) is Delta and delta.group is not None:
                 self._has_groups = True

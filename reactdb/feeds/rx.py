@@ -93,14 +93,17 @@ def is_observable(value: object) -> bool:
     return "reactivex" in sys.modules and isinstance(value, _register())
 
 
-def observable(subscribe: Callable[[Callable[[Any], None]], Callable[[], None]]) -> reactivex.Observable[Any]:
-    """An Observable of whatever calls back: `subscribe` takes a callback and gives what ends it."""
+def observable(subscribe: Callable[..., Callable[[], None]]) -> reactivex.Observable[Any]:
+    """An Observable of whatever calls back: `subscribe` takes three callbacks (of a value, an error and the end) and gives what
+    ends it."""
     import reactivex
 
     def begin(
         observer: reactivex.abc.ObserverBase[Any], scheduler: reactivex.abc.SchedulerBase | None = None
     ) -> reactivex.abc.DisposableBase:
-        return reactivex.disposable.Disposable(subscribe(observer.on_next))
+        return reactivex.disposable.Disposable(
+            subscribe(observer.on_next, observer.on_error, observer.on_completed)
+        )
 
     return reactivex.Observable(begin)
 

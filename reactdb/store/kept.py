@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from reactdb.errors import UsageError
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.file.sqlite import Connection
 from reactdb.store.hooks import Derived, Draft, register_hook
-from reactdb.store.leases import CONSUMER
-from reactdb.store.positions import remove_position
+from reactdb.store.leases import CONSUMER, read_lease
+from reactdb.store.positions import read_positions, remove_position
 from reactdb.store.transaction import WriteTransaction
 
 KEPT: Final = "reactdb.materialized"
@@ -52,6 +53,16 @@ def write_kept(
 def consumer_of(name: str) -> str:
     """The durable consumer whose lease the keeper of the table of this name has."""
     return f"{MATERIALIZED}.{name}"
+
+
+def stopped_views(connection: Connection) -> dict[str, str]:
+    """Why a kept table is no longer kept up to date, by its name; nothing of those that follow."""
+    found = {}
+    for view in read_positions(connection, MATERIALIZED):
+        lease = read_lease(connection, consumer_of(view.name), 0)
+        if lease is not None and lease.error is not None:
+            found[view.name] = lease.error
+    return found
 
 
 def drop_table(transaction: WriteTransaction, table: TableInfo) -> None:

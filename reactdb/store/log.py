@@ -2,6 +2,7 @@
 
     read           a page of entries, column by column, each one compared with its checksum
     changes_of     the same entries as `Change` values
+    PastNames      the names that their tables had then
     log_changes    what `db.log()` gives: all pages between two seqs
     append         entries of one commit, many to a statement
 
@@ -15,11 +16,12 @@ Rule of this file: every entry is verified before it is given to anybody, and a 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain, count, islice, repeat
-from operator import le, sub
+from operator import itemgetter, le, sub
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -27,6 +29,7 @@ from reactdb.change import (
     CATALOGUE,
     CATALOGUE_KINDS,
     INSERT,
+    TABLE_RENAME,
     CatalogueChange,
     Change,
     TableReference,
@@ -354,6 +357,49 @@ def _pages(
             found = changes_of(entries, now.catalogue, old_documents)
             yield filter(is_shown, found) if now.catalogue.has_hidden else found
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
+
+
+class PastNames:
+    """The names that tables had when changes of the log were made. A change that is read from the log has the present name of its
+    table; a feed of all tables tells the name of then, because what its subscribers hold has that name.
+
+    Thread safety: one thread at a time.
+    """
+
+    __slots__ = ("_renames", "_since", "_until")
+
+    def __init__(self) -> None:
+        # Of each table that was renamed: (seq, its name before), in the order of the log.
+        self._renames: dict[int, list[tuple[int, str]]] = {}
+        # Which part of the log is known.
+        self._since = self._until = 0
+
+    def give(self, view: LogView, changes: Sequence[Change], head: int) -> None:
+        """Give these changes, which are in the order of the log, the names of then. `head`: the end of the log."""
+        if not changes:
+            return
+        self._read(view, changes[0].seq - 1, head)
+        for change in changes if self._renames else ():
+            steps = self._renames.get(change.table_id)
+            if steps is not None and is_shown(change):
+                place = bisect_right(steps, change.seq, key=itemgetter(0))
+                if place < len(steps):
+                    change.table = steps[place][1]
+
+    def _read(self, view: LogView, since: int, head: int) -> None:
+        if since < self._since or not self._until:
+            self._renames = {}
+            self._since = self._until = since
+        # What was renamed before it is no matter, and may have been compacted away.
+        position = max(self._until, since)
+        while position < head:
+            where = (view.connection, view.catalogue, position, head)
+            entries, position = read(*where, table_ids=(CATALOGUE,))
+            for change in changes_of(entries, view.catalogue):
+                said = change.catalogue
+                if said is not None and change.kind_code == TABLE_RENAME:
+                    self._renames.setdefault(said["table_id"], []).append((change.seq, said["table"]))
+        self._until = max(self._until, head)
 
 
 class OldDocuments:

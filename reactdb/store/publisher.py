@@ -21,6 +21,7 @@ from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, DatabaseBusy, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import other_history, unfiled_end
+from reactdb.store.log import PastNames
 from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
@@ -91,6 +92,7 @@ class Publisher:
         self.listener: CommitListener | None = None
         self.published = seq
         self._catalogue = engine.catalogue
+        self._names = PastNames()
         self._routing: int | None = None  # the thread that is inside of `route`
         # Threads that publish what other processes have committed, or deliver it.
         self._catching_up: set[int] = set()
@@ -264,6 +266,9 @@ class Publisher:
         changes = snapshot.changes(self.published, until, oldest=oldest)
         if changes and changes[-1].seq < until:
             changes = whole_commits(changes, snapshot)
+        if snapshot.catalogue.version != self._catalogue.version:
+            # A table may have another name by now.
+            self._names.give(snapshot, changes, snapshot.seq)
         return changes
 
     def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:

@@ -592,6 +592,83 @@ def test_a_live_list_keeps_its_error(db, games):
     assert isinstance(board.error, reactdb.FeedAborted)
 
 
+class EndsOfAList:
+    """What the subscribers of a LiveList hear of its end."""
+
+    def __init__(self, board: reactdb.LiveList) -> None:
+        self.heard: list[Any] = []
+        board.subscribe(
+            lambda edits: self.heard.append(len(edits)),
+            on_error=lambda error: self.heard.append(type(error).__name__),
+            on_completed=lambda: self.heard.append("completed"),
+        )
+        board.changes.subscribe(
+            lambda edits: self.heard.append(len(edits)),
+            lambda error: self.heard.append(type(error).__name__),
+            lambda: self.heard.append("completed"),
+        )
+
+
+def test_subscribers_of_a_live_list_hear_that_its_table_is_dropped(db, games):
+    board = reactdb.LiveList(games.order_by("id"))
+    ends = EndsOfAList(board)
+    with db.transaction():
+        games.insert([{"id": 1}, {"id": 2}])
+        db.table_drop("games")
+
+    assert ends.heard == [2, 2, "FeedAborted", "FeedAborted"]
+    assert (board.state, len(board)) == ("failed", 2)
+    assert "failed" in repr(board)
+
+
+def test_a_live_list_that_has_stopped_says_so_to_whoever_subscribes_later(db, games):
+    board = reactdb.LiveList(games.order_by("id"))
+    db.table_drop("games")
+
+    assert EndsOfAList(board).heard == ["FeedAborted", "FeedAborted"]
+
+
+@pytest.mark.parametrize("close", [lambda db, board: db.close(), lambda db, board: board.close()])
+def test_a_live_list_completes_when_it_or_its_database_is_closed(close):
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1})
+        board = reactdb.LiveList(games.order_by("id"))
+        ends = EndsOfAList(board)
+        close(db, board)
+
+        assert ends.heard == ["completed", "completed"]
+        assert (board.state, board.error, list(board)) == ("closed", None, [{"id": 1}])
+        assert EndsOfAList(board).heard == ["completed", "completed"]
+
+
+def test_who_left_a_live_list_hears_nothing_of_its_end(db, games):
+    board = reactdb.LiveList(games.order_by("id"))
+    heard: list[Any] = []
+    board.subscribe(heard.append, on_error=heard.append, on_completed=lambda: heard.append("completed"))()
+    db.table_drop("games")
+    board.close()
+
+    assert heard == []
+
+
+def test_a_subscriber_of_a_live_list_that_raises_at_its_end_keeps_it_from_nobody(db, games, caplog):
+    board = reactdb.LiveList(games.order_by("id"))
+    board.subscribe(print, on_error=lambda error: 1 / 0)
+    ends = EndsOfAList(board)
+    db.table_drop("games")
+
+    assert ends.heard == ["FeedAborted", "FeedAborted"]
+    assert "a subscriber of a LiveList raised" in caplog.text
+
+
+def test_the_end_of_a_live_list_that_nobody_is_told_of_is_logged(db, games, caplog):
+    reactdb.LiveList(games.order_by("id")).subscribe(print)
+    db.table_drop("games")
+
+    assert "a LiveList no longer follows its selection: FeedAborted" in caplog.text
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # What it says of itself
 

@@ -1264,8 +1264,8 @@ MUTANTS = [
     Mutant(
         "a partition is given once more what it has looked at",
         "partitions.py",
-        "            if read_to is None or change.seq <= read_to:\n",
-        "            if read_to is None:\n",
+        "        return read_to is not None and change.seq > read_to\n",
+        "        return read_to is not None\n",
         ("tests/surface/test_partitions.py::test_partitions_that_stand_apart_are_each_given_what_they_miss",),
     ),
     Mutant(
@@ -1610,8 +1610,8 @@ MUTANTS = [
     Mutant(
         "every feed of all tables tells of tables",
         "feeds/views/select.py",
-        "(change.table_id != CATALOGUE or self._has_catalogue)",
-        "True",
+        "if change.table_id != CATALOGUE or self._has_catalogue:",
+        "if True:",
         ("tests/feeds/test_feeds_catalogue.py",),
     ),
     Mutant(
@@ -1627,6 +1627,34 @@ MUTANTS = [
         "            return (CATALOGUE, change.seq)\n",
         "            return (CATALOGUE, change.key_bytes)\n",
         ("tests/feeds/test_feeds_catalogue.py",),
+    ),
+    Mutant(
+        "a dropped table keeps its documents, for who follows all tables",
+        "feeds/views/select.py",
+        "change.kind_code in (TABLE_DROP, TABLE_RENAME)",
+        "change.kind_code in (TABLE_RENAME,)",
+        ("tests/feeds/test_feeds_dropped_tables.py",),
+    ),
+    Mutant(
+        "changes that are read from the log have the table's name of today",
+        "store/log.py",
+        "                if place < len(steps):\n",
+        "                if False:\n",
+        ("tests/feeds/test_feeds_dropped_tables.py",),
+    ),
+    Mutant(
+        "subscribers of a list are not told of its end",
+        "feeds/livelist.py",
+        "            self._tell_end(one)\n",
+        "            pass\n",
+        ("tests/feeds/test_feeds_delivery.py",),
+    ),
+    Mutant(
+        "a view that has stopped is held by the worker that has stopped",
+        "materialize.py",
+        " or lease.error is not None:\n",
+        ":\n",
+        ("tests/surface/test_materialize.py",),
     ),
     Mutant(
         "the past has tables under their names of today",

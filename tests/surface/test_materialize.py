@@ -19,6 +19,7 @@ from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import CONSUMER, read_lease, write_lease
 from reactdb.store.positions import read_positions
 from reactdb.testing import Recorder, VirtualClock
+from tests.support.command import done, run
 
 # How each interface drops the table `shop.totals`.
 DROPS = {
@@ -151,6 +152,107 @@ class TestFollowing:
         kept.close()
         totals(db, rebuild=True)
         assert {"id": "Oslo", "sum": 12} == db.table("totals").get("Oslo").run()
+
+
+def stop(db):
+    """Write a document that no sum can be made of."""
+    db.table("orders").insert({"id": 8, "city": "Oslo", "euros": "many"})
+    db.table("orders").insert({"id": 9, "city": "Oslo", "euros": 1})
+
+
+STOPPED = "Expected type NUMBER but found STRING"
+
+
+class TestStopped:
+    """A view has met a document that its selection cannot be worked out for."""
+
+    def test_made_again_it_raises_at_once_while_the_first_one_is_still_open(self, db):
+        totals(db)
+        stop(db)
+        with pytest.raises(QueryError, match=STOPPED):
+            totals(db)
+
+        assert {"id": "Oslo", "sum": 9} == db.table("totals").get("Oslo").run()
+
+    def test_made_again_it_follows_as_soon_as_the_document_is_gone(self, db):
+        first = totals(db)
+        stop(db)
+        db.table("orders").get(8).delete()
+        again = totals(db)
+        db.table("orders").insert({"id": 10, "city": "Oslo", "euros": 5})
+
+        assert {"id": "Oslo", "sum": 15} == db.table("totals").get("Oslo").run()
+        assert (None, None) == (again.error, first.error)
+        assert {} == db.stats()["stopped_views"]
+
+    def test_caught_up_it_follows_as_soon_as_the_document_is_gone(self, db):
+        kept = totals(db)
+        stop(db)
+        db.table("orders").get(8).update({"euros": 1})
+        kept.catch_up()
+        db.table("orders").insert({"id": 10, "city": "Oslo", "euros": 5})
+
+        assert None is kept.error
+        assert {"id": "Oslo", "sum": 16} == db.table("totals").get("Oslo").run()
+
+    def test_a_program_starts_again_when_the_document_is_gone(self, tmp_path):
+        path = tmp_path / "a.db"
+        with reactdb.connect(path) as db:
+            db.table_create("orders").insert({"id": 1, "city": "Oslo", "euros": 1})
+            totals(db)
+            stop(db)
+        with reactdb.connect(path) as db:
+            with pytest.raises(QueryError, match=STOPPED):
+                totals(db)
+            db.table("orders").get(8).delete()
+        with reactdb.connect(path) as db:
+            kept = totals(db)
+
+            assert (None, 0) == (kept.error, kept.lag)
+            assert [{"id": "Oslo", "sum": 2}] == db.table("totals").run()
+
+    def test_a_long_table_stays_as_it_was_while_the_document_is_there(self, db):
+        orders = db.table("orders")
+        orders.insert([{"id": number, "city": f"city {number}", "euros": 1} for number in range(100, 1_500)])
+        db.materialize(orders.merge({"twice": row["euros"] * 2}), into="doubled").close()
+        stop(db)
+        for _ in range(2):
+            with pytest.raises(QueryError):
+                db.materialize(orders.merge({"twice": row["euros"] * 2}), into="doubled")
+            assert 1_406 == db.table("doubled").count().run()
+        orders.get(8).delete()
+        kept = db.materialize(orders.merge({"twice": row["euros"] * 2}), into="doubled")
+
+        assert (None, 0, 1_407) == (kept.error, kept.lag, db.table("doubled").count().run())
+
+    def test_whoever_holds_another_object_of_the_table_sees_it(self, db):
+        kept, other = totals(db), totals(db)
+        stop(db)
+
+        assert STOPPED in str(kept.error)
+        assert STOPPED in str(other.error)
+
+    def test_the_file_says_it_to_every_process(self, db):
+        totals(db)
+        stop(db)
+        reason = "QueryError: Expected type NUMBER but found STRING."
+
+        assert {"totals": reason} == db.stats()["stopped_views"]
+        assert [reason] == [one["error"] for one in db.consumers()]
+        inspected = done(run("inspect", db.path)).output
+        assert f"table totals is no longer kept up to date: {reason}" in inspected
+        assert "materialized.totals: stopped: QueryError" in done(run("consumers", db.path)).output
+
+    def test_a_source_that_was_dropped_and_made_again_is_followed_again(self, db):
+        kept = totals(db)
+        db.table_drop("orders")
+        assert "FeedAborted" in db.stats()["stopped_views"]["totals"]
+        orders = db.table_create("orders")
+        kept.catch_up()
+        orders.insert({"id": 1, "city": "Oslo", "euros": 1})
+
+        assert None is kept.error
+        assert [{"id": "Oslo", "sum": 1}] == db.table("totals").run()
 
 
 class TestWhatIsRefused:
@@ -377,7 +479,8 @@ class TestGoingOn:
         db.changes().subscribe(lambda event: seen.append((event["table"], "copy" in db.table_list())))
         db.materialize(db.table("orders"), into="copy")
 
-        assert {("copy.building", False)} == set(seen)
+        # Built under the one name, and then moved to the other at once.
+        assert {("copy.building", False), ("copy.building", True), ("copy", True)} == set(seen)
         assert db.table("orders").run() == db.table("copy").run()
 
     def test_who_follows_all_tables_is_told_every_document_of_one_that_was_built_in_steps(self, db):

@@ -269,6 +269,8 @@ class LogStream:
             events: list[Document] = []
             try:
                 self._owner.strike()
+                # A stream that is woken because the file is being closed may look before that is done, and nobody wakes it again.
+                self._owner.spaces.session.check_open()
                 ended = False
                 head = self._engine.newest_seq()
                 if not self._is_quiet(head):

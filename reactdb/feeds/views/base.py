@@ -104,7 +104,8 @@ def identity_of(delta: AnyDelta) -> Hashable:
         if change.table_id == CATALOGUE:
             # Each is told: there is no net difference of them.
             return (CATALOGUE, change.seq)
-    return (change.table_id, change.key_bytes)
+    # In a feed of all tables, a document of a table that is renamed is another value.
+    return (change.table, change.table_id, change.key_bytes)
 
 
 class Initial:

@@ -13,7 +13,14 @@ from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
-from reactdb.change import CATALOGUE, Change
+from reactdb.change import (
+    CAME_WITH_NAME,
+    CATALOGUE,
+    GONE_WITH_TABLE,
+    TABLE_DROP,
+    TABLE_RENAME,
+    Change,
+)
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
@@ -153,9 +160,16 @@ class PointView(PairingView):
 
 
 class AllTablesView:
-    """Every change of every table, also of tables that are made later."""
+    """Every change of every table, also of tables that are made later.
 
-    __slots__ = ("_has_catalogue",)
+    Without the catalogue it reports documents and nothing else, and these are all that there is to know: where a table is dropped
+    or renamed, each of its documents goes, and of a renamed one comes under the new name.
+
+    Attributes:
+        tells_names: Of changes that are read from the log it needs the names of then.
+    """
+
+    __slots__ = ("_has_catalogue", "tells_names")
 
     kind = "database"
     is_stateful = False
@@ -164,6 +178,7 @@ class AllTablesView:
     def __init__(self, *, has_catalogue: bool) -> None:
         """`has_catalogue`: also changes of tables and indexes themselves."""
         self._has_catalogue = has_catalogue
+        self.tells_names = not has_catalogue
 
     def tables(self) -> Sequence[TableInfo]:
         return ()
@@ -187,9 +202,35 @@ class AllTablesView:
                 yield Initial(codec.decode_frozen(found.body), table=name)
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        if is_shown(change) and (change.table_id != CATALOGUE or self._has_catalogue):
+        if not is_shown(change):
+            return ()
+        if change.table_id != CATALOGUE or self._has_catalogue:
             return (change,)
-        return ()
+        return moved_documents(change, reader) if change.kind_code in (TABLE_DROP, TABLE_RENAME) else ()
 
     def describe(self) -> dict[str, Any]:
         return {"access": "every document of every table", "index": None}
+
+
+def moved_documents(change: Change, reader: StateReader) -> list[Change]:
+    """What it does to documents that a table is dropped or renamed: each goes, and of a renamed table comes under the new name.
+
+    Raises:
+        HistoryLost: Compaction in another process has overtaken it.
+    """
+    said = change.catalogue
+    assert said is not None
+    table_id, new_name = said["table_id"], said.get("new_name")
+    # The documents of a table stay in the file until compaction passes its end.
+    before = reader.at(change.seq - 1)
+    seq, commit, time, origin = change.seq, change.commit, change.time, change.origin
+    found: list[Change] = []
+    for key, body in before.rows(before.catalogue.by_id[table_id]):
+        found.append(
+            Change(seq, said["table"], table_id, key, GONE_WITH_TABLE, None, body, None, commit, time, origin)
+        )
+        if new_name is not None:
+            found.append(
+                Change(seq, new_name, table_id, key, CAME_WITH_NAME, None, None, body, commit, time, origin)
+            )
+    return found

@@ -13,6 +13,7 @@ Rule of this file: requests become calls of the dialect, and what it gives an an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from email.utils import formatdate
 from typing import Any, Final
@@ -174,7 +175,14 @@ def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) ->
 
     def page(after: int) -> VersionedPage | None:
         watching.drain()
-        return of_type.changes_asked(replace(asked, since=after, page=1, count=asked.count or 100), id)
+        try:
+            return of_type.changes_asked(replace(asked, since=after, page=1, count=asked.count or 100), id)
+        except AidboxError:
+            raise
+        except errors.ReactDBError as error:
+            # Its status was sent long ago: a client of the stream gets it as an event.
+            status, code = next(one[1:] for one in REFUSALS if isinstance(error, one[0]))
+            raise AidboxError(status, code, str(error)) from error
 
     return OpenedEvents(page, since, watching.begin)
 
@@ -192,8 +200,10 @@ class Watching:
         return self._reader
 
     def drain(self) -> None:
-        while self._reader is not None and self._reader.poll():
-            pass
+        # Where the type is gone, or the file, the look that follows says so.
+        with suppress(errors.ReactDBError):
+            while self._reader is not None and self._reader.poll():
+                pass
 
 
 def _paged(page: VersionedPage, asking: Asking, asked: ChangesAsked) -> dict[str, Any]:

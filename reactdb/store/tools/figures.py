@@ -20,6 +20,7 @@ from reactdb.store.file.immutable import connect_to_read
 from reactdb.store.file.names import check_names
 from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
+from reactdb.store.kept import stopped_views
 from reactdb.store.retention import Setting, history_figures
 from reactdb.store.snapshot import head_seq, low_water
 
@@ -90,6 +91,7 @@ class FileFigures:
 
     History takes about `history_bytes`; `history_limit_bytes` is None where `retention` is not "auto". The consumer `needed_by`
     has still to read past `needed_from`; both are None where none has.
+    `stopped_views` says of each kept table that no longer follows its selection, why.
     """
 
     path: str
@@ -110,6 +112,7 @@ class FileFigures:
     history_limit_bytes: int | None
     needed_from: int | None
     needed_by: str | None
+    stopped_views: dict[str, str]
     tables: tuple[TableFigures, ...]
 
 
@@ -183,5 +186,6 @@ def measure(path: str) -> FileFigures:
             history_limit_bytes=history["limit_bytes"],
             needed_from=history["needed_from"],
             needed_by=history["needed_by"],
+            stopped_views=stopped_views(connection),
             tables=tuple(tables),
         )

@@ -36,6 +36,7 @@ from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import is_number, truncated
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
+from reactdb.errors import ReactDBError
 
 __all__ = ["carry_out", "is_quick", "poll"]
 
@@ -122,7 +123,11 @@ def told(
         reply["errorLabels"] = [*reply.get("errorLabels", ()), *request.labels]
     if request.write_concern_error is not None:
         reply["writeConcernError"] = request.write_concern_error
-    moment = request.deployment.operation_time()
+    try:
+        moment = request.deployment.operation_time()
+    except ReactDBError:
+        # The file is closed, or gone: the reply says that, and there is no time of it.
+        return reply
     reply["$clusterTime"] = {"clusterTime": moment, "signature": UNSIGNED}
     reply["operationTime"] = moment
     return reply
