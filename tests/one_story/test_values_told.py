@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.values import codec
 from tests.one_story.ways import WAYS, Way
-from tests.support.extreme_values import NAMES, keys, of_every_object, of_every_type
+from tests.support.command import done, run
+from tests.support.extreme_values import NAMES, dialect_modules, keys, of_every_object, of_every_type
 
 Document = dict[str, Any]
 
@@ -159,3 +160,64 @@ def test_whatever_is_inside_one_another_is_told_and_comes_back(db, ways, trees):
                 codec.decode(body),
                 codec.decode(after[key]),
             )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Doors that carry whole tables
+
+
+@pytest.fixture
+def folder(tmp_path: Any) -> Any:
+    """A file with a table of each family."""
+    with reactdb.connect(tmp_path / "a.db") as db:
+        for family, documents in FAMILIES.items():
+            db.table_create(family, primary_key="_id").insert(documents)
+    return tmp_path
+
+
+def contents(path: Any, table: str) -> list[Any]:
+    """The documents in the order of keys, their fields sorted."""
+    with reactdb.connect(path) as db:
+        return [
+            sorted((name, codec.encode_value(value)) for name, value in one.items())
+            for one in db.table(table)
+        ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+def test_an_export_is_imported_as_it_was(folder, family, form):
+    done(run("export", folder / "a.db", family, folder / f"out.{form}"))
+    done(run("import", folder / "b.db", family, folder / f"out.{form}", "--create", "--primary-key", "_id"))
+    assert contents(folder / "a.db", family) == contents(folder / "b.db", family)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_synchronised_table_is_as_it_was(folder, family):
+    http = pytest.importorskip("reactdb.servers.http")
+    with (
+        reactdb.connect(folder / "a.db") as here,
+        http.serve_in_thread(here) as server,
+        reactdb.connect(folder / "b.db") as there,
+    ):
+        there.table_create(family, primary_key="_id")
+        reactdb.sync(there, family, f"http://127.0.0.1:{server.port}/{family}", push=False)
+    ours, theirs = contents(folder / "a.db", family), contents(folder / "b.db", family)
+    if family == "keys":
+        # Keys that are equal are one, as 1 and 1.0 are: a new document has the usual one.
+        ours, theirs = ([dict(document)["name"] for document in found] for found in (ours, theirs))
+    assert ours == theirs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spark_reads_and_writes_whole_documents_as_they_were(folder, spark, family):
+    # As JSON and as VARIANT they have JSON's types.
+    def options() -> dict[str, str]:
+        imports = ",".join(dialect_modules())
+        return {"table": family, "document": "binary", "primaryKey": "_id", "imports": imports}
+
+    rows = spark.read.format("reactdb").options(**options()).load(str(folder / "a.db"))
+    assert rows.count() == len(FAMILIES[family])
+    rows.write.format("reactdb").mode("append").options(**options()).save(str(folder / "b.db"))
+    assert contents(folder / "a.db", family) == contents(folder / "b.db", family)

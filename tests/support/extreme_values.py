@@ -112,10 +112,14 @@ BYTES = [
 ]
 
 
+def dialect_modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(dialects.__path__, f"{dialects.__name__}.")]
+
+
 def of_registered_types() -> dict[str, Any]:
     # A dialect registers its types when it is imported.
-    for module in pkgutil.iter_modules(dialects.__path__, f"{dialects.__name__}."):
-        import_module(module.name)
+    for module in dialect_modules():
+        import_module(module)
     found = {}
     for name, one in NAMED.items():
         if one.kind in NO_VALUES:
