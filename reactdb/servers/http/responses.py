@@ -45,6 +45,8 @@ def encoded(value: Any) -> bytes:
     line, so that a feed's row is one line to them.
     """
     data = _json_bytes(value)
+    if data.isascii():
+        return data
     for character, escape in _LINE_ENDS:
         if character in data:
             data = data.replace(character, escape)
