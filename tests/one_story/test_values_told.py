@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.values import codec
+from reactdb.values.value_types import NAMED
 from tests.one_story.ways import WAYS, Way
 from tests.support.command import done, run
 from tests.support.extreme_values import NAMES, dialect_modules, keys, of_every_object, of_every_type
+from tests.support.registered_types import Mark
 
 Document = dict[str, Any]
 
@@ -124,6 +126,21 @@ def test_what_a_door_takes_of_objects_that_mean_something_is_told_by_all_doors(d
             other.name,
             sorted(one["mark"] for one in other.documents(table)),
         )
+
+
+@pytest.mark.parametrize("way", [way.name for way in WAYS])
+def test_a_program_whose_texts_fail_ends_no_stream(db, ways, way, monkeypatch):
+    def fail(_: Any) -> str:
+        raise RuntimeError("a mistake of the program")
+
+    table, value = new_table(db), Mark(b"\0\1\2\3")
+    with ways[way].following(table) as wait:
+        monkeypatch.setattr(NAMED["acme.mark"], "text", fail)
+        db.table(table).insert([{"_id": "a"}, {"_id": "b", "v": [value]}, {"_id": "c"}])
+        assert len(wait(3)) == 3
+    for shown in ways[way].documents(table):
+        ways[way].write_back(table, shown)
+    assert db.table(table).get("b")["v"].run() == [value]
 
 
 LEAVES = st.sampled_from(list(of_every_type().values()))
