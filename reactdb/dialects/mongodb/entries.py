@@ -133,7 +133,7 @@ def body_of(
     except InvalidDocument as error:
         _check_size(document)
         raise MongoError(2, str(error)) from None
-    if len(body) > _LARGE_BYTES:
+    if len(body) > MAX_BSON_BYTES // _MOST_GROWTH:
         _check_size(document)
     return key_bytes(id), body
 
@@ -148,8 +148,8 @@ def _is_shown_as(key: Any, given: Any) -> bool:
 
 _USUAL_KEYS: Final = frozenset({str, natives.ObjectId, IdValue})
 
-_LARGE_BYTES: Final = 1 << 20
-"""BSON may take a multiple of what is stored, such as for arrays of small numbers. What is smaller fits in any case."""
+_MOST_GROWTH: Final = 16
+"""BSON may take a multiple of what is stored: 13 bytes for a small number in an array. What is smaller fits in any case."""
 
 
 def is_too_large(document: Mapping[str, Any], body: bytes) -> bool:
@@ -158,7 +158,7 @@ def is_too_large(document: Mapping[str, Any], body: bytes) -> bool:
     Args:
         body: What it is decoded from.
     """
-    return len(body) > _LARGE_BYTES and len(encode(document)) > MAX_BSON_BYTES
+    return len(body) > MAX_BSON_BYTES // _MOST_GROWTH and len(encode(document)) > MAX_BSON_BYTES
 
 
 def _check_size(document: Mapping[str, Any]) -> None:

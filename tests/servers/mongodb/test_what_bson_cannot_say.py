@@ -12,14 +12,23 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from reactdb import row
+from reactdb.dialects.mongodb import entries
+from reactdb.dialects.mongodb.commands import cursors
 from reactdb.servers.mongodb import conversation
 from reactdb.values.codec import UnknownValue
 from tests.servers.mongodb.wire import Wire
 
 Client = MongoClient[dict[str, Any]]
 
-# A million small numbers have 11 bytes each in BSON, and one here.
-TOO_LARGE = [0] * 1_700_000
+# A small number has several bytes in BSON, and one here.
+TOO_LARGE = [0] * 8_000
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document may have 64 kB in BSON, so that what is too large is quickly made."""
+    for module in (entries, cursors):
+        monkeypatch.setattr(module, "MAX_BSON_BYTES", 64 * 1024)
 
 
 @pytest.fixture
@@ -117,7 +126,9 @@ def test_a_document_of_any_key_is_updated_by_another_field(table: Any, things: A
     assert [one["n"] for one in table.get_all(*keys)] == [2] * len(keys)
 
 
-def test_a_document_that_is_too_large_for_bson_is_one_refusal_that_names_it(table: Any, things: Any) -> None:
+def test_a_document_that_is_too_large_for_bson_is_one_refusal_that_names_it(
+    small_limit: None, table: Any, things: Any
+) -> None:
     table.insert([{"_id": 1}, {"_id": "large one", "v": TOO_LARGE}, {"_id": 3}])
     with pytest.raises(OperationFailure, match=r"reactdb\.things with _id: 'large one'") as refused:
         list(things.find())
@@ -125,7 +136,9 @@ def test_a_document_that_is_too_large_for_bson_is_one_refusal_that_names_it(tabl
     assert [one["_id"] for one in things.find({}, {"_id": 1})] == [1, 3, "large one"]
 
 
-def test_a_stream_goes_past_a_document_that_is_too_large_for_bson(table: Any, things: Any) -> None:
+def test_a_stream_goes_past_a_document_that_is_too_large_for_bson(
+    small_limit: None, table: Any, things: Any
+) -> None:
     with things.watch(full_document="updateLookup", full_document_before_change="whenAvailable") as stream:
         table.insert({"_id": 1, "v": TOO_LARGE})
         table.get(1).update({"n": 1})
