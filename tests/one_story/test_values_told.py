@@ -144,12 +144,14 @@ def test_a_program_whose_texts_fail_ends_no_stream(db, ways, way, monkeypatch):
 
 
 LEAVES = st.sampled_from(list(of_every_type().values()))
-OBJECT_NAMES = st.sampled_from(NAMES)
-TREES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(OBJECT_NAMES, inner, max_size=3),
-    max_leaves=6,
-)
+
+
+def holding(inner: Any) -> Any:
+    """Such values, and lists and dicts of them."""
+    return inner | st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
+
+
+TREES = holding(holding(LEAVES))
 
 
 @settings(
