@@ -157,7 +157,11 @@ def to_json(value: Any) -> Any:
     if write is not None:
         return write(value)
     known = BY_KIND[kind]
-    return {OURS: known.name, "value": known.text(value)}
+    text = known.text_or_none(value)
+    if text is None:
+        # Its bytes are read back as the value, too.
+        return _write_unknown(UnknownValue(known.code, known.encode(value)))
+    return {OURS: known.name, "value": text}
 
 
 def _write_unknown(value: UnknownValue) -> Any:

@@ -13,6 +13,7 @@ key_format         the bytes of a key, which sort as the values do
 collation          the one order of all values, and which of them may be keys
 value_types        registers types of a dialect or a program
 canonical          which of several equal values is shown
+respelling         what a dialect shows otherwise than it is stored, and how it is kept when it comes back
 totals             exact sums
 blob               the name of a large value
 """

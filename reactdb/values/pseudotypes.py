@@ -24,6 +24,6 @@ def binary_object(data: bytes | bytearray | memoryview) -> dict[str, Any]:
 
 
 def zone_text(moment: datetime) -> str:
-    """The offset from UTC as `+hh:mm`."""
-    minutes = round((moment.utcoffset() or timedelta()).total_seconds() / 60)
+    """The offset from UTC as `+hh:mm`. Its seconds are cut off, so that no local time is after the year 9999."""
+    minutes = int((moment.utcoffset() or timedelta()).total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"

@@ -108,6 +108,20 @@ class ValueType(Value):
             raise ValueError(f"not what a {self.name} is written as")
         return value
 
+    def shown(self, value: Any) -> str:
+        """Its text. Hexadecimal of its bytes where that fails, so that one value cannot keep others from being told."""
+        text = self.text_or_none(value)
+        return self.encode(value).hex() if text is None else text
+
+    def text_or_none(self, value: Any) -> str | None:
+        """Its text; None where that fails, or cannot be sent."""
+        try:
+            text = self.text(value)
+            text.encode()
+        except Exception:
+            return None
+        return text
+
     def key(self, value: Any, depth: int) -> bytes:
         """The value's bytes in keys and indexes."""
         if self.equals is not None:
@@ -143,7 +157,7 @@ def register_type(wanted: ValueType) -> None:
     TYPE_NAMES[wanted.kind] = f"PTYPE<{wanted.name.upper()}>"
     if wanted.equals is not None:
         EQUALS[wanted.kind] = wanted.equals
-    TEXTS[wanted.kind] = wanted.text
+    TEXTS[wanted.kind] = wanted.shown
     BY_KIND[wanted.kind] = NAMED[wanted.name] = wanted
 
 

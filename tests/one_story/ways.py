@@ -10,9 +10,11 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import reactdb
 from tests.one_story.story import TABLE, Step, Told, collapsed
@@ -70,6 +72,28 @@ class Way:
         """The position before everything."""
         raise NotImplementedError
 
+    def documents(self, table: str) -> list[Any]:
+        """All documents of a table, in its own words."""
+        raise NotImplementedError
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        """Listen, and give a function that waits for so many changes and gives the new documents, in its own words."""
+        raise NotImplementedError
+        yield
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        """Write a new document with these fields, which JSON has. Whether it was taken."""
+        raise NotImplementedError
+
+    def content(self, shown: Any) -> Any:
+        """A document as shown, without what is known of it besides."""
+        return shown
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        """Write a document as it was shown, under its key. Whether it was found there; False too, where it was refused."""
+        raise NotImplementedError
+
     @contextmanager
     def listening(self) -> Iterator[Callable[[int], list[Told]]]:
         """Listen, and give a function that waits for so many changes and gives them; where `tells_each` does not hold, until the
@@ -116,6 +140,21 @@ class Native(Way):
                 old, new = event.get("old_val"), event.get("new_val")
                 yield told_of(old, new, (new or old)["_id"])
 
+    def documents(self, table: str) -> list[Any]:
+        found: list[Any] = self.db.table(table).run()
+        return found
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        with self.db.table(table).changes().cursor() as cursor:
+            yield lambda count: [cursor.next(timeout=PATIENCE_S)["new_val"] for _ in range(count)]
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        return bool(self.db.table(table).insert({**fields, "_id": key})["inserted"])
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        return bool(self.db.table(table).insert(shown, conflict="replace")["inserted"] == 0)
+
     @contextmanager
     def listening(self) -> Iterator[Callable[[int], list[Told]]]:
         ready = threading.Event()
@@ -159,6 +198,39 @@ class RethinkDB(Way):
             table.get(key).delete().run(self.connection)
         else:
             table.insert({"_id": key, "n": n}, conflict="replace").run(self.connection)
+
+    def documents(self, table: str) -> list[Any]:
+        return list(self.r.table(table).run(self.connection))
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        feed = self.r.table(table).changes().run(self._open())
+        yield lambda count: [feed.next(wait=PATIENCE_S)["new_val"] for _ in range(count)]
+        feed.close()
+
+    def content(self, shown: Any) -> Any:
+        # Each time that the driver makes has a zone of its own.
+        if isinstance(shown, datetime):
+            return shown.isoformat()
+        if isinstance(shown, dict):
+            return {name: self.content(inner) for name, inner in shown.items()}
+        return [self.content(inner) for inner in shown] if isinstance(shown, list) else shown
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        return bool(self._inserted(table, {**fields, "_id": key})["inserted"])
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        done = self._inserted(table, shown, conflict="replace")
+        return bool(done["replaced"] + done["unchanged"])
+
+    def _inserted(self, table: str, document: Any, **options: Any) -> Any:
+        from rethinkdb.errors import ReqlCompileError, ReqlQueryLogicError
+
+        try:
+            return self.r.table(table).insert(document, **options).run(self.connection)
+        except (ReqlCompileError, ReqlQueryLogicError):
+            # The driver, or the server, does not take it.
+            return {"inserted": 0, "replaced": 0, "unchanged": 0}
 
     @contextmanager
     def listening(self) -> Iterator[Callable[[int], list[Told]]]:
@@ -221,6 +293,36 @@ class CouchDB(OverHTTP):
     @staticmethod
     def _done(answer: httpx.Response) -> None:
         assert answer.status_code in (200, 201), answer.text
+
+    def documents(self, table: str) -> list[Any]:
+        answer = self.get(f"/{table}/_all_docs", include_docs="true")
+        assert answer.status_code == 200, answer.text
+        return [row["doc"] for row in answer.json()["rows"]]
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        # It is served, and so has revisions, from now on.
+        assert self.get(f"/{table}").status_code == 200
+        parameters = {"feed": "continuous", "since": "now", "include_docs": "true", "heartbeat": "1000"}
+        with (
+            self._client() as client,
+            client.stream("GET", f"/{table}/_changes", params=parameters) as answer,
+        ):
+            lines = answer.iter_lines()
+            next(lines)
+            rows = (json.loads(line) for line in lines if line)
+            yield lambda count: [next(rows)["doc"] for _ in range(count)]
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        answer = self.client.put(f"/{table}/{key}", json=fields)
+        assert answer.status_code in (201, 400, 403), answer.text
+        return answer.status_code == 201
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        answer = self.client.put(f"/{table}/{quote(shown['_id'], safe='')}", json=shown)
+        # 405: no client sends the path `..`.
+        assert answer.status_code in (201, 400, 405), answer.text
+        return answer.status_code == 201
 
     def position(self) -> Any:
         return self.get(f"/{TABLE}/_changes", since="now").json()["last_seq"]
@@ -294,6 +396,34 @@ class Aidbox(OverHTTP):
         answer = self.client.post("/", json={"type": "transaction", "entry": entries})
         assert answer.status_code == 200, answer.text
 
+    def documents(self, table: str) -> list[Any]:
+        answer = self.get(f"/{table}", _count=1_000)
+        assert answer.status_code == 200, answer.text
+        return [entry["resource"] for entry in answer.json()["entry"]]
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        headers = {"Accept": "text/event-stream"}
+        with self._client() as client, client.stream("GET", f"/{table}/$changes", headers=headers) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            told = (json.loads(line[6:])["changes"] for line in lines if line.startswith("data: {"))
+            changes = (change["resource"] for changes in told for change in changes)
+            yield lambda count: [next(changes) for _ in range(count)]
+
+    def content(self, shown: Any) -> Any:
+        return {name: value for name, value in shown.items() if name not in ("resourceType", "meta")}
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        answer = self.client.put(f"/{table}/{key}", json=fields)
+        assert answer.status_code in (201, 422), answer.text
+        return answer.status_code == 201
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        answer = self.client.put(f"/{table}/{quote(shown['id'], safe='')}", json=shown)
+        assert answer.status_code in (200, 404, 405, 422), answer.text
+        return answer.status_code == 200
+
     def position(self) -> Any:
         return self.get(f"/{TABLE}/$changes").json()["version"]
 
@@ -353,6 +483,42 @@ class MongoDB(Way):
                     self.collection.delete_one({"_id": key}, session=session)
                 else:
                     self.collection.replace_one({"_id": key}, {"n": n}, upsert=True, session=session)
+
+    def documents(self, table: str) -> list[Any]:
+        return list(self._collection(table).find())
+
+    @contextmanager
+    def following(self, table: str) -> Iterator[Callable[[int], list[Any]]]:
+        with self._collection(table).watch() as stream:
+            yield lambda count: [next(stream)["fullDocument"] for _ in range(count)]
+
+    def put(self, table: str, key: str, fields: dict[str, Any]) -> bool:
+        from bson.errors import InvalidDocument
+        from pymongo.errors import WriteError
+
+        try:
+            return self._collection(table).insert_one({**fields, "_id": key}).acknowledged
+        except (InvalidDocument, WriteError):
+            return False
+
+    def write_back(self, table: str, shown: Any) -> bool:
+        from pymongo.errors import WriteError
+
+        if self.timestamp(0, 0) in shown.values():
+            # It would be set to the moment of the write, as in MongoDB.
+            return False
+        try:
+            return bool(self._collection(table).replace_one({"_id": shown["_id"]}, shown).matched_count)
+        except WriteError:
+            return False
+
+    def _collection(self, table: str) -> Any:
+        # Documents as they are: no references are made, and dates may be of any year.
+        from bson.codec_options import CodecOptions, DatetimeConversion
+        from bson.raw_bson import RawBSONDocument
+
+        options: Any = CodecOptions(RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+        return self.client["reactdb"].get_collection(table, codec_options=options)
 
     def position(self) -> Any:
         with self.collection.watch(max_await_time_ms=1) as stream:

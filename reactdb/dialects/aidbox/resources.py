@@ -215,7 +215,12 @@ class Writing:
         self, write: Write, key: bytes, old: Stored | None, resource: Mapping[str, Any], id: str
     ) -> Written:
         table = write.table
-        document = document_of(resource, table.name, table.primary_key, collation.key_value(key))
+        name = table.primary_key
+        before: Mapping[str, Any] = {name: collation.key_value(key)} if old is None else codec.decode(old[1])
+        # Keys that are equal are one, as 1 and 1.0 are: the document keeps its own. It keeps its type, where it says that itself.
+        document = document_of(resource, table.name, name, before[name])
+        if before.get("resourceType") == table.name and name != "resourceType":
+            document["resourceType"] = table.name
         try:
             write.put_document(key, old, document, INSERT if old is None else REPLACE)
         except ResourceLimit as error:

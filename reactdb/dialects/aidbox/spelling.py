@@ -7,6 +7,9 @@
     a key that is a string                   itself
     any other key                            its JSON: `5`, `true`; where a document has that text as its key, that one
     values that JSON lacks                   typed objects, as `reactdb.json` writes them
+    a field `id`; `resourceType` that is no   `=` and its name, as `=id`; so has one that is called like such a spelling
+    text; `meta` that is no object, is empty,
+    or has what is known without being stored
     -                                        `resourceType`, `meta.versionId`, `meta.lastUpdated`, `meta.createdAt`: known
                                              without being stored
 
@@ -23,6 +26,7 @@ from reactdb import json
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.values import collation
+from reactdb.values.pseudotypes import REQL
 
 TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,99}", re.ASCII)
 """What a type can be called whose table is still to be made."""
@@ -58,8 +62,10 @@ def check_id(id: object) -> str:
 
 
 def id_of(key: Any) -> str:
-    """How a primary key is shown."""
-    return key if isinstance(key, str) else json.dumps(key)
+    """How a primary key is shown. Of keys that are equal, as 1 and 1.0 are, one stands for all."""
+    if isinstance(key, str):
+        return key
+    return json.dumps(collation.key_value(collation.key_bytes(key)))
 
 
 def keys_of(id: str) -> list[bytes]:
@@ -84,8 +90,25 @@ def _parsed(id: str) -> Any:
 def resource_of(document: Mapping[str, Any], primary_key: str) -> dict[str, Any]:
     """A document as a resource, without its type and without what the log knows of it."""
     found = {"id": id_of(document[primary_key])}
-    found.update((name, json.to_json(value)) for name, value in document.items() if name != primary_key)
+    for name, value in document.items():
+        if name != primary_key:
+            shown = json.to_json(value)
+            found["=" + name if _MEANS.fullmatch(name) and _is_spelled(name, shown) else name] = shown
     return found
+
+
+_MEANS: Final = re.compile(r"=*(id|resourceType|meta)")
+_SPELLED: Final = re.compile(r"=+(id|resourceType|meta)")
+
+
+def _is_spelled(name: str, shown: Any) -> bool:
+    """Whether a resource cannot have this field, of those with such a name, as it is."""
+    if name == "resourceType":
+        return not isinstance(shown, str)
+    if name != "meta":
+        return True
+    is_object = isinstance(shown, Mapping) and json.OURS not in shown and REQL not in shown
+    return not is_object or not shown or not KNOWN_META.isdisjoint(shown)
 
 
 def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: Any) -> dict[str, Any]:
@@ -105,8 +128,11 @@ def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: A
             value = {word: said for word, said in value.items() if word not in KNOWN_META}
             if not value:
                 continue
+        name = name[1:] if _SPELLED.fullmatch(name) else name
         if name == primary_key:
             raise AidboxError(422, "invalid", f"`{name}` is the primary key of this table, and shown as `id`")
+        if name in found:
+            raise AidboxError(422, "invalid", f"the resource says `{name}` twice, also as `={name}`")
         try:
             found[name] = json.from_json(value, [name])
         except InvalidDocument as error:

@@ -445,7 +445,11 @@ class Editor:
             if state is not None and main is not None and state.lineage.rev == winner.lineage.rev:
                 body = main[1]
             else:
-                body = encoded({tables.main.primary_key: value, **winner.fields})
+                own = value
+                if main is not None and not isinstance(value, str):
+                    # Keys that are equal are one, as 1 and 1.0 are. The document keeps its own.
+                    own = codec.decode(main[1])[tables.main.primary_key]
+                body = encoded({tables.main.primary_key: own, **winner.fields})
             is_same = state is not None and main is not None and state.lineage == winner.lineage
         else:
             is_same = main is None

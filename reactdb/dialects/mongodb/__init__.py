@@ -3,6 +3,7 @@
 In reading order:
 
     errors                   how a refusal is told
+    field_names              names of fields that BSON cannot say
     natives, ids             values that Python has no type for, as documents hold them; `_id`s that no key can be
     values                   BSON documents and native ones, exact inverses of each other
     ordering, collation      the order and equality of BSON values; of texts as a command asks for it

@@ -24,11 +24,14 @@ from typing import Any, Final
 from bson.objectid import ObjectId
 from bson.regex import Regex
 
+from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.field_names import NUL, SIGN, stored_name
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.values import (
     MAX_BSON_BYTES,
     PLAIN_WRITERS,
+    RESPELLING,
     encode,
     native_value,
     to_bson,
@@ -38,6 +41,7 @@ from reactdb.dialects.mongodb.values import (
 from reactdb.errors import InvalidDocument, InvalidKey
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
+from reactdb.values.respelling import restore
 
 Description = dict[str, Any]
 """`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
@@ -101,31 +105,60 @@ def key_bytes(native: Any) -> bytes:
         raise MongoError(17280, str(error)) from None
 
 
-def body_of(table: TableInfo, document: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def body_of(
+    table: TableInfo, document: Mapping[str, Any], old_body: bytes | None = None
+) -> tuple[bytes, bytes]:
     """The key and the encoded native document of a BSON document, which has an `_id`.
+
+    Args:
+        old_body: What it was made of. What BSON cannot say of that stays as it is, where it is still what it was shown as.
 
     Raises:
         MongoError: As `key_of`; 2, the document cannot be stored; 10334, it is too large.
     """
     native = to_native(document)
     given = native["_id"]
-    id = id_of(document["_id"], given)
+    old = None if old_body is None else codec.decode(old_body)
+    own = None if old is None else old[table.primary_key]
+    # Other writers have keys that no `_id` may be, such as arrays. Such a document may be written while it keeps its key.
+    id = own if _is_shown_as(own, given) else id_of(document["_id"], given)
     if table.primary_key != "_id":
         native = {**exchanged(native, table.primary_key), table.primary_key: id}
     elif id is not given:
         native = {**native, "_id": id}
+    if old is not None:
+        native = restore(native, old, RESPELLING)
     try:
         body = codec.encode(native)
     except InvalidDocument as error:
         _check_size(document)
         raise MongoError(2, str(error)) from None
-    if len(body) > _LARGE_BYTES:
+    if len(body) > MAX_BSON_BYTES // _MOST_GROWTH:
         _check_size(document)
     return key_bytes(id), body
 
 
-_LARGE_BYTES: Final = 1 << 20
-"""BSON may take a multiple of what is stored, such as for arrays of small numbers. What is smaller fits in any case."""
+def _is_shown_as(key: Any, given: Any) -> bool:
+    """Whether a primary key, of the types that are not only MongoDB's, comes back as it is shown."""
+    kind = type(key)
+    if key is None or kind in _USUAL_KEYS or (kind is int and -(2**63) <= key < 2**63):
+        return False
+    return codec.encode_value(RESPELLING.shown(key)) == codec.encode_value(given)
+
+
+_USUAL_KEYS: Final = frozenset({str, natives.ObjectId, IdValue})
+
+_MOST_GROWTH: Final = 16
+"""BSON may take a multiple of what is stored: 13 bytes for a small number in an array. What is smaller fits in any case."""
+
+
+def is_too_large(document: Mapping[str, Any], body: bytes) -> bool:
+    """Whether no driver can be sent a stored document: BSON may take more than 16 MB for what another writer has stored in less.
+
+    Args:
+        body: What it is decoded from.
+    """
+    return len(body) > MAX_BSON_BYTES // _MOST_GROWTH and len(encode(document)) > MAX_BSON_BYTES
 
 
 def _check_size(document: Mapping[str, Any]) -> None:
@@ -152,8 +185,8 @@ def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None
         return None
     if next(iter(document)) != "_id":
         document = {"_id": id, **document}
-    # BSON's keys end with a NUL.
-    body = codec.encode_foreign(document, PLAIN_WRITERS, no="\0")
+    # BSON's keys end with a NUL, and those with the sign may be stored otherwise.
+    body = codec.encode_foreign(document, PLAIN_WRITERS, no=NUL + SIGN)
     # Numbers from 2**32 on begin with this byte, and BSON has none of those from 2**63 on. Where it is of something else, such as
     # of an ObjectId, the document is looked at in the other way for nothing.
     if body is None or b"\xcf" in body:
@@ -174,12 +207,13 @@ def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[
     documents without it.
     """
     is_plain = name != "_id" and table.primary_key == "_id"
+    stored = stored_name(name)
     for start in range(0, len(bodies), TOGETHER):
         for native in codec.decode_many(bodies[start : start + TOGETHER]):
             if not is_plain:
                 yield shown(table, native)
-            elif name in native:
-                yield to_bson({name: native[name]})
+            elif stored in native:
+                yield to_bson({stored: native[stored]})
 
 
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:

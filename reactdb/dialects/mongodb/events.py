@@ -36,7 +36,7 @@ from reactdb.change import (
 )
 from reactdb.dialects.mongodb.capped import is_cut
 from reactdb.dialects.mongodb.diff import difference
-from reactdb.dialects.mongodb.entries import description_of, document_of, session_of
+from reactdb.dialects.mongodb.entries import description_of, document_of, is_too_large, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
 from reactdb.dialects.mongodb.namespaces import (
     ID_INDEX,
@@ -178,7 +178,8 @@ class StreamReading:
             assert new is not None
             last["documentKey"] = {"_id": new["_id"]}
             operation = "insert" if kind == INSERT else "replace"
-            if kind == UPDATE:
+            is_shown = change.new_bytes is None or not is_too_large(new, change.new_bytes)
+            if kind == UPDATE and is_shown:
                 assert change.old_bytes is not None
                 said = description_of(change.meta, new) or difference(
                     document_of(table, change.old_bytes), new, is_always=True
@@ -187,7 +188,8 @@ class StreamReading:
                     operation = "update"
                     last["updateDescription"] = self._shown(said)
             if operation != "update":
-                more = {"fullDocument": new}
+                # What cannot be sent is null, so that the stream goes on after it.
+                more = {"fullDocument": new if is_shown else None}
         return self._event(change, origin, operation, change.table_id, last, document=more)
 
     def _shown(self, said: Document) -> Document:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.dialects.mongodb.entries import document_of
+from reactdb.dialects.mongodb.entries import document_of, is_too_large
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.events import StreamEvent
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, record_of, row_key
@@ -52,7 +52,13 @@ def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any]
     if table.dropped is not None:
         return None
     body = snapshot.get(table, key)
-    return None if body is None else document_of(table, body)
+    return None if body is None else _shown(table, body)
+
+
+def _shown(table: TableInfo, body: bytes) -> dict[str, Any] | None:
+    """The document; None where no driver can be sent it."""
+    document = document_of(table, body)
+    return None if is_too_large(document, body) else document
 
 
 def _image(
@@ -60,7 +66,9 @@ def _image(
 ) -> dict[str, Any] | None:
     change = event.change
     if change is not None and body is not None and _has_images(table, change.seq, snapshot):
-        return document_of(table, body)
+        document = _shown(table, body)
+        if document is not None:
+            return document
     if mode == "required":
         raise MongoError(
             47,

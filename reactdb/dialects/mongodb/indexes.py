@@ -23,6 +23,7 @@ from reactdb.dialects.mongodb.collation import checked_collation, text_key, whol
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Scope
+from reactdb.dialects.mongodb.field_names import shown_name, stored_name
 from reactdb.dialects.mongodb.index_keys import (
     MARKS,
     OPERATION,
@@ -40,7 +41,7 @@ from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, tru
 from reactdb.dialects.mongodb.ordering import TextKey, equal, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.shapes import projection
 from reactdb.dialects.mongodb.targets import Target
-from reactdb.dialects.mongodb.values import native_value, value_to_bson
+from reactdb.dialects.mongodb.values import native_value, to_bson, value_to_bson
 from reactdb.expression import Expression, to_data
 from reactdb.expression.build import call_node
 from reactdb.expression.tree import Call, Constant, Row, constant
@@ -79,7 +80,7 @@ class CollectionIndex:
     def __init__(self, info: IndexInfo, spec: Mapping[str, Any]) -> None:
         self.info = info
         self.spec = spec
-        self.key: list[str] = list(spec["key"])
+        self.key: list[str] = list(map(shown_name, spec["key"]))
 
     @property
     def name(self) -> str:
@@ -206,7 +207,7 @@ def _collated(found: IndexKey, texts: TextKey | None) -> tuple[Any, ...]:
 
 
 def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
-    pattern = {name: value_to_bson(value) for name, value in index.spec["key"].items()}
+    pattern = to_bson(index.spec["key"])
     values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)
 
@@ -498,7 +499,8 @@ def _check_partial(spec: Any) -> None:
 
 def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
     """What the expression of the store's index says."""
-    paths = [] if any("$**" in name for name in spec["key"]) else [name.split(".") for name in spec["key"]]
+    names = [] if any("$**" in name for name in spec["key"]) else spec["key"]
+    paths = [stored_name(name).split(".") for name in names]
     for path in paths:
         if path[0] == ID:
             path[0] = table.primary_key

@@ -34,6 +34,7 @@ from bson.objectid import ObjectId
 
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.entries import exchanged_name
+from reactdb.dialects.mongodb.field_names import stored_name
 from reactdb.dialects.mongodb.ordering import is_nan, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
@@ -107,7 +108,7 @@ def native_conditions(
     for path, own in conditions.items():
         if "." in path:
             continue
-        name = exchanged_name(path, primary_key)
+        name = exchanged_name(stored_name(path), primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
             part = _part(row[name], operator, value, has_collation)

@@ -25,6 +25,7 @@ from bson.regex import Regex
 
 from reactdb.dialects.mongodb.entries import exchanged_name, key_of
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.field_names import shown_name
 from reactdb.dialects.mongodb.filters import is_demanded, is_operators
 from reactdb.dialects.mongodb.implying import implies
 from reactdb.dialects.mongodb.index_keys import (
@@ -240,7 +241,7 @@ def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) ->
     own = table.primary_key
     best: Ranked | None = None
     for index in native_indexes(table):
-        paths = [exchanged_name(name, own) for name in index.fields]
+        paths = [shown_name(exchanged_name(name, own)) for name in index.fields]
         # Where one of several fields is missing, there is no entry.
         if paths[0] not in conditions or not all(
             _demands_field(path, conditions.get(path, ()), has_collation) for path in paths[1:]

@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, Change
+from reactdb.dialects.mongodb.field_names import stored_name
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.index_keys import FieldBound, found_keys, value_bytes
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -225,7 +226,7 @@ def _lookups_on(
 
 
 def _axis(path: str) -> EventAxis | None:
-    field, *parts = path.split(".")
+    field, *parts = stored_name(path).split(".")
     if field == OPERATION and not parts:
         return EventAxis(OPERATION)
     if field in (KEY, DOCUMENT) and parts[:1] == [_ID]:

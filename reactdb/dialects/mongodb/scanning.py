@@ -16,6 +16,7 @@ from typing import Any, Final
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from reactdb.dialects.mongodb.field_names import stored_name
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.values import codec
 
@@ -40,7 +41,7 @@ def byte_test(
     taken = _TAKEN - {str} if has_collation else _TAKEN
     searches = []
     for path, own in conditions.items():
-        name = path.rpartition(".")[2]
+        name = stored_name(path.rpartition(".")[2])
         if path.partition(".")[0] == "_id" or name.isdigit():
             continue
         for operator, value in own:

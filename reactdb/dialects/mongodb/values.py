@@ -7,7 +7,8 @@ is what reactdb stores: see `natives`. `to_bson(to_native(x))` has the bytes of 
 
 A native document may have what BSON cannot say, since anybody writes to a table. It is shown as the nearest value: an int beyond
 64 bits and a Decimal beyond 34 digits as a rounded Decimal128, a datetime as its millisecond, a date and a time as their ISO
-text, a timedelta as seconds in a double, a blob as its text, a value of an unknown extension type as binary of subtype 128.
+text, a timedelta as seconds in a double, a blob as its text, a value of an unknown extension type as binary of subtype 128. A
+field's name that has a NUL is shown as `field_names` says, and is stored as it was.
 
 Rule of this file: both ways may share parts of their argument with the result, so neither is changed afterwards.
 """
@@ -38,9 +39,11 @@ from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.field_names import NUL, SIGN, shown_name, stored_name
 from reactdb.errors import type_in_words
 from reactdb.values.codec import FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import EXTENSION_WRITERS
+from reactdb.values.respelling import Respelling
 from reactdb.values.scalars import EPOCH, seconds_of
 from reactdb.values.value_types import is_registered, text_of
 
@@ -48,6 +51,7 @@ __all__ = [
     "CODEC",
     "MAX_BSON_BYTES",
     "PLAIN_WRITERS",
+    "RESPELLING",
     "date_of_ms",
     "decode",
     "decode_given",
@@ -144,6 +148,8 @@ def to_native(document: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         MongoError: 2 for a value that BSON does not have.
     """
+    if SIGN in "".join(document):
+        document = {stored_name(name): value for name, value in document.items()}
     if type(document) is dict and _all_same(map(type, document.values())):
         return document
     same = _SAME
@@ -274,6 +280,9 @@ _SAME_IN_BSON: Final[frozenset[type]] = frozenset({str, float, bool, type(None),
 
 def to_bson(document: Mapping[str, Any]) -> dict[str, Any]:
     """The BSON document of a stored one."""
+    names = "".join(document)
+    if NUL in names or SIGN in names:
+        document = {shown_name(name): value for name, value in document.items()}
     same = _SAME_IN_BSON
     return {
         name: value
@@ -335,6 +344,36 @@ def date_of_ms(ms: int) -> Any:
     if natives.MIN_DATE_MS <= ms <= natives.MAX_DATE_MS:
         return _NAIVE_EPOCH + timedelta(milliseconds=ms)
     return DatetimeMS(ms)
+
+
+def is_exact(value: Any) -> bool:
+    """Whether BSON says a stored value, with all that is in it, as it is. False where that takes longer to tell."""
+    kind = type(value)
+    if kind in _EXACT:
+        return True
+    if kind is int:
+        return bool(-(2**63) <= value < 2**63)
+    if kind is datetime:
+        return value.microsecond % 1_000 == 0 and not value.utcoffset()
+    if kind is dict:
+        return all(map(is_exact, value.values()))
+    return kind is list and all(map(is_exact, value))
+
+
+_EXACT: Final[frozenset[type]] = _SAME_IN_BSON | {
+    UUID,
+    natives.ObjectId,
+    natives.Int64,
+    natives.Timestamp,
+    natives.Regex,
+    natives.Binary,
+    natives.MinKey,
+    natives.MaxKey,
+    natives.DateMs,
+}
+
+RESPELLING: Final = Respelling(is_exact, lambda value: native_value(value_to_bson(value)))
+"""What is stored of a value that a driver sends back as it was shown to it."""
 
 
 def _bson_regex(value: natives.Regex) -> Regex[str]:

@@ -305,7 +305,7 @@ class DocumentWriter:
         old = head or self.target.head(self.table, key)
         assert old is not None
         applied = statement.apply(before)
-        new_key, body = body_of(self.table, applied.document)
+        new_key, body = body_of(self.table, applied.document, old[1])
         if new_key != key:
             raise MongoError(
                 66, "After applying the update, the (immutable) field '_id' was found to have been altered."

@@ -28,7 +28,7 @@ from reactdb.dialects.rethinkdb.terms import (
     Path,
     Term,
 )
-from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, read_number, read_pseudotype
+from reactdb.dialects.rethinkdb.wire import EXACT_INTEGERS, read_names, read_number, read_pseudotype
 from reactdb.errors import ReactDBError, ResourceLimit
 from reactdb.expression.registry import arity_sentence
 from reactdb.values.pseudotypes import REQL
@@ -82,10 +82,12 @@ class _Parser:
     def _object(self, data: dict[str, Any], path: Path, depth: int) -> Term:
         if is_plain(data):
             return self._datum(data, path)
-        fields = {name: self.term(value, (*path, name), depth + 1) for name, value in data.items()}
+        fields = read_names(
+            {name: self.term(value, (*path, name), depth + 1) for name, value in data.items()}
+        )
         if all(term.is_constant for term in fields.values()):
             value = {name: term.value for name, term in fields.items()}
-            return self._datum(_pseudotype(value, path), path)
+            return self._datum(_pseudotype(value, path) if REQL in data else value, path)
         return Term(MAKE_OBJ, (), fields, path)
 
     def _list(self, data: list[Any], path: Path, depth: int) -> Term:
@@ -191,12 +193,11 @@ def is_plain(data: dict[str, Any]) -> bool:
                 return False
         elif not (kind is str or value is None or kind is bool):
             return False
-    return REQL not in data
+    # Also `=$reql_type$`, which is a spelling.
+    return REQL not in "".join(data)
 
 
 def _pseudotype(value: dict[str, Any], path: Path) -> Any:
-    if REQL not in value:
-        return value
     try:
         return read_pseudotype(value)
     except ReactDBError as error:

@@ -515,14 +515,11 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
 
 
 def answer(value: Any) -> Any:
-    """A value that is not a stream, as JSON values."""
+    """A value that is not a stream, as datums and grouped data."""
     if isinstance(value, Single):
         value = value.document()
     if isinstance(value, Grouped):
-        return {
-            "$reql_type$": "GROUPED_DATA",
-            "data": [[group, answer(reduction)] for group, reduction in value.groups],
-        }
+        return Grouped([(group, answer(reduction)) for group, reduction in value.groups])
     if isinstance(value, Literal):
         raise stray_literal()
     if isinstance(value, DatabaseValue) or callable(value):

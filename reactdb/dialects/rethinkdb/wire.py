@@ -5,13 +5,19 @@
     GEOMETRY  stays the object that it is: it can be stored and read
 
 Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a
-UUID, a date, a time of day and a value of a registered type as text, and numbers that JSON cannot write as null.
+UUID, a date, a time of day and a value of a registered type as text, and numbers that JSON cannot write as null. A datetime is
+cut to its millisecond, and its offset to the minute. Rounded up, the last moment of the year 9999 would be in the year 10000.
+
+A field of a plain object that is called `$reql_type$` is written as `=$reql_type$`, since drivers make a value of every object
+that has that field, and fail where it is none. One that is called `=$reql_type$`, `==$reql_type$` and so on gets one `=` more.
+Each is read back without one `=`.
 
 Rule of this file: it only reads and writes values.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping
@@ -23,11 +29,14 @@ from uuid import UUID
 
 from reactdb.budget import current, spend
 from reactdb.errors import QueryError, ResourceLimit
+from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import YEAR_SENTENCE, read_zone
 from reactdb.json import encode
 from reactdb.values.blob import Blob
 from reactdb.values.collation import maxval, minval
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
+from reactdb.values.respelling import Respelling
+from reactdb.values.scalars import EPOCH, microseconds_of
 from reactdb.values.value_types import text_of
 
 # ReQL's numbers are doubles, which do not hold every larger whole number exactly.
@@ -91,6 +100,23 @@ def _read_binary(value: Mapping[str, Any]) -> bytes:
         raise QueryError("Invalid binary pseudotype: `data` is not base64.") from None
 
 
+_SPELLED: Final = re.compile(r"=+" + re.escape(REQL))
+
+
+def read_names(value: dict[str, Any]) -> dict[str, Any]:
+    """An object that a driver has sent, with the names of its fields as they are stored."""
+    if REQL not in "".join(value):
+        return value
+    return {name[1:] if _SPELLED.fullmatch(name) else name: inner for name, inner in value.items()}
+
+
+def _spelled(name: str, document: Mapping[str, Any]) -> str:
+    """The name of a field as a driver is told it."""
+    if name == REQL:
+        return name if document[REQL] == "GEOMETRY" else f"={name}"
+    return f"={name}" if _SPELLED.fullmatch(name) else name
+
+
 def rendered(value: Any) -> Any:
     """The value as JSON values, with names sorted as in RethinkDB."""
     kind = type(value)
@@ -100,7 +126,10 @@ def rendered(value: Any) -> Any:
         budget = current.get()
         if budget is not None:
             budget.spend(len(value))
-        return {name: rendered(value[name]) for name in sorted(value)}
+        names = sorted(value)
+        if REQL in "".join(names):
+            return {_spelled(name, value): rendered(value[name]) for name in names}
+        return {name: rendered(value[name]) for name in names}
     if isinstance(value, (list, tuple)):
         budget = current.get()
         if budget is not None:
@@ -116,6 +145,8 @@ def rendered(value: Any) -> Any:
 def _rendered_rarely(value: Any) -> Any:
     if isinstance(value, (str, int)):
         return value
+    if isinstance(value, Grouped):
+        return {REQL: "GROUPED_DATA", "data": [rendered(pair) for pair in value.groups]}
     if isinstance(value, datetime):
         return time_object(value, _seconds(value))
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -139,8 +170,56 @@ def _rendered_rarely(value: Any) -> Any:
 
 
 def _seconds(moment: datetime) -> int | float:
-    seconds = round(moment.timestamp(), 3)
-    return int(seconds) if seconds.is_integer() else seconds
+    milliseconds = microseconds_of(moment - EPOCH) // 1_000
+    return milliseconds / 1_000 if milliseconds % 1_000 else milliseconds // 1_000
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What comes back
+
+
+def is_exact(value: Any) -> bool:
+    """Whether a driver is shown a stored value, with all that is in it, as it is. False where that takes longer to tell."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None or kind is bytes:
+        return True
+    if kind is int:
+        return bool(-EXACT_INTEGERS <= value <= EXACT_INTEGERS)
+    if kind is dict:
+        return all(map(is_exact, value.values()))
+    return kind is list and all(map(is_exact, value))
+
+
+def _shown(value: Any) -> Any:
+    """What would be stored of a value that comes back as it is shown."""
+    return _read_back(rendered(value))
+
+
+def _read_back(value: Any) -> Any:
+    if isinstance(value, dict):
+        found = read_names({name: _read_back(inner) for name, inner in value.items()})
+        return read_pseudotype(found) if REQL in value else found
+    if isinstance(value, list):
+        return [_read_back(inner) for inner in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return read_number(value)
+    return value
+
+
+def _sent(value: Any) -> Any:
+    """A value that a driver has sent, whose own times may be less exact than a millisecond."""
+    if isinstance(value, datetime):
+        return _read_time(time_object(value, round(microseconds_of(value - EPOCH) / 1_000) / 1_000))
+    if isinstance(value, dict):
+        return {name: _sent(inner) for name, inner in value.items()}
+    return [_sent(inner) for inner in value] if isinstance(value, list) else value
+
+
+RESPELLING: Final = Respelling(is_exact, _shown, _sent)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Bytes
 
 
 def to_json(value: Any) -> bytes:
@@ -170,6 +249,8 @@ def _left_of(left: int, value: Any) -> int:
     """`left` minus the number of values in this one; negative as soon as there are too many."""
     if isinstance(value, dict):
         value = value.values()
+    elif isinstance(value, Grouped):
+        value = value.groups
     elif not isinstance(value, (list, tuple)):
         return left
     spend(len(value))
@@ -177,7 +258,7 @@ def _left_of(left: int, value: Any) -> int:
     for inner in value:
         if left < 0:
             return left
-        if isinstance(inner, (dict, list, tuple)):
+        if isinstance(inner, (dict, list, tuple, Grouped)):
             left = _left_of(left, inner)
     return left
 

@@ -41,6 +41,7 @@ from reactdb.dialects.rethinkdb.values import (
     expected_kind,
     stray_literal,
 )
+from reactdb.dialects.rethinkdb.wire import RESPELLING
 from reactdb.errors import InvalidKey, QueryError, ReactDBError, TableNotFound
 from reactdb.expression.checks import array_limit, is_number, truth
 from reactdb.expression.markers import Literal
@@ -49,6 +50,7 @@ from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.codec import pretty
+from reactdb.values.respelling import restore
 from reactdb.writing import COUNTERS, SKIPPED, Policy, Prepared, Write
 from reactdb.writing import insert as insert_together
 
@@ -224,6 +226,7 @@ def insert(call: TermCall) -> Any:
     generated: list[str] = []
     rows = [prepared(document, name, generated) for document in given_documents(call)]
     bodies = encoded_bodies(rows) if conflict == "error" and len(rows) > 1 else None
+    may_come_back = conflict in ("replace", "update") and is_sent(call)
 
     def work(write: Write, hook: Hook | None) -> None:
         write.generated_keys = generated
@@ -239,7 +242,8 @@ def insert(call: TermCall) -> Any:
             if key is None:
                 write.count("errors", None, None, row)
             else:
-                change(write, hook, key, partial(resolved, name, conflict, row), REPLACE)
+                compute = partial(resolved, name, conflict, row)
+                change(write, hook, key, kept_of(compute) if may_come_back else compute, REPLACE)
 
     return carry_out(call, table.table, work, wanted, is_pure=not callable(conflict))
 
@@ -385,6 +389,7 @@ def update(call: TermCall) -> Any:
         documents = [selected.document()] if isinstance(selected, Single) else list(source.elements(0))
         return configure(call, documents, patch, wanted)
     table, keys = addressed(source)
+    may_come_back = is_sent(call)
 
     def compute(old: Any) -> Any:
         if old is None:
@@ -392,9 +397,27 @@ def update(call: TermCall) -> Any:
         given = patch(old)
         if isinstance(given, Literal):
             raise stray_literal()
-        return merged(old, check_patch(given))
+        new = merged(old, check_patch(given))
+        return kept(new, old) if may_come_back else new
 
     return change_each(call, table, keys, compute, UPDATE, wanted, is_pure=is_pure)
+
+
+def is_sent(call: TermCall) -> bool:
+    """Whether the second argument is what the client has sent, and not computed of a document."""
+    term = call.term.arguments[1]
+    return term.type is not FUNC and not call.scope and is_deterministic(term)
+
+
+def kept(new: Any, old: Any) -> Any:
+    """A document that the client has sent, which may have read the old one: what ReQL cannot say of that stays as it is, where it
+    comes back as it was shown.
+    """
+    return restore(new, old, RESPELLING) if isinstance(old, dict) and isinstance(new, dict) else new
+
+
+def kept_of(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda old: kept(compute(old), old)
 
 
 def check_patch(value: Any) -> Any:
@@ -408,7 +431,8 @@ def replace(call: TermCall) -> Any:
     is_pure = check_atomic(call)
     new = new_value(call)
     table, keys = addressed(addressing(call))
-    return change_each(call, table, keys, new, REPLACE, wanted, is_pure=is_pure)
+    compute = kept_of(new) if is_sent(call) else new
+    return change_each(call, table, keys, compute, REPLACE, wanted, is_pure=is_pure)
 
 
 @handles("delete")

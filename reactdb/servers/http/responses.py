@@ -41,7 +41,23 @@ class Answer:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON. Half of a surrogate pair, which UTF-8 cannot carry, becomes an escape."""
+    """JSON. Half of a surrogate pair, which UTF-8 cannot carry, becomes an escape. So do characters at which some clients end a
+    line, so that a feed's row is one line to them.
+    """
+    data = _json_bytes(value)
+    if data.isascii():
+        return data
+    for character, escape in _LINE_ENDS:
+        if character in data:
+            data = data.replace(character, escape)
+    return data
+
+
+_LINE_ENDS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""The UTF-8 of the line ends of Unicode that JSON leaves as they are, and their escapes."""
+
+
+def _json_bytes(value: Any) -> bytes:
     if quick_encode is not None:
         try:
             return quick_encode(value)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from reactdb.budget import Budget, MemoryFull, Stopped, current
 from reactdb.dialects.mongodb.commands import AwaitedReply, Deployment, HangUp, carry_out, is_quick, poll
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.logs import logger
 from reactdb.servers.connection import Conversation, LastAnswer
 from reactdb.servers.limits import Limits
 from reactdb.servers.mongodb.messages import BrokenMessage, Message, length_of, read_message
@@ -118,7 +119,12 @@ class MongoDBConversation(Conversation):
             return b""
         if message.is_silent:
             return b""
-        return message.answer(reply, next(self._numbers))
+        try:
+            return message.answer(reply, next(self._numbers))
+        except MongoError as error:
+            # BSON cannot say the reply. The client is told so, and keeps its connection.
+            logger.error("a reply of MongoDB's dialect cannot be written as BSON", exc_info=error)
+            return message.answer(error.reply(), next(self._numbers))
 
     def _within_budget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         budget = self._budget

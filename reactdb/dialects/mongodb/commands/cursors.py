@@ -149,7 +149,8 @@ class Results(OpenCursor):
         if len(data) > MAX_BSON_BYTES:
             raise MongoError(
                 10334,
-                f"BSONObj size: {len(data)} is invalid. Size must be between 0 and {MAX_BSON_BYTES} bytes",
+                f"BSONObj size: {len(data)} is invalid. Size must be between 0 and {MAX_BSON_BYTES} bytes. "
+                f"It is the document of {self.namespace} with _id: {following.get('_id')!r:.200}",
             )
         return RawBSONDocument(data)
 

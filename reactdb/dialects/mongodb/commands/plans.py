@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command, find_command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.field_names import shown_name
 from reactdb.dialects.mongodb.hinting import goes_backwards
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
@@ -21,6 +22,7 @@ from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.planning import NativeIndex, ReadPlan, native_indexes
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.values import to_bson
 from reactdb.dialects.mongodb.viewing import ViewingWork
 from reactdb.dialects.mongodb.walking import walk_of
 from reactdb.store.catalogue import TableInfo
@@ -138,7 +140,7 @@ def shown_plan(chosen: ReadPlan, table: TableInfo, indexes: Sequence[CollectionI
 def scan_of(index: CollectionIndex, *, is_backwards: bool = False) -> dict[str, Any]:
     return {
         "stage": "IXSCAN",
-        "keyPattern": dict(index.spec["key"]),
+        "keyPattern": to_bson(index.spec["key"]),
         "indexName": index.name,
         "isUnique": index.is_unique,
         "isSparse": bool(index.spec["sparse"]),
@@ -150,7 +152,7 @@ def scan_of(index: CollectionIndex, *, is_backwards: bool = False) -> dict[str, 
 def native_scan(index: NativeIndex) -> dict[str, Any]:
     """Of an index that a program has made natively."""
     assert index.by is not None
-    pattern = dict.fromkeys(index.fields, 1)
+    pattern = dict.fromkeys(map(shown_name, index.fields), 1)
     return {"stage": "IXSCAN", "keyPattern": pattern, "indexName": index.by.name, "direction": "forward"}
 
 

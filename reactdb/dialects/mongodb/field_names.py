@@ -1,0 +1,45 @@
+"""Names of fields: how one is shown that BSON cannot say, because it has a NUL, and back.
+
+    natively                                      in BSON
+    --------------------------------------------  ---------------------------------
+    `k` signs ␀ and a NUL                         2k + 1 signs ␀, and a 0
+    `k` signs ␀ and a 0, where k is not none      2k signs ␀, and a 0
+    everything else                               itself
+
+So `a` NUL `b` is shown as `a␀0b`. (The sign is U+2400, Unicode's picture of a NUL.) Each name comes back as it was, in both
+directions. A dotted path is shown and read as a whole, since a dot ends what is counted.
+
+Rule of this file: names in, names out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["NUL", "SIGN", "shown_name", "stored_name"]
+
+NUL: Final = "\0"
+SIGN: Final = "\N{SYMBOL FOR NULL}"
+# A run is taken whole: the pattern begins at no other sign of it.
+_NATIVE: Final = re.compile(f"(?<!{SIGN})({SIGN}*)({NUL}|(?<={SIGN})0)")
+_SHOWN: Final = re.compile(f"(?<!{SIGN})({SIGN}+)0")
+
+
+def shown_name(name: str) -> str:
+    """How the name of a stored field is shown."""
+    return _NATIVE.sub(_show, name) if NUL in name or SIGN in name else name
+
+
+def _show(found: re.Match[str]) -> str:
+    return SIGN * (2 * len(found[1]) + (found[2] == NUL)) + "0"
+
+
+def stored_name(name: str) -> str:
+    """The name of the stored field that is shown as this."""
+    return _SHOWN.sub(_store, name) if SIGN in name else name
+
+
+def _store(found: re.Match[str]) -> str:
+    signs, has_nul = divmod(len(found[1]), 2)
+    return SIGN * signs + (NUL if has_nul else "0")
