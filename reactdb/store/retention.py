@@ -220,8 +220,8 @@ class Compaction:
 
     Attributes:
         look_at: With this seq, the next look is due at what the file does not keep any more.
-        owed: Changes that a large commit has still to remove, in steps, after its turn. Each removes twice as many as it writes:
-            so removal catches up, whatever the pace.
+        owed: Changes, or rows of dropped tables, that the thread of a commit has still to remove, in steps, after its turn. Twice
+            as many are removed as are written: so removal catches up, whatever the pace.
     """
 
     def __init__(self, writer: FileWriter, checkpoints: Checkpoints) -> None:
@@ -232,6 +232,9 @@ class Compaction:
         self.owed = 0
         # The thread that owes them.
         self._debtor = 0
+        # Of the rows that the connection has written in its life: those before the last look, and those that steps removed.
+        self._seen_rows = 0
+        self._last_step = Compacted()
 
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
@@ -269,14 +272,27 @@ class Compaction:
     def after_commit(self, written: int) -> None:
         """Look at what is not kept any more, and remove some of it. `written`: the changes of the commit."""
         self.look_at = self._writer.last_seq + RETAIN_EVERY
-        if self._keeps_step(is_in_commit=True) and written > CHUNK_CHANGES:
-            self.owed = 2 * written - CHUNK_CHANGES
+        connection = self._writer.connection
+        rows = connection.total_changes - self._seen_rows
+        self._seen_rows = connection.total_changes
+        if not self._keeps_step(is_in_commit=True):
+            return
+        step = self._last_step
+        if step.changes:
+            # A step through large documents is a short one. So the next comes sooner.
+            self.look_at = self._writer.last_seq + min(RETAIN_EVERY, max(1, step.changes // 2))
+        owed = 2 * written - step.changes if written > CHUNK_CHANGES else 0
+        if step.leaves_tables:
+            # A dropped table leaves more rows than it has had changes, one for each index, too. If these were counted by changes,
+            # a program that makes and drops tables would be ahead of the steps for ever.
+            owed = max(owed, 2 * rows - step.table_rows)
+        if owed > 0:
+            self.owed = max(owed, self.owed)
             self._debtor = get_ident()
 
     def pay(self) -> None:
         """Remove what this thread's commit owes, outside of its turn: after each step it is the turn of whoever waits."""
         while self.owed and self._debtor == get_ident():
-            self.owed = max(0, self.owed - CHUNK_CHANGES)
             try:
                 if not self._writer.in_turn(self._keeps_step):
                     self.owed = 0
@@ -284,6 +300,8 @@ class Compaction:
                 # Closed meanwhile, or somebody writes for long.
                 logger.debug("removing old history of %s was given up", self._writer.path, exc_info=True)
                 self.owed = 0
+            step = self._last_step
+            self.owed = max(0, self.owed - max(1, step.changes + step.table_rows))
 
     def _keeps_step(self, is_in_commit: bool = False) -> bool:
         """One step, if there is what the file does not keep. Whether more is left."""
@@ -347,6 +365,7 @@ class Compaction:
         writer = self._writer
         connection = writer.connection
         goal = self._held_back(target)
+        rows = connection.total_changes
         writer.engine.before_removal(goal)
         try:
             writer.begin_upkeep("compact", waits_s)
@@ -361,6 +380,8 @@ class Compaction:
             if isinstance(error, SQLiteError):
                 raise self._failed(error, "compact") from error
             raise
+        self._seen_rows += connection.total_changes - rows
+        self._last_step = step
         removed.entries += step.entries
         removed.tables += step.tables
         removed.oldest = step.oldest
@@ -404,14 +425,26 @@ class Compaction:
 
 
 class Compacted:
-    """What a compaction removed, and the position from which the log can be read since."""
+    """What a compaction, or a step of one, removed.
 
-    __slots__ = ("entries", "oldest", "tables")
+    Attributes:
+        entries: Rows of the log, and those of dropped tables.
+        tables: Dropped tables of which nothing is left.
+        oldest: The position from which the log can be read since.
+        changes: By how many the low-water mark was raised.
+        table_rows: Rows of dropped tables, among the entries.
+        leaves_tables: Something is left of a table that was dropped before that mark.
+    """
+
+    __slots__ = ("changes", "entries", "leaves_tables", "oldest", "table_rows", "tables")
 
     def __init__(self, oldest: int = 0) -> None:
         self.entries = 0
         self.tables = 0
         self.oldest = oldest
+        self.changes = 0
+        self.table_rows = 0
+        self.leaves_tables = False
 
 
 def _keep_sums(connection: Connection, low: int, goal: int) -> None:
@@ -448,6 +481,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     low = low_water(connection)
     goal = _within_bytes(connection, low, min(target, low + most))
     removed = Compacted(oldest=max(goal, low))
+    removed.changes = removed.oldest - low
     if goal > low:
         window = (low, goal)
         _keep_sums(connection, low, goal)
@@ -487,7 +521,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         ).fetchall()
     ]
     # Some always: or a table would never go while changes are made as quickly as they are removed.
-    left = max(most - (removed.oldest - low), most // 4, 1)
+    left = max(most - removed.changes, most // 4, 1)
     for table_id in dropped:
         if left <= 0:
             break
@@ -500,12 +534,14 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         else:
             left = 0
         count = connection.total_changes - before
-        removed.entries += count
+        removed.table_rows += count
         left -= count
     if removed.tables:
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
         write_catalogue_checksum(connection)
-    return goal < target or removed.tables < len(dropped), removed
+    removed.entries += removed.table_rows
+    removed.leaves_tables = removed.tables < len(dropped)
+    return goal < target or removed.leaves_tables, removed
 
 
 def _within_bytes(connection: Connection, low: int, goal: int) -> int:
