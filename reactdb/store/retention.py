@@ -277,11 +277,11 @@ class Compaction:
         self._seen_rows = connection.total_changes
         if not self._keeps_step(is_in_commit=True):
             return
-        step = self._last_step
-        if step.changes:
+        step, owed = self._last_step, 0
+        if step.leaves_changes:
             # A step through large documents is a short one. So the next comes sooner.
             self.look_at = self._writer.last_seq + min(RETAIN_EVERY, max(1, step.changes // 2))
-        owed = 2 * written - step.changes if written > CHUNK_CHANGES else 0
+            owed = 2 * written - step.changes
         if step.leaves_tables:
             # A dropped table leaves more rows than it has had changes, one for each index, too. If these were counted by changes,
             # a program that makes and drops tables would be ahead of the steps for ever.
@@ -433,10 +433,11 @@ class Compacted:
         oldest: The position from which the log can be read since.
         changes: By how many the low-water mark was raised.
         table_rows: Rows of dropped tables, among the entries.
+        leaves_changes: The mark is not yet where it was asked for.
         leaves_tables: Something is left of a table that was dropped before that mark.
     """
 
-    __slots__ = ("changes", "entries", "leaves_tables", "oldest", "table_rows", "tables")
+    __slots__ = ("changes", "entries", "leaves_changes", "leaves_tables", "oldest", "table_rows", "tables")
 
     def __init__(self, oldest: int = 0) -> None:
         self.entries = 0
@@ -444,6 +445,7 @@ class Compacted:
         self.oldest = oldest
         self.changes = 0
         self.table_rows = 0
+        self.leaves_changes = False
         self.leaves_tables = False
 
 
@@ -540,8 +542,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
         write_catalogue_checksum(connection)
     removed.entries += removed.table_rows
-    removed.leaves_tables = removed.tables < len(dropped)
-    return goal < target or removed.leaves_tables, removed
+    removed.leaves_changes, removed.leaves_tables = goal < target, removed.tables < len(dropped)
+    return removed.leaves_changes or removed.leaves_tables, removed
 
 
 def _within_bytes(connection: Connection, low: int, goal: int) -> int:

@@ -1,5 +1,4 @@
-"""Removal by itself keeps up with what is written: what is made and dropped for ever, or is large, takes no more room than what is
-small and replaced."""
+"""Removal by itself keeps up with what is written, also where tables are made and dropped for ever, and where documents are large."""
 
 from __future__ import annotations
 
