@@ -214,7 +214,8 @@ class Batch:
     def _hold(self, lease: Lease) -> None:
         clock = self._settings.clock
         self._lease = lease
-        left_ms = lease.until_ms - clock.wall_ms() - lease.lease_ms // 2
+        # At most the whole of it: the clock may have been set back since.
+        left_ms = min(lease.until_ms - clock.wall_ms(), lease.lease_ms) - lease.lease_ms // 2
         self._renew_at_s = clock.now_s() + left_ms / 1_000
 
     def _check_open(self) -> None:

@@ -539,7 +539,9 @@ class Database:
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
         may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything."""
+        this process, has still to read, and `needed_by`, which of them; None where all have read everything; `clock_behind_s`, by
+        how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
+        the two is wrong."""
         self._session.check_open()
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()

@@ -459,7 +459,7 @@ class Materialized:
     def _is_held_elsewhere(self, lease: Lease) -> bool:
         if lease.holder in (None, self._worker):
             return False
-        return _now_ms() < lease.until_ms and not holders.is_gone(str(lease.holder))
+        return not lease.is_over(_now_ms()) and not holders.is_gone(str(lease.holder))
 
     def _mine(self, lease: Lease) -> Lease:
         return lease if lease.holder == self._worker else lease.taken(self._worker, _now_ms(), self._lease_ms)

@@ -29,6 +29,7 @@ from reactdb.logs import logger
 from reactdb.store.blobs import drop_references, has_unused, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
+from reactdb.store.clock import DAY_MS, behind_ms
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
@@ -119,16 +120,19 @@ class Retention(Value):
             return "auto"
         return self.age_ms * MILLISECOND if self.age_ms is not None else self.changes
 
-    def target(self, connection: Connection) -> int:
-        """The low-water mark that this retention asks for now: never below the present one, never past the head."""
+    def target(self, connection: Connection, now_ms: int, log_ms: int) -> int:
+        """The low-water mark that this retention asks for now: never below the present one, never past the head.
+
+        Args:
+            now_ms: The time of this machine, in milliseconds since 1970.
+            log_ms: That of the log: see `LogClock`.
+        """
         head, low = head_seq(connection), low_water(connection)
         target = head
         if self.changes is not None:
             target = min(target, head - self.changes)
         if self.age_ms is not None:
-            target = min(
-                target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms)
-            )
+            target = min(target, newest_of_age(connection, low, head, self.age_ms, now_ms, log_ms))
         return max(target, low)
 
 
@@ -171,6 +175,22 @@ def hold_changes(transaction: WriteTransaction, changes: int) -> None:
     transaction.has_other_rows = True
 
 
+def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int) -> int:
+    """The newest seq in low..head that is as old as this; `low` where there is none. Arguments as for `Retention.target`.
+
+    The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the jump have that
+    time. Those before it go when they are old by the machine's time, or when an entry after them is old: nothing becomes older
+    because a clock was wrong for a moment.
+    """
+    found = newest_older_than(connection, low, head, now_ms - age_ms)
+    if log_ms > now_ms:
+        before_jump = newest_older_than(connection, low, head, now_ms + DAY_MS)
+        after_jump = newest_older_than(connection, low, head, log_ms - age_ms)
+        if after_jump > before_jump:
+            found = max(found, after_jump)
+    return found
+
+
 def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
     """The newest seq in low..head that was written at or before `time_ms`; `low` where there is none.
 
@@ -204,12 +224,14 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
     needed += [] if feed is None else [(feed, "a feed of this process")]
     seq, reader = min(needed, default=(history.head, ""))
     is_auto = retention is not None and retention.is_auto
+    behind_by = behind_ms(connection, time.time_ns() // 1_000_000)
     return {
         "retention": None if retention is None else retention.value,
         "bytes": history.bytes,
         "limit_bytes": limit_bytes(used_bytes(connection), history.bytes) if is_auto else None,
         "needed_from": seq if seq < history.head else None,
         "needed_by": reader if seq < history.head else None,
+        "clock_behind_s": None if behind_by is None else behind_by / 1_000,
     }
 
 
@@ -312,11 +334,10 @@ class Compaction:
                 if retention is None:
                     return False
                 target, low = self._target(retention), low_water(writer.connection)
-                now_ms = time.time_ns() // 1_000_000
                 is_due = (
                     self._held_back(target) > low
                     or has_dropped(writer.connection, low)
-                    or has_unused(writer.connection, now_ms)
+                    or has_unused(writer.connection, self._log_ms())
                 )
             except SQLiteError as error:
                 raise writer.engine.translated(error, "compact") from error
@@ -331,9 +352,15 @@ class Compaction:
         """The low-water mark that is asked for."""
         connection = self._writer.connection
         try:
-            return self._room.target(connection) if retention.is_auto else retention.target(connection)
+            if retention.is_auto:
+                return self._room.target(connection)
+            return retention.target(connection, time.time_ns() // 1_000_000, self._log_ms())
         except SQLiteError as error:
             raise self._writer.engine.translated(error, "compact") from error
+
+    def _log_ms(self) -> int:
+        """The time of the log, in milliseconds since 1970."""
+        return self._writer.clock.now(self._writer.connection, time.time_ns() // 1_000_000)
 
     def _held_back(self, target: int) -> int:
         """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
@@ -372,7 +399,7 @@ class Compaction:
             # Again: another process may have made a consumer, or moved one back, while this one waited for the write lock.
             goal = min(goal, self._left_to_consumers(target))
             more, step = compact_step(connection, goal, most)
-            blobs = remove_unused(connection, time.time_ns() // 1_000_000, held=writer.engine.held_blobs())
+            blobs = remove_unused(connection, self._log_ms(), held=writer.engine.held_blobs())
             connection.execute("COMMIT")
             writer.note_commit()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""Removal by itself keeps up with what is written, also where tables are made and dropped for ever, and where documents are large."""
+"""Removal by itself keeps up with what is written, also where tables are made and dropped for ever, or documents are large."""
 
 from __future__ import annotations
 
