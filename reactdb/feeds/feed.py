@@ -331,13 +331,22 @@ class Cursor(ListeningInBlock[PullConsumer]):
             StopIteration: The cursor was closed, or the feed has completed.
             FeedError: Why the feed ended.
         """
-        return self._consumer.next(check_timeout(timeout))
+        try:
+            return self._consumer.next(check_timeout(timeout))
+        except BaseException:
+            del self
+            raise
 
     def __iter__(self) -> Cursor:
         return self
 
     def __next__(self) -> Event:
-        return self._consumer.next(None)
+        try:
+            return self._consumer.next(None)
+        except BaseException:
+            # As in `AsyncCursor`: Ctrl-C, for one.
+            del self
+            raise
 
 
 class AsyncCursor(Listening[AsyncConsumer]):
@@ -352,7 +361,13 @@ class AsyncCursor(Listening[AsyncConsumer]):
         return self
 
     async def __anext__(self) -> Event:
-        return await self._consumer.next()
+        try:
+            return await self._consumer.next()
+        except BaseException:
+            # The task was cancelled, for one. A loop over a feed lets go of its cursor then. But the error's traceback keeps this
+            # frame, and so would keep the subscription for as long as somebody keeps the error.
+            del self
+            raise
 
     async def aclose(self) -> None:
         """The same, for `async with`."""
