@@ -23,6 +23,7 @@ from reactdb.errors import (
     TableNotFound,
     shown,
 )
+from reactdb.hints import callers_frame
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
@@ -110,7 +111,9 @@ def connect(
     engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout)))
+    frame = callers_frame()
+    opened_at = "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
     if kept != AUTO and not read_only:
         try:
             database.retain(retention)
@@ -312,7 +315,7 @@ class Database:
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption(f"seq is a whole number from 0, not {shown(seq)}")
         self._session.check_open()
-        return PastDatabase(PastSession(self._session.engine, seq))
+        return PastDatabase(PastSession(self._session, seq))
 
     def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a

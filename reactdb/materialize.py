@@ -498,7 +498,7 @@ class Materialized:
         self._reading = None
         with self._session.read() as snapshot:
             reading = Reading(self._session, self._query, snapshot)
-        past = PastSession(self._session.engine, reading.reader.position)
+        past = PastSession(self._session, reading.reader.position)
         parts = reading.shape.initial(reading.reader, past)
         first = next(parts, ())
         second = next(parts, None)

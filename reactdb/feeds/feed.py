@@ -41,14 +41,21 @@ Event = Any
 class Feed(Stays, Observable[Event]):
     """See the head of this file, and `Selection.changes` for its options and events."""
 
-    def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any], scheduler: Any = None) -> None:
-        """`scheduler`: where subscribers are called that bring none of their own.
+    def __init__(
+        self,
+        hub: FeedHub,
+        query: Query,
+        options: Mapping[str, Any],
+        scheduler: Any = None,
+        handle: object = None,
+    ) -> None:
+        """`scheduler`: where subscribers are called that bring none of their own. `handle`: as for `Request`.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options, handle)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
