@@ -86,8 +86,13 @@ class Session:
         busy_timeout_s: float | None = None,
         opened_at: str = "",
     ) -> None:
-        """`origin`: a name for the writer, kept with each change. `busy_timeout_s`: None for the engine's. `opened_at`: the
-        line of the program that has opened it."""
+        """
+        Args:
+            origin: A name for the writer, kept with each change.
+            busy_timeout_s: None for the engine's.
+            opened_at: The line of the program that has opened the file. A session that has one is a handle: when it is lost, it
+                gives the file back.
+        """
         self.engine = engine
         self.durability: Durability = durability
         self.hints = HintLog()
@@ -111,8 +116,9 @@ class Session:
 
     def __del__(self) -> None:
         """Nothing refers to it any more: no handle, table, selection or feed, and no subscription."""
-        # It may be half made. At the end of the program everything is closed anyway, and half of Python is gone.
-        if getattr(self, "_is_closed", True) or sys.is_finalizing():
+        # It may be half made, or made beside a handle. At the end of the program everything is closed anyway, and half of Python
+        # is gone.
+        if getattr(self, "_is_closed", True) or not self._opened_at or sys.is_finalizing():
             return
         self._is_closed = True
         engine = self.engine
