@@ -87,7 +87,8 @@ def connect(
         allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
 
     Returns:
-        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
+        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine. A
+        handle that the program loses is closed, with a ResourceWarning where it is of a file.
 
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import reactdb
+import reactdb.servers.http
+import reactdb.testing
 from reactdb.store import registry
 from tests.support.feeds import heard
 from tests.support.threads import in_thread, wait_until
@@ -146,6 +148,14 @@ KEEPERS: dict[str, Callable[[Any], Any]] = {
     "a transaction": lambda db: db.transaction(),
     "another handle": lambda db: opened(Path(db.path)),
     "a session": lambda db: db.session,
+    "a materialized view": lambda db: db.materialize(
+        db.table("games").filter(lambda game: True), into="view"
+    ),
+    "a client of MongoDB": lambda db: reactdb.mongodb(db),
+    "a collection of MongoDB": lambda db: reactdb.mongodb(db)["a"]["b"],
+    "Aidbox": lambda db: reactdb.aidbox(db),
+    "an application of CouchDB": lambda db: reactdb.servers.http.couchdb(db),
+    "a connection of RethinkDB's driver": lambda db: reactdb.testing.rethinkdb_connection(db),
 }
 
 
@@ -158,10 +168,12 @@ def test_whatever_can_still_use_the_file_keeps_it_open(name, path, warned):
     with opened(path) as db:
         assert {"id": 1} == db.table("games").get(1).run()
     assert is_open(path)
-    if hasattr(kept, "dispose"):
-        kept.dispose()
-    elif hasattr(kept, "close"):
-        kept.close()
+    # What lives on without being referred to is ended; MongoDB's clients have every attribute.
+    for name_of_end in ("dispose", "close"):
+        end = getattr(type(kept), name_of_end, None)
+        if end is not None:
+            end(kept)
+    end = None
     del kept
     gc.collect()
     wait_until(lambda: not is_open(path))
