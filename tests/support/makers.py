@@ -57,6 +57,11 @@ CACHE = type(cache(lambda: None))
 PASSING = ("weakref.ReferenceType", "reactdb.store.sums.Sums")
 
 
+# Blocks of memory that a round may leave, where there are many rounds: with few, what Python's sqlite3 keeps for a while is more.
+BLOCKS = 20
+LEAST_ROUNDS = 50
+
+
 class Usage(NamedTuple):
     """What a process and a file take.
 
@@ -64,6 +69,7 @@ class Usage(NamedTuple):
         descriptors: Open files and sockets.
         threads: Threads that live.
         objects: How many objects there are, by type.
+        blocks: Blocks of memory that Python has given out, also for texts and numbers.
         rows: How many rows each table of the file has, without history.
         file_bytes: Pages of the file that are in use.
     """
@@ -71,11 +77,17 @@ class Usage(NamedTuple):
     descriptors: int
     threads: int
     objects: Counter[str]
+    blocks: int
     rows: dict[str, int]
     file_bytes: int
 
-    def growth(self, later: Usage, rounds: int) -> list[str]:
-        """What has become more by at least one a round, in words."""
+    def growth(self, later: Usage, rounds: int, *, has_loop: bool = False) -> list[str]:
+        """What has become more by at least one a round, in words.
+
+        Args:
+            has_loop: There is an event loop, which keeps up to a hundred timers that were cancelled. Then only objects of
+                reactdb's own types count.
+        """
         found = []
         if later.descriptors - self.descriptors >= max(2, rounds // 2):
             found.append(f"{later.descriptors - self.descriptors} descriptors")
@@ -83,12 +95,14 @@ class Usage(NamedTuple):
             found.append(f"{later.threads - self.threads} threads")
         for name, number in later.objects.items():
             grown = number - self.objects.get(name, 0)
-            if grown >= rounds and name not in PASSING:
+            if grown >= rounds and name not in PASSING and (not has_loop or name.startswith("reactdb.")):
                 found.append(f"{grown} objects of {name}")
         for name, number in later.rows.items():
             grown = number - self.rows.get(name, 0)
             if grown >= max(2, rounds // 2):
                 found.append(f"{grown} rows of {name}")
+        if rounds >= LEAST_ROUNDS and later.blocks - self.blocks >= BLOCKS * rounds:
+            found.append(f"{later.blocks - self.blocks} blocks of memory")
         if later.file_bytes - self.file_bytes > 8 * 4_096:
             found.append(f"{later.file_bytes - self.file_bytes} bytes of the file")
         return found
@@ -117,6 +131,10 @@ class Stage:
 
     def close(self) -> None:
         self._stack.close()
+
+    @property
+    def has_servers(self) -> bool:
+        return bool(self._servers)
 
     def server(self, protocol: str) -> Any:
         """A server of the stage's database that runs until the stage is closed."""
@@ -156,6 +174,7 @@ class Stage:
             len(os.listdir("/proc/self/fd")),
             threading.active_count(),
             Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects()),
+            sys.getallocatedblocks(),
             rows,
             (pages - free) * 4_096,
         )
