@@ -215,7 +215,8 @@ class Batch:
     def _hold(self, lease: Lease) -> None:
         clock = self._settings.clock
         self._lease = lease
-        left_ms = lease.until_ms - clock.wall_ms() - lease.lease_ms // 2
+        # At most the whole of it: the clock may have been set back since.
+        left_ms = min(lease.until_ms - clock.wall_ms(), lease.lease_ms) - lease.lease_ms // 2
         self._renew_at_s = clock.now_s() + left_ms / 1_000
 
     def _check_open(self) -> None:
@@ -400,28 +401,35 @@ class Batches:
             StopIteration: This, or the database, was closed.
             What `poll` raises.
         """
-        while not self.is_closed:
-            try:
-                # Before the log is read: a commit after that rings.
-                bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
-                if self.is_closed:
-                    # By another thread, which may not have seen this bell.
-                    bell.close()
+        bell: Cursor | None = None
+        try:
+            while not self.is_closed:
+                try:
+                    # Before the log is read: a commit after that rings.
+                    bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+                    if self.is_closed:
+                        # By another thread, which may not have seen this bell.
+                        bell.close()
+                        break
+                    batch = self.poll()
+                except DatabaseClosed:
+                    # By another thread, just before the bell was to say so.
                     break
-                batch = self.poll()
-            except DatabaseClosed:
-                # By another thread, just before the bell was to say so.
-                break
-            if batch is not None:
-                return batch
-            try:
-                bell.next(self.wait_s)
-            except TimeoutError:
-                pass
-            except FeedError:
-                # Its place in the log, which is not the consumer's, was compacted away, or its table dropped: see in the file.
-                self._bell = None
-        raise StopIteration
+                if batch is not None:
+                    return batch
+                try:
+                    bell.next(self.wait_s)
+                except TimeoutError:
+                    pass
+                except FeedError:
+                    # Its place in the log, which is not the consumer's, was compacted away, or its table dropped: see in the
+                    # file.
+                    self._bell = None
+            raise StopIteration
+        except BaseException:
+            # As in `AsyncCursor`: a loop that was left must not keep its leases for as long as its error is kept.
+            del self, bell
+            raise
 
     def __aiter__(self) -> Batches:
         return self
@@ -430,28 +438,33 @@ class Batches:
         """As `__next__`, for a coroutine."""
         from asyncio import sleep, wait_for
 
-        # Others have their turn between two batches.
-        await sleep(0)
-        while not self.is_closed:
-            try:
-                bell = self._bell = (
-                    self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
-                )
-                if self.is_closed:
-                    bell.close()
+        bell: AsyncCursor | None = None
+        try:
+            # Others have their turn between two batches.
+            await sleep(0)
+            while not self.is_closed:
+                try:
+                    bell = self._bell = (
+                        self._bell if isinstance(self._bell, AsyncCursor) else self._feed().__aiter__()
+                    )
+                    if self.is_closed:
+                        bell.close()
+                        break
+                    batch = self.poll()
+                except DatabaseClosed:
                     break
-                batch = self.poll()
-            except DatabaseClosed:
-                break
-            if batch is not None:
-                return batch
-            try:
-                await wait_for(bell.__anext__(), self.wait_s)
-            except TimeoutError:
-                pass
-            except FeedError:
-                self._bell = None
-        raise StopAsyncIteration
+                if batch is not None:
+                    return batch
+                try:
+                    await wait_for(bell.__anext__(), self.wait_s)
+                except TimeoutError:
+                    pass
+                except FeedError:
+                    self._bell = None
+            raise StopAsyncIteration
+        except BaseException:
+            del self, bell
+            raise
 
     def _feed(self) -> Feed:
         """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the

@@ -13,7 +13,6 @@ Thread safety: `Blobs` from any thread; a file object belongs to one thread at a
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
@@ -134,8 +133,7 @@ class Blobs:
         engine = self._session.engine
         count, has_more = 0, True
 
-        def one(connection: Connection, _: int) -> RemovedBlobs:
-            now = time.time_ns() // 1_000_000
+        def one(connection: Connection, now: int) -> RemovedBlobs:
             return remove_unused(connection, now, unused_ms=unused_ms, held=engine.held_blobs())
 
         while has_more:

@@ -23,6 +23,7 @@ from reactdb.errors import (
     TableNotFound,
     shown,
 )
+from reactdb.hints import callers_frame
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, checked_durability, live_table
 from reactdb.store import registry
@@ -86,7 +87,8 @@ def connect(
         allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
 
     Returns:
-        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine.
+        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine. A
+        handle that the program loses is closed, with a ResourceWarning where it is of a file.
 
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
@@ -110,7 +112,9 @@ def connect(
     engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout)))
+    frame = callers_frame()
+    opened_at = "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
     if kept != AUTO and not read_only:
         try:
             database.retain(retention)
@@ -312,7 +316,7 @@ class Database:
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption(f"seq is a whole number from 0, not {shown(seq)}")
         self._session.check_open()
-        return PastDatabase(PastSession(self._session.engine, seq))
+        return PastDatabase(PastSession(self._session, seq))
 
     def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a
@@ -544,7 +548,9 @@ class Database:
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
         may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything.
+        this process, has still to read, and `needed_by`, which of them; None where all have read everything; `clock_behind_s`, by
+        how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
+        the two is wrong.
 
         `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()

@@ -554,7 +554,7 @@ class Materialized:
         if lease.holder in (None, self._worker) or lease.error is not None:
             # Nobody works at it.
             return False
-        return _now_ms() < lease.until_ms and not holders.is_gone(str(lease.holder))
+        return not lease.is_over(_now_ms()) and not holders.is_gone(str(lease.holder))
 
     def _mine(self, lease: Lease) -> Lease:
         return lease if lease.holder == self._worker else lease.taken(self._worker, _now_ms(), self._lease_ms)
@@ -607,7 +607,7 @@ class Materialized:
         self._reading = None
         with self._session.read() as snapshot:
             reading = Reading(self._session, self._query, snapshot)
-        past = PastSession(self._session.engine, reading.reader.position)
+        past = PastSession(self._session, reading.reader.position)
         parts = reading.shape.initial(reading.reader, past)
         first = next(parts, ())
         second = next(parts, None)

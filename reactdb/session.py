@@ -18,7 +18,9 @@ Rule of this file: it knows no step of a query and no operation on a document, a
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -83,8 +85,15 @@ class Session:
         scheduler: SchedulerBase | None = None,
         origin: str | None = None,
         busy_timeout_s: float | None = None,
+        opened_at: str = "",
     ) -> None:
-        """`origin`: a name for the writer, kept with each change. `busy_timeout_s`: None for the engine's."""
+        """
+        Args:
+            origin: A name for the writer, kept with each change.
+            busy_timeout_s: None for the engine's.
+            opened_at: The line of the program that has opened the file. A session that has one is a handle: when it is lost, it
+                gives the file back.
+        """
         self.engine = engine
         self.durability: Durability = durability
         self.hints = HintLog()
@@ -92,6 +101,7 @@ class Session:
         self._origin = origin
         self._busy_timeout_s = busy_timeout_s
         self._is_closed = False
+        self._opened_at = opened_at
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -104,6 +114,24 @@ class Session:
         if not self._is_closed:
             self._is_closed = True
             registry.release(self.engine)
+
+    def __del__(self) -> None:
+        """Nothing refers to it any more: no handle, table, selection or feed, and no subscription."""
+        # It may be half made, or made beside a handle. At the end of the program everything is closed anyway, and half of Python
+        # is gone.
+        if getattr(self, "_is_closed", True) or not self._opened_at or sys.is_finalizing():
+            return
+        self._is_closed = True
+        engine = self.engine
+        if engine.is_closed:
+            # Its file was closed by `fork`: it is the parent's.
+            return
+        try:
+            if not engine.is_memory:
+                message = f"{engine.path} was not closed, opened at {self._opened_at}: close it, or use it in a `with` block"
+                warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        finally:
+            registry.release_lost(engine)
 
     @property
     def is_closed(self) -> bool:
@@ -375,7 +403,7 @@ class Session:
         from reactdb.feeds.hub import hub_of
 
         self.check_open()
-        return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler)
+        return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
 
     def reader(
         self,
@@ -398,20 +426,25 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = (request_type or Request)(self.engine, hub.say, query, options)
+        request = (request_type or Request)(self.engine, hub.say, query, options, self)
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 
 class PastSession(Session):
     """A session whose snapshots are of an earlier seq, to read only. What changed since is kept once it was asked for."""
 
-    def __init__(self, engine: Engine, seq: int) -> None:
+    def __init__(self, present: Session, seq: int) -> None:
         """
+        Args:
+            present: The session of the handle, which stays open for as long as this one is there.
+
         Raises:
             HistoryLost: Retention has removed what it takes.
             InvalidOption: Not a seq of this database (yet).
         """
+        engine = present.engine
         super().__init__(engine, "hard")
+        self._present = present
         self.seq = seq
         self._undo = Undo(seq, ())
         self._undo_lock = threading.Lock()
@@ -424,6 +457,9 @@ class PastSession(Session):
 
     def close(self) -> None:
         """Nothing to close: the session that this came from has the file."""
+
+    def __del__(self) -> None:
+        """Nothing to close."""
 
     def check_open(self) -> None:
         self.engine.check_usable()

@@ -41,14 +41,21 @@ Event = Any
 class Feed(Stays, Observable[Event]):
     """See the head of this file, and `Selection.changes` for its options and events."""
 
-    def __init__(self, hub: FeedHub, query: Query, options: Mapping[str, Any], scheduler: Any = None) -> None:
-        """`scheduler`: where subscribers are called that bring none of their own.
+    def __init__(
+        self,
+        hub: FeedHub,
+        query: Query,
+        options: Mapping[str, Any],
+        scheduler: Any = None,
+        handle: object = None,
+    ) -> None:
+        """`scheduler`: where subscribers are called that bring none of their own. `handle`: as for `Request`.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options, handle)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
@@ -357,13 +364,22 @@ class Cursor(ListeningInBlock[PullConsumer]):
             StopIteration: The cursor was closed, or the feed has completed.
             FeedError: Why the feed ended.
         """
-        return self._consumer.next(check_timeout(timeout))
+        try:
+            return self._consumer.next(check_timeout(timeout))
+        except BaseException:
+            del self
+            raise
 
     def __iter__(self) -> Cursor:
         return self
 
     def __next__(self) -> Event:
-        return self._consumer.next(None)
+        try:
+            return self._consumer.next(None)
+        except BaseException:
+            # As in `AsyncCursor`: Ctrl-C, for one.
+            del self
+            raise
 
 
 class AsyncCursor(Listening[AsyncConsumer]):
@@ -378,7 +394,13 @@ class AsyncCursor(Listening[AsyncConsumer]):
         return self
 
     async def __anext__(self) -> Event:
-        return await self._consumer.next()
+        try:
+            return await self._consumer.next()
+        except BaseException:
+            # The task was cancelled, for one. A loop over a feed lets go of its cursor then. But the error's traceback keeps this
+            # frame, and so would keep the subscription for as long as somebody keeps the error.
+            del self
+            raise
 
     async def aclose(self) -> None:
         """The same, for `async with`."""

@@ -33,18 +33,22 @@ from reactdb.store.undo import Undo
 class Request:
     """See the head of this file."""
 
-    __slots__ = ("_plan", "_say", "engine", "is_stateful", "options", "query")
+    __slots__ = ("_handle", "_plan", "_say", "engine", "is_stateful", "options", "query")
 
-    def __init__(self, engine: Engine, say: Say, query: Query, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, engine: Engine, say: Say, query: Query, options: Mapping[str, Any], handle: object = None
+    ) -> None:
         """Checks the options and the query, in ReQL's order, and raises what subscribing would raise.
 
         Args:
             say: Lets a failure be logged where no lock is held.
+            handle: What the file is open for. It is referred to, so that it is not lost while there is a feed or a subscription.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         self.engine = engine
+        self._handle = handle
         self._say = say
         self.query = query
         self._plan: tuple[object, Plan] | None = None

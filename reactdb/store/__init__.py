@@ -16,7 +16,7 @@ The way of a write, from top to bottom:
     write_queue     which thread is next, and whose writes share a commit
     transaction     the write buffer: log entries, heads and index entries, and savepoints
     hooks           what is derived from each write of a table; `kept` has the hook that refuses all writers but one
-    log             entries of the log, written and read
+    log             entries of the log, written and read; `clock` has the time that they get
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
     retention       removes history, where it takes more than its `room`; before that, `sweeps` make smaller what hooks keep

@@ -22,6 +22,7 @@ from zlib import crc32
 
 from reactdb.errors import BlobNotFound, CorruptDatabase
 from reactdb.store.checksums import values_checksum
+from reactdb.store.clock import DAY_MS
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.values.blob import Blob, blobs_in, digest_bytes
 
@@ -51,6 +52,7 @@ UNUSED: Final = (
     f"SELECT {COLUMNS} FROM blobs WHERE used = 0 AND time < ?1 AND (digest IS NOT NULL OR time < ?2)"
     " AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = blobs.id) ORDER BY time"
 )
+FROM_FUTURE: Final = f"SELECT {COLUMNS} FROM blobs WHERE used = 0 AND time > ?"
 
 
 class StoredBlob(NamedTuple):
@@ -361,6 +363,9 @@ def remove_unused(
         held: Numbers of those that somebody reads.
     """
     count, most = 0, MOST_PIECES
+    # The machine's clock was ahead when they were put. From now on they grow old.
+    for row in connection.execute(FROM_FUTURE, (now + DAY_MS,)).fetchall():
+        _keep(connection, _verified(row)._replace(time=now))
     bounds = (now - unused_ms + 1, now - max(unused_ms, GRACE_MS) + 1)
     for row in connection.execute(f"{UNUSED} LIMIT ?3", (*bounds, len(held) + most)).fetchall():
         stored = _verified(row)
@@ -378,8 +383,11 @@ def remove_unused(
 
 def has_unused(connection: Connection, now: int) -> bool:
     """Whether `remove_unused` may find something to remove."""
-    unused = "SELECT 1 FROM blobs WHERE used = 0 AND time <= ? LIMIT 1"
-    return connection.execute(unused, (now - GRACE_MS,)).fetchone() is not None
+    unused = (
+        "SELECT 1 FROM blobs WHERE used = 0 AND time <= ?1"
+        " UNION ALL SELECT 1 FROM blobs WHERE used = 0 AND time > ?2 LIMIT 1"
+    )
+    return connection.execute(unused, (now - GRACE_MS, now + DAY_MS)).fetchone() is not None
 
 
 def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) -> int:

@@ -190,15 +190,20 @@ class Engine:
             return IMMUTABLE
         return READ_ONLY if self.read_only else "rw"
 
-    def close(self) -> None:
-        """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing."""
+    def close(self, *, is_lost: bool = False) -> None:
+        """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing.
+
+        Args:
+            is_lost: Nothing refers to its handles. Then there is no subscription of a file, and of a database in memory those
+                that there are were lost with it: no subscriber is called, because nobody expects that from a finalizer.
+        """
         if self._is_closed:
             return
         self._is_closed = True
         # If an error of the file was noted just now, the feeds end with it, and are not told that they are complete.
         self.publisher.end_feeds()
         listener = self.publisher.listener
-        if listener is not None:
+        if listener is not None and not (is_lost and self.is_memory):
             listener.close()
         if self.unusable is None:
             self.pages.complete()
@@ -223,6 +228,11 @@ class Engine:
             writer, self.writer = self.writer, None
             if writer is not None:
                 writer.close_unused()
+
+    @property
+    def is_closed(self) -> bool:
+        """Closed, or inherited through fork()."""
+        return self._is_closed
 
     @property
     def is_usable(self) -> bool:

@@ -9,7 +9,8 @@ Each new holder gets the next fencing number, so that what an earlier one still 
     given up    because of a wish: for some seconds only the worker that wished for it may take it
 
 Wall clocks decide nothing but how long others wait: one that jumps makes a lease change hands early or late, and the fencing
-number keeps the position right in any case.
+number keeps the position right in any case. No jump makes anybody wait for longer than a few leases: a time that is further ahead
+than this was written under another clock, and does not count.
 
 Rule of this file: it has no clock. Rows in, rows out; whoever calls it brings the time, and the transaction.
 """
@@ -137,8 +138,19 @@ class Lease(Value):
         )
 
     def is_half_gone(self, now_ms: int) -> bool:
-        """Whether it is time to renew it."""
-        return now_ms >= self.until_ms - self.lease_ms // 2
+        """Whether it is time to renew it. Also where it would last for longer than a lease does: the clock was ahead when it was
+        renewed, and others count it as silent if nothing changes."""
+        return not self.lease_ms // 2 < self.until_ms - now_ms <= self.lease_ms
+
+    def waits_for(self, worker: str | None, now_ms: int) -> bool:
+        """Whether it was given up for this worker, and nobody else may have it yet. Not where it would wait for longer than it
+        ever should: the clock was ahead then, and the worker may be gone."""
+        return worker is not None and 0 < self.until_ms - now_ms <= self.lease_ms
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether the holder has been silent past its time, by the clock alone. Also where that would be much later than a lease
+        lasts: the clock was ahead when the holder was heard of."""
+        return not 0 < self.until_ms - now_ms <= 2 * self.lease_ms
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -173,7 +185,11 @@ def next_leases(
         elif lease.holder is not None and not is_silent(lease):
             held[lease.holder] += 1
             kept.append(lease)
-        elif lease.holder is not None or lease.wished_by in (None, worker) or now_ms >= lease.until_ms:
+        elif (
+            lease.holder is not None
+            or lease.wished_by == worker
+            or not lease.waits_for(lease.wished_by, now_ms)
+        ):
             yield lease.taken(worker, now_ms, lease_ms)
             held[worker] += 1
     if any(lease.wished_by == worker for lease in leases):

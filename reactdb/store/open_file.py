@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from reactdb.errors import ReactDBError, StorageMoved
 from reactdb.store.catalogue import Catalogue
+from reactdb.store.clock import LogClock
 from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.sqlite import Connection, LockWait
@@ -69,6 +70,7 @@ class FileWriter(Protocol):
     guard: FileGuard | None
     flushes: Flushes
     lock_wait: LockWait
+    clock: LogClock
     last_seq: int
     log_named: bytes | None
 

@@ -4,16 +4,26 @@ last handle.
 To two connections of one process SQLite's locks mean nothing, so what this process has open must be known here. A file is known
 by its identity, because it may have several names.
 
+A handle that the program has lost is released, too (`release_lost`). Python says so at any moment and in any thread, also in the
+middle of a line of reactdb that holds a lock. So a thread that is in reactdb's code closes nothing: a thread of its own does, or
+the next call of `connect`.
+
 Thread safety: everything here may be called from any thread. An engine is opened under the lock, so that two threads that
 connect at once get one.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
+import sys
 import threading
+from collections import deque
+from contextlib import suppress
+from types import FrameType
 
 from reactdb.errors import DatabaseBusy, UsageError
+from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
 from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
@@ -22,6 +32,8 @@ from reactdb.store.file.names import check_names
 _lock = threading.Lock()
 # (file, read_only) -> engine and the number of handles on it. The only record of what this process has open.
 opened: dict[tuple[FileIdentity | None, bool], tuple[Engine, int]] = {}
+# Engines with a lost handle each, which is still to be released.
+_lost: deque[Engine] = deque()
 
 
 def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
@@ -30,6 +42,8 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
         if read_only:
             raise UsageError("a database in memory that nobody can write to would be empty for ever")
         return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
+    # Or a program that opens many files, and loses them, would run out of descriptors before they are closed.
+    _release_all_lost()
     path = os.path.realpath(path)
     # Also where this process has the file open: one more handle, by any name, would be a use of the name that is to go.
     check_names(path)
@@ -55,8 +69,8 @@ def _join_twins(engine: Engine, known: tuple[Engine, int] | None) -> None:
         engine.twin, known[0].twin = known[0], engine
 
 
-def release(engine: Engine) -> None:
-    """One handle less; the last one closes the engine."""
+def release(engine: Engine, *, is_lost: bool = False) -> None:
+    """One handle less; the last one closes the engine. `is_lost`: see `Engine.close`."""
     with _lock:
         for key, (known, handles) in list(opened.items()):
             if known is engine:
@@ -68,7 +82,39 @@ def release(engine: Engine) -> None:
         twin, engine.twin = engine.twin, None
         if twin is not None and twin.twin is engine:
             twin.twin = None
-    engine.close()
+    engine.close(is_lost=is_lost)
+
+
+def release_lost(engine: Engine) -> None:
+    """Nothing refers to a handle any more: `release` it, now, or as soon as that is safe. Called by finalizers."""
+    _lost.append(engine)
+    if not _is_inside(sys._getframe(2)):
+        _release_all_lost()
+        return
+    # Not `threading`: its locks may be held by this very thread. At the end of the program there are no more threads.
+    with suppress(RuntimeError):
+        _thread.start_new_thread(_release_all_lost, ())
+
+
+def _is_inside(frame: FrameType | None) -> bool:
+    """Whether a line of reactdb is being executed there, or has called what is."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "reactdb":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _release_all_lost() -> None:
+    while True:
+        try:
+            engine = _lost.popleft()
+        except IndexError:
+            return
+        try:
+            release(engine, is_lost=True)
+        except Exception:
+            logger.exception("closing %s, which the program has lost, failed", engine.path)
 
 
 def remove(path: str) -> None:
@@ -77,6 +123,7 @@ def remove(path: str) -> None:
     Raises:
         DatabaseBusy: This process has it open, or another.
     """
+    _release_all_lost()
     check_names(path)
     with _lock:
         for is_read_only in (False, True):
@@ -92,3 +139,4 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     opened.clear()
+    _lost.clear()

@@ -29,6 +29,7 @@ from reactdb.logs import logger
 from reactdb.store.blobs import drop_references, has_unused, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
+from reactdb.store.clock import DAY_MS, behind_ms
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.open_file import FileWriter
@@ -119,16 +120,19 @@ class Retention(Value):
             return "auto"
         return self.age_ms * MILLISECOND if self.age_ms is not None else self.changes
 
-    def target(self, connection: Connection) -> int:
-        """The low-water mark that this retention asks for now: never below the present one, never past the head."""
+    def target(self, connection: Connection, now_ms: int, log_ms: int) -> int:
+        """The low-water mark that this retention asks for now: never below the present one, never past the head.
+
+        Args:
+            now_ms: The time of this machine, in milliseconds since 1970.
+            log_ms: That of the log: see `LogClock`.
+        """
         head, low = head_seq(connection), low_water(connection)
         target = head
         if self.changes is not None:
             target = min(target, head - self.changes)
         if self.age_ms is not None:
-            target = min(
-                target, newest_older_than(connection, low, head, time.time_ns() // 1_000_000 - self.age_ms)
-            )
+            target = min(target, newest_of_age(connection, low, head, self.age_ms, now_ms, log_ms))
         return max(target, low)
 
 
@@ -171,6 +175,22 @@ def hold_changes(transaction: WriteTransaction, changes: int) -> None:
     transaction.has_other_rows = True
 
 
+def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int) -> int:
+    """The newest seq in low..head that is as old as this; `low` where there is none. Arguments as for `Retention.target`.
+
+    The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the jump have that
+    time. Those before it go when they are old by the machine's time, or when an entry after them is old: nothing becomes older
+    because a clock was wrong for a moment.
+    """
+    found = newest_older_than(connection, low, head, now_ms - age_ms)
+    if log_ms > now_ms:
+        before_jump = newest_older_than(connection, low, head, now_ms + DAY_MS)
+        after_jump = newest_older_than(connection, low, head, log_ms - age_ms)
+        if after_jump > before_jump:
+            found = max(found, after_jump)
+    return found
+
+
 def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
     """The newest seq in low..head that was written at or before `time_ms`; `low` where there is none.
 
@@ -204,12 +224,14 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
     needed += [] if feed is None else [(feed, "a feed of this process")]
     seq, reader = min(needed, default=(history.head, ""))
     is_auto = retention is not None and retention.is_auto
+    behind_by = behind_ms(connection, time.time_ns() // 1_000_000)
     return {
         "retention": None if retention is None else retention.value,
         "bytes": history.bytes,
         "limit_bytes": limit_bytes(used_bytes(connection), history.bytes) if is_auto else None,
         "needed_from": seq if seq < history.head else None,
         "needed_by": reader if seq < history.head else None,
+        "clock_behind_s": None if behind_by is None else behind_by / 1_000,
     }
 
 
@@ -220,8 +242,8 @@ class Compaction:
 
     Attributes:
         look_at: With this seq, the next look is due at what the file does not keep any more.
-        owed: Changes that a large commit has still to remove, in steps, after its turn. Each removes twice as many as it writes:
-            so removal catches up, whatever the pace.
+        owed: Changes, or rows of dropped tables, that the thread of a commit has still to remove, in steps, after its turn. Twice
+            as many are removed as are written: so removal catches up, whatever the pace.
     """
 
     def __init__(self, writer: FileWriter, checkpoints: Checkpoints) -> None:
@@ -232,6 +254,9 @@ class Compaction:
         self.owed = 0
         # The thread that owes them.
         self._debtor = 0
+        # Of the rows that the connection has written in its life: those before the last look, and those that steps removed.
+        self._seen_rows = 0
+        self._last_step = Compacted()
 
     def compact(
         self, retention: Retention, *, vacuum: bool = False, busy_timeout_s: float | None = None
@@ -269,14 +294,27 @@ class Compaction:
     def after_commit(self, written: int) -> None:
         """Look at what is not kept any more, and remove some of it. `written`: the changes of the commit."""
         self.look_at = self._writer.last_seq + RETAIN_EVERY
-        if self._keeps_step(is_in_commit=True) and written > CHUNK_CHANGES:
-            self.owed = 2 * written - CHUNK_CHANGES
+        connection = self._writer.connection
+        rows = connection.total_changes - self._seen_rows
+        self._seen_rows = connection.total_changes
+        if not self._keeps_step(is_in_commit=True):
+            return
+        step, owed = self._last_step, 0
+        if step.leaves_changes:
+            # A step through large documents is a short one. So the next comes sooner.
+            self.look_at = self._writer.last_seq + min(RETAIN_EVERY, max(1, step.changes // 2))
+            owed = 2 * written - step.changes
+        if step.leaves_tables:
+            # A dropped table leaves more rows than it has had changes, one for each index, too. If these were counted by changes,
+            # a program that makes and drops tables would be ahead of the steps for ever.
+            owed = max(owed, 2 * rows - step.table_rows)
+        if owed > 0:
+            self.owed = max(owed, self.owed)
             self._debtor = get_ident()
 
     def pay(self) -> None:
         """Remove what this thread's commit owes, outside of its turn: after each step it is the turn of whoever waits."""
         while self.owed and self._debtor == get_ident():
-            self.owed = max(0, self.owed - CHUNK_CHANGES)
             try:
                 if not self._writer.in_turn(self._keeps_step):
                     self.owed = 0
@@ -284,6 +322,8 @@ class Compaction:
                 # Closed meanwhile, or somebody writes for long.
                 logger.debug("removing old history of %s was given up", self._writer.path, exc_info=True)
                 self.owed = 0
+            step = self._last_step
+            self.owed = max(0, self.owed - max(1, step.changes + step.table_rows))
 
     def _keeps_step(self, is_in_commit: bool = False) -> bool:
         """One step, if there is what the file does not keep. Whether more is left."""
@@ -294,11 +334,10 @@ class Compaction:
                 if retention is None:
                     return False
                 target, low = self._target(retention), low_water(writer.connection)
-                now_ms = time.time_ns() // 1_000_000
                 is_due = (
                     self._held_back(target) > low
                     or has_dropped(writer.connection, low)
-                    or has_unused(writer.connection, now_ms)
+                    or has_unused(writer.connection, self._log_ms())
                 )
             except SQLiteError as error:
                 raise writer.engine.translated(error, "compact") from error
@@ -313,9 +352,15 @@ class Compaction:
         """The low-water mark that is asked for."""
         connection = self._writer.connection
         try:
-            return self._room.target(connection) if retention.is_auto else retention.target(connection)
+            if retention.is_auto:
+                return self._room.target(connection)
+            return retention.target(connection, time.time_ns() // 1_000_000, self._log_ms())
         except SQLiteError as error:
             raise self._writer.engine.translated(error, "compact") from error
+
+    def _log_ms(self) -> int:
+        """The time of the log, in milliseconds since 1970."""
+        return self._writer.clock.now(self._writer.connection, time.time_ns() // 1_000_000)
 
     def _held_back(self, target: int) -> int:
         """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
@@ -347,13 +392,14 @@ class Compaction:
         writer = self._writer
         connection = writer.connection
         goal = self._held_back(target)
+        rows = connection.total_changes
         writer.engine.before_removal(goal)
         try:
             writer.begin_upkeep("compact", waits_s)
             # Again: another process may have made a consumer, or moved one back, while this one waited for the write lock.
             goal = min(goal, self._left_to_consumers(target))
             more, step = compact_step(connection, goal, most)
-            blobs = remove_unused(connection, time.time_ns() // 1_000_000, held=writer.engine.held_blobs())
+            blobs = remove_unused(connection, self._log_ms(), held=writer.engine.held_blobs())
             connection.execute("COMMIT")
             writer.note_commit()
         except BaseException as error:
@@ -361,6 +407,8 @@ class Compaction:
             if isinstance(error, SQLiteError):
                 raise self._failed(error, "compact") from error
             raise
+        self._seen_rows += connection.total_changes - rows
+        self._last_step = step
         removed.entries += step.entries
         removed.tables += step.tables
         removed.oldest = step.oldest
@@ -404,14 +452,28 @@ class Compaction:
 
 
 class Compacted:
-    """What a compaction removed, and the position from which the log can be read since."""
+    """What a compaction, or a step of one, removed.
 
-    __slots__ = ("entries", "oldest", "tables")
+    Attributes:
+        entries: Rows of the log, and those of dropped tables.
+        tables: Dropped tables of which nothing is left.
+        oldest: The position from which the log can be read since.
+        changes: By how many the low-water mark was raised.
+        table_rows: Rows of dropped tables, among the entries.
+        leaves_changes: The mark is not yet where it was asked for.
+        leaves_tables: Something is left of a table that was dropped before that mark.
+    """
+
+    __slots__ = ("changes", "entries", "leaves_changes", "leaves_tables", "oldest", "table_rows", "tables")
 
     def __init__(self, oldest: int = 0) -> None:
         self.entries = 0
         self.tables = 0
         self.oldest = oldest
+        self.changes = 0
+        self.table_rows = 0
+        self.leaves_changes = False
+        self.leaves_tables = False
 
 
 def _keep_sums(connection: Connection, low: int, goal: int) -> None:
@@ -448,6 +510,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     low = low_water(connection)
     goal = _within_bytes(connection, low, min(target, low + most))
     removed = Compacted(oldest=max(goal, low))
+    removed.changes = removed.oldest - low
     if goal > low:
         window = (low, goal)
         _keep_sums(connection, low, goal)
@@ -487,7 +550,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         ).fetchall()
     ]
     # Some always: or a table would never go while changes are made as quickly as they are removed.
-    left = max(most - (removed.oldest - low), most // 4, 1)
+    left = max(most - removed.changes, most // 4, 1)
     for table_id in dropped:
         if left <= 0:
             break
@@ -500,12 +563,14 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         else:
             left = 0
         count = connection.total_changes - before
-        removed.entries += count
+        removed.table_rows += count
         left -= count
     if removed.tables:
         set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
         write_catalogue_checksum(connection)
-    return goal < target or removed.tables < len(dropped), removed
+    removed.entries += removed.table_rows
+    removed.leaves_changes, removed.leaves_tables = goal < target, removed.tables < len(dropped)
+    return removed.leaves_changes or removed.leaves_tables, removed
 
 
 def _within_bytes(connection: Connection, low: int, goal: int) -> int:

@@ -38,6 +38,7 @@ from reactdb.logs import logger
 from reactdb.store import schema
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
+from reactdb.store.clock import LogClock
 from reactdb.store.epochs import Epoch, Epochs, has_epoch, start_epoch
 from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
@@ -97,6 +98,7 @@ class Writer:
         guard: Notices that the file was moved; None in memory.
         flushes: What of the write-ahead log is on the disk.
         lock_wait: How long statements wait for another process's lock.
+        clock: The time that entries get, where the machine's clock is behind the log.
         damage: What stops every write after one has met damage.
         checkpoints: How the write-ahead log is emptied.
         compaction: How history is removed.
@@ -129,6 +131,7 @@ class Writer:
         self.flushes = Flushes(engine.path, self.guard)
         self.cursor = connection.keep_cursor()
         self.lock_wait = LockWait(self.cursor, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
+        self.clock = LogClock(engine.path)
         self.damage = DamageLatch(connection, engine.publisher.note)
         self.checkpoints = Checkpoints(self)
         self.compaction = Compaction(self, self.checkpoints)
@@ -301,15 +304,15 @@ class Writer:
                 self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
                 self.epoch = start_epoch(connection, self.last_seq)
+            now = time.time_ns() // 1_000_000
+            if now < self.last_time:
+                # The clock went back; times in the log never do.
+                now = self.clock.time_of_entry(connection, self.last_time, now)
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
                 raise engine.translated(error, operation) from error
             raise
-        now = time.time_ns() // 1_000_000
-        if now < self.last_time:
-            # The clock went back; times in the log never do.
-            now = self.last_time
         return WriteTransaction(
             self.cursor,
             self.catalogue,

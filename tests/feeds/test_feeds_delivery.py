@@ -23,6 +23,7 @@ from reactivex.scheduler.eventloop import AsyncIOThreadSafeScheduler
 
 import reactdb
 from reactdb import row
+from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.timers import timers
 from reactdb.store.file import sqlite
 from tests.support.feeds import hub, is_clean, listen
@@ -519,6 +520,94 @@ def test_a_cancelled_loop_unsubscribes(db, games):
     gc.collect()
 
     assert is_clean(db)
+
+
+async def cancelled(coroutine: Any) -> BaseException:
+    """The error of a task that is cancelled while it waits. It is alive, with its traceback and all that this refers to."""
+    task = asyncio.ensure_future(coroutine)
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    return caught.value
+
+
+def test_the_subscription_of_a_cancelled_loop_does_not_live_as_long_as_its_error(db, games):
+    async def forever() -> None:
+        async for _ in games.changes():
+            pass
+
+    async def main() -> None:
+        error = await cancelled(forever())
+
+        assert error.__traceback__ is not None
+        assert [] == db.subscriptions()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_loop_that_tidies_up_has_no_subscription_meanwhile(db, games):
+    counts = []
+
+    async def forever() -> None:
+        try:
+            async for _ in games.changes():
+                pass
+        finally:
+            await asyncio.sleep(0)
+            counts.append(len(db.subscriptions()))
+
+    asyncio.run(cancelled(forever()))
+
+    assert [0] == counts
+
+
+def test_an_error_in_the_body_of_a_loop_ends_its_subscription(db, games):
+    async def fail() -> None:
+        async for _ in games.changes(include_initial=True):
+            raise ValueError
+
+    games.insert({"id": 1})
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it is ours
+        asyncio.run(fail())
+    assert [] == db.subscriptions()
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        for _ in games.changes(include_initial=True):
+            raise ValueError
+    assert caught.value.__traceback__ is not None
+    assert [] == db.subscriptions()
+
+
+def test_ctrl_c_in_a_loop_that_waits_ends_its_subscription(db, games, monkeypatch):
+    """Python's shell keeps the last error."""
+
+    def strike(*_: object) -> None:
+        assert 1 == len(db.subscriptions())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PullConsumer, "_wait", strike)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        for _ in games.changes():
+            pass
+
+    assert caught.value.__traceback__ is not None
+    assert [] == db.subscriptions()
+
+
+def test_a_cursor_in_a_variable_goes_on_after_a_timeout(db, games):
+    async def main() -> Any:
+        events = aiter(games.changes())
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(events), 0.001)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await anext(events)
+        games.insert({"id": 1})
+        return await anext(events)
+
+    assert {"id": 1} == asyncio.run(main())["new_val"]
 
 
 def test_a_loop_that_was_closed_under_a_feed_ends_it_quietly(db, games):

@@ -444,9 +444,44 @@ MUTANTS = [
     Mutant(
         "a large commit removes what it owes in one turn's step alone",
         "store/retention.py",
-        "            self.owed = 2 * written - CHUNK_CHANGES\n",
-        "            self.owed = 0\n",
+        "            owed = 2 * written - step.changes\n",
+        "",
         ("tests/store/test_store_faults.py::TestUpkeep::test_retention_keeps_up_with_big_commits",),
+    ),
+    Mutant(
+        "a dropped table goes by a fixed number of rows a look",
+        "store/retention.py",
+        "            owed = max(owed, 2 * rows - step.table_rows)\n",
+        "            pass\n",
+        ("tests/store/test_retention_keeps_up.py",),
+    ),
+    Mutant(
+        "a short step waits for as many changes as a long one",
+        "store/retention.py",
+        "min(RETAIN_EVERY, max(1, step.changes // 2))",
+        "RETAIN_EVERY",
+        ("tests/store/test_retention_keeps_up.py::test_removal_keeps_up_with_large_documents",),
+    ),
+    Mutant(
+        "after a wrong clock the time of the log stands still",
+        "store/clock.py",
+        "shown_ms + max(0, now_ms - then_ms) if shown_ms >= newest_ms else newest_ms",
+        "newest_ms",
+        ("tests/store/test_wrong_clocks.py",),
+    ),
+    Mutant(
+        "after a wrong clock what was written before it is old at once",
+        "store/retention.py",
+        "        if after_jump > before_jump:\n            found",
+        "        if True:\n            found",
+        ("tests/store/test_wrong_clocks.py",),
+    ),
+    Mutant(
+        "the traceback of a cancelled task keeps its subscription",
+        "feeds/feed.py",
+        "keeps the error.\n            del self\n",
+        "keeps the error.\n",
+        ("tests/feeds/test_feeds_delivery.py",),
     ),
     Mutant(
         "what the file says is kept is not asked",
@@ -1142,8 +1177,8 @@ MUTANTS = [
     Mutant(
         "a lease that was given up is for anybody",
         "store/leases.py",
-        "elif lease.holder is not None or lease.wished_by in (None, worker) or now_ms >= lease.until_ms:",
-        "else:",
+        "not lease.waits_for(lease.wished_by, now_ms)",
+        "True",
         (
             "tests/store/test_leases.py::test_a_wish_is_granted_by_giving_up_and_only_who_wished_may_take_it_for_a_while",
         ),

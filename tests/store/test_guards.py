@@ -169,7 +169,7 @@ class TestLocksWithoutEffect:
         """There the first look, by a connection that only reads, may not be possible."""
         in_process(
             "import os, sys, reactdb\n"
-            "reactdb.connect(sys.argv[1]).table_create('games').insert({'id': 1})\n"
+            "db = reactdb.connect(sys.argv[1]); db.table_create('games').insert({'id': 1})\n"
             "os._exit(0)",
             path,
         )
@@ -543,7 +543,8 @@ class TestNewFiles:
 
 CRASHED = """
 import os, sys, reactdb
-reactdb.connect(sys.argv[1]).table_create("games").insert({"id": 1})
+db = reactdb.connect(sys.argv[1])
+db.table_create("games").insert({"id": 1})
 os._exit(0)
 """
 

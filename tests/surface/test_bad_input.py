@@ -318,7 +318,7 @@ class TestPermissions:
     def test_commits_in_a_log_that_cannot_be_read_are_not_passed_over(self, folder):
         in_process(
             "import os, sys, reactdb\n"
-            "reactdb.connect(sys.argv[1]).table_create('games').insert({'id': 1})\n"
+            "db = reactdb.connect(sys.argv[1]); db.table_create('games').insert({'id': 1})\n"
             "os._exit(0)",
             folder / "a.db",
         )

@@ -1160,3 +1160,24 @@ class TestMinding:
             assert ["uploader"] == [one["name"] for one in db.consumers()]
             with pytest.raises(reactdb.ReadOnlyDatabase):
                 db.consumer("other", db.table("orders"))
+
+
+def test_a_cancelled_worker_gives_its_leases_up_also_while_its_error_is_kept(db, orders):
+    async def work(consumer: Any) -> None:
+        async for _ in consumer.batches():
+            pass
+
+    async def main() -> None:
+        consumer = db.consumer("orders", orders)
+        task = asyncio.ensure_future(work(consumer))
+        while not consumer.status()[0]["holder"]:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+
+        assert caught.value.__traceback__ is not None
+        assert consumer.status()[0]["holder"] is None
+        assert [] == db.subscriptions()
+
+    asyncio.run(main())

@@ -20,13 +20,21 @@ from reactdb.store.log import time_at
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.writer import OwnCommit
 
+MOST_SECONDS = 2**32 - 1
+
 ClusterTime = tuple[int, int]
 """Seconds and increment."""
 
 
 def cluster_time(change: Change | OwnCommit) -> ClusterTime:
     """That of a change's commit."""
-    return change.time // 1_000, change.commit % INCREMENTS
+    return seconds_of(change.time), change.commit % INCREMENTS
+
+
+def seconds_of(time_ms: int) -> int:
+    """Seconds since 1970, as a timestamp of BSON holds them: up to the year 2106, also under a wrong clock. All later times
+    are this one, and their commits differ in the increment."""
+    return min(time_ms // 1_000, MOST_SECONDS)
 
 
 def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
@@ -39,7 +47,7 @@ def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
 
 def mark_after(engine: Engine, snapshot: Snapshot, seq: int) -> Token:
     """The high-water mark of the point after the change `seq`."""
-    return mark(time_at(snapshot.connection, seq) // 1_000, seq + 1, origin_at(engine, snapshot, seq))
+    return mark(seconds_of(time_at(snapshot.connection, seq)), seq + 1, origin_at(engine, snapshot, seq))
 
 
 def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
@@ -82,7 +90,7 @@ def _newest_second(snapshot: Snapshot, head: int) -> int:
     """That of the newest change; where it was compacted away, this one: it was not made later."""
     if snapshot.entry(head) is None and head:
         return int(time())
-    return time_at(snapshot.connection, head) // 1_000
+    return seconds_of(time_at(snapshot.connection, head))
 
 
 def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:

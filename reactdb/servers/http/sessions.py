@@ -37,8 +37,9 @@ class Authenticator:
     Thread safety: any thread.
     """
 
-    def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._credentials = credentials
+        # Not by the wall, which may be set back: the key lives no longer than this process, so no cookie does.
         self._clock = clock
         self._key = secrets.token_bytes(32)
 

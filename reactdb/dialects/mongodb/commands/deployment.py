@@ -29,8 +29,7 @@ from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 from reactdb.errors import DatabaseBusy, HistoryLost
-from reactdb.session import PastSession
-from reactdb.store.engine import Engine
+from reactdb.session import PastSession, Session
 from reactdb.store.snapshot import Snapshot
 
 __all__ = ["Client", "Deployment"]
@@ -153,7 +152,7 @@ class Deployment:
         try:
             with engine.fresh_snapshot() as snapshot:
                 seq = position_before(snapshot, (moment.time, moment.inc + 1))
-            return Namespaces(MomentSession(engine, seq, moment), now.names)
+            return Namespaces(MomentSession(now.session, seq, moment), now.names)
         except (MongoError, HistoryLost):
             raise too_old(moment) from None
 
@@ -175,8 +174,8 @@ class Deployment:
 class MomentSession(PastSession):
     """What is read of a moment of the log: its history may be compacted away while it is read."""
 
-    def __init__(self, engine: Engine, seq: int, moment: Timestamp) -> None:
-        super().__init__(engine, seq)
+    def __init__(self, present: Session, seq: int, moment: Timestamp) -> None:
+        super().__init__(present, seq)
         self._moment = moment
 
     @contextmanager
