@@ -159,7 +159,7 @@ class Batch:
             if (
                 now_s() >= self._renew_at_s
                 and self.state == OPEN
-                and settings.session.engine.current_transaction() is None
+                and not settings.session.engine.has_transaction_here()
             ):
                 self.renew()
             yield change

@@ -239,7 +239,7 @@ class Materialized:
         self.is_closed = True
         for subscription in self._subscriptions:
             subscription.dispose()
-        if self._session.is_closed or self._session.engine.current_transaction() is not None:
+        if self._session.is_closed or self._session.engine.has_transaction_here():
             return
         # Where it cannot be written now, the lease ends by its time.
         with suppress(ReactDBError):
@@ -316,7 +316,7 @@ class Materialized:
 
     def _follow(self) -> None:
         """Steps, as long as there is something to do. What fails is tried again after the next commit."""
-        if not self.is_alive or self._session.engine.current_transaction() is not None:
+        if not self.is_alive or self._session.engine.has_transaction_here():
             return
         try:
             while self._step(None, takes_over=False) in (MORE, BUILT):

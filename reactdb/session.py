@@ -41,6 +41,7 @@ from reactdb.hints import HintLog
 from reactdb.query import Query
 from reactdb.reading import run
 from reactdb.store import registry
+from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
@@ -72,7 +73,7 @@ class Session:
         durability: The durability of a write that asks for none.
         hints: The lines of the program for which a hint was logged about a query that was probably not meant so.
 
-    Thread safety: any method from any thread. A transaction belongs to the thread that began it.
+    Thread safety: any method from any thread. A transaction belongs to the flow that began it (see `store.flows`).
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Session:
         self._origin = origin
         self._busy_timeout_s = busy_timeout_s
         self._is_closed = False
+        self._block: Block | None = None
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -279,20 +281,35 @@ class Session:
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
-            # A shared commit has one origin.
-            is_shareable=is_shareable and self._origin is None and origin is None,
+            is_shareable=is_shareable,
             operation=operation,
+            block=self._block,
         )
 
     def transaction(
         self, durability: str | None = None, origin: str | None = None
     ) -> AbstractContextManager[WriteTransaction]:
-        """Several writes of this thread as one commit. Inside another transaction: a part of it, which can fail alone."""
+        """Several writes of this flow as one commit. Inside another transaction: a part of it, which can fail alone."""
+        return transaction_of(self.block(durability, origin))
+
+    def block(
+        self, durability: str | None = None, origin: str | None = None, *, is_exclusive: bool = False
+    ) -> AbstractContextManager[Block]:
+        """The same, as the block that says who is in it. `is_exclusive`: only sessions that are inside of it (see
+        `SessionInside`)."""
         self.check_open()
         return self.engine.writable().transaction(
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
+            is_exclusive=is_exclusive,
+            within=self._block,
+        )
+
+    def inside(self, block: Block) -> SessionInside:
+        """A session that is inside of a block of `block()`, whichever flow of its thread uses it."""
+        return SessionInside(
+            block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
         )
 
     def set_hook(self, table: TableReference, hook: str | None) -> None:
@@ -381,6 +398,44 @@ class Session:
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 
+class SessionInside(Session):
+    """A session all of whose reads and writes are inside of one block of a transaction. Its flow can hand it to others."""
+
+    def __init__(self, block: Block, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._block: Block = block
+
+    def share(self) -> AbstractContextManager[None]:
+        """See `Block.share`."""
+        return self._block.share()
+
+    def close(self) -> None:
+        """Nothing to close: the session that this came from has the file."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self._block.is_over
+
+    def check_open(self) -> None:
+        """Raises: TransactionEnded; TransactionOwned in another thread."""
+        self._block.check_object("the transaction")
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        self._block.check_object("read")
+        return self.engine.snapshot(self._block.transaction)
+
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
+        self._block.check_object("read")
+        return self.engine.get_inside(self._block.transaction, table, key)
+
+    def known(self, table: TableReference) -> TableInfo | None:
+        self.check_open()
+        return self._block.transaction.catalogue.live.get(table)
+
+    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+        raise UsageError("compact() cannot be part of a transaction")
+
+
 class PastSession(Session):
     """A session whose snapshots are of an earlier seq, to read only. What changed since is kept once it was asked for."""
 
@@ -432,7 +487,7 @@ class PastSession(Session):
     def transact(self, work: object, **options: object) -> Any:
         raise self._refused()
 
-    def transaction(self, *options: object) -> Any:
+    def block(self, *options: object, **others: object) -> Any:
         raise self._refused()
 
     def compact(self, retention: Retention, **options: object) -> Any:
@@ -446,6 +501,13 @@ class PastSession(Session):
 
     def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
+
+
+@contextmanager
+def transaction_of(block: AbstractContextManager[Block]) -> Iterator[WriteTransaction]:
+    """A block as what is written in it."""
+    with block as begun:
+        yield begun.transaction
 
 
 def checked_durability(durability: object) -> Durability:
