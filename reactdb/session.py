@@ -126,6 +126,16 @@ class Session:
         self.check_open()
         return self.engine.snapshot()
 
+    def read_rows(self) -> AbstractContextManager[Snapshot]:
+        """The same for what is no document, such as large values, and so has no past: as it is now, also for a view of the past.
+
+        Raises:
+            TransactionOwned: In memory, where another flow of this thread has written such rows and not committed them yet.
+        """
+        self.check_open()
+        self.engine.check_rows()
+        return self.engine.snapshot()
+
     def run(self, query: Query) -> Any:
         """The query's answer: a document or None for `get`, a value for an aggregate, a list for a sequence.
 
@@ -423,6 +433,9 @@ class SessionInside(Session):
     def read(self) -> AbstractContextManager[Snapshot]:
         self._block.check_object("read")
         return self.engine.snapshot(self._block.transaction)
+
+    def read_rows(self) -> AbstractContextManager[Snapshot]:
+        return self.read()
 
     def get(self, table: TableReference, key: bytes) -> bytes | None:
         self._block.check_object("read")

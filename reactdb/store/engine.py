@@ -379,6 +379,18 @@ class Engine:
         transaction = self.current_transaction()
         return self.snapshot() if transaction is None else self._without(transaction)
 
+    def check_rows(self) -> None:
+        """Called before rows that are no documents are read.
+
+        Raises:
+            TransactionOwned: Another flow of this thread has written some, and in memory nobody can read past them.
+        """
+        writer = self.writer
+        if self.is_memory and writer is not None and writer.inside is not None:
+            transaction = writer.of_thread
+            if transaction is not None and transaction.has_other_rows:
+                writer.join("read", None)
+
     @contextmanager
     def _without(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
         """What was committed before a write transaction of this thread."""

@@ -66,15 +66,16 @@ class Flow:
         """Whether it is the flow that is running."""
         if self.thread != get_ident():
             return False
-        task = running_task()
-        if (self._task is not None or task is not None) and (
-            self._task is None or task is None or self._task() is not task
-        ):
+        task, greenlet = running_task(), running_greenlet()
+        # One that was collected is None, as no task is, so that is looked at first.
+        if task is None or self._task is None:
+            if task is not None or self._task is not None:
+                return False
+        elif self._task() is not task:
             return False
-        greenlet = running_greenlet()
-        return (self._greenlet is None and greenlet is None) or (
-            self._greenlet is not None and greenlet is not None and self._greenlet() is greenlet
-        )
+        if greenlet is None or self._greenlet is None:
+            return greenlet is None and self._greenlet is None
+        return self._greenlet() is greenlet
 
     @property
     def is_gone(self) -> bool:

@@ -606,7 +606,9 @@ class Writer:
             if isinstance(owner, Block):
                 raise owner.refused(operation)
             raise TransactionOwned(operation, owner.in_words(), None, Flow().in_words())
-        return inside[1], owner.check_savepoint(operation) if isinstance(owner, Block) else None
+        if isinstance(owner, Block) and owner.root.is_shared:
+            return inside[1], owner.check_savepoint(operation)
+        return inside[1], None
 
     @property
     def current(self) -> WriteTransaction | None:

@@ -34,7 +34,7 @@ class Boom(Exception):
 @pytest.fixture(params=["memory", "file"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     path = ":memory:" if request.param == "memory" else tmp_path / "a.db"
-    with reactdb.connect(path, durability="soft", busy_timeout=0.2) as database:
+    with reactdb.connect(path, durability="soft", busy_timeout=30) as database:
         yield database
 
 
@@ -230,6 +230,72 @@ class TestAnotherTask:
             asyncio.run(handed())
 
         assert ids(t) == [2]
+
+    def test_it_does_not_see_a_blob_that_is_not_committed(self, db: Database, t: Table) -> None:
+        """In memory it is refused: there is no other connection that could read."""
+        db.blobs.put(b"before")
+
+        async def main() -> None:
+            async def look() -> int:
+                return len(list(db.blobs))
+
+            with db.transaction() as transaction:
+                transaction.blobs.put(b"inside")
+                assert len(list(db.blobs)) == len(list(transaction.blobs)) == 2
+                if db.path == ":memory:":
+                    with pytest.raises(TransactionOwned):
+                        await asyncio.create_task(look())
+                else:
+                    assert await asyncio.create_task(look()) == 1
+            assert await asyncio.create_task(look()) == 2
+
+        asyncio.run(main())
+
+    def test_a_client_of_mongodb_in_the_process_is_refused_too(self, db: Database, t: Table) -> None:
+        collection = reactdb.mongodb(db).shop.orders
+        collection.insert_one({"_id": 1})
+
+        async def main() -> None:
+            async def write() -> None:
+                collection.insert_one({"_id": 2})
+
+            async def read() -> list[Any]:
+                return [one["_id"] for one in collection.find()]
+
+            with db.transaction():
+                collection.insert_one({"_id": 3})
+                with pytest.raises(TransactionOwned):
+                    await asyncio.create_task(write())
+                assert await asyncio.create_task(read()) == [1]
+                raise Boom
+
+        with pytest.raises(Boom):
+            asyncio.run(main())
+
+        assert [one["_id"] for one in collection.find()] == [1]
+
+    def test_a_transaction_of_mongodb_that_a_task_has_open_is_in_nobodys_way(
+        self, db: Database, t: Table
+    ) -> None:
+        """Its writes are kept until its commit, which waits for nothing."""
+        client = reactdb.mongodb(db)
+        collection = client.shop.orders
+
+        async def main() -> None:
+            async def buy() -> None:
+                with client.start_session() as session, session.start_transaction():
+                    collection.insert_one({"_id": "mine"}, session=session)
+                    await pass_on()
+
+            async def other() -> None:
+                collection.insert_one({"_id": "other"})
+                assert [one["_id"] for one in collection.find()] == ["other"]
+
+            await asyncio.gather(buy(), other())
+
+        asyncio.run(main())
+
+        assert sorted(one["_id"] for one in collection.find()) == ["mine", "other"]
 
 
 class TestSchedules:
@@ -767,6 +833,13 @@ class TestExclusive:
 
 
 class TestThreads:
+    @pytest.fixture
+    def db(self, db: Database, tmp_path: Path) -> Iterator[Database]:
+        """Another handle on the same file, that waits for a moment only."""
+        path = ":memory:" if db.path == ":memory:" else db.path
+        with reactdb.connect(path, durability="soft", busy_timeout=0.1) as impatient:
+            yield impatient
+
     def test_a_thread_for_which_the_owner_waits_is_told_who_both_are(self, db: Database, t: Table) -> None:
         async def main() -> None:
             with db.transaction():
@@ -878,3 +951,64 @@ class TestFollowers:
 
         with pytest.raises(reactdb.ReactDBError):
             asyncio.run(main())
+
+
+class TestWebFramework:
+    """Requests of one loop, as Starlette and FastAPI run them."""
+
+    def test_a_request_that_was_answered_with_200_is_stored(self, db: Database, t: Table) -> None:
+        import httpx
+        from starlette.applications import Starlette
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        async def pay(request: Request) -> JSONResponse:
+            with db.transaction():
+                t.insert({"id": f"payment {request.query_params['n']}"})
+                await pass_on()
+                raise Boom
+
+        async def sign(request: Request) -> JSONResponse:
+            return JSONResponse(t.insert({"id": f"signature {request.query_params['n']}"}))
+
+        async def sign_in_a_thread(request: Request) -> JSONResponse:
+            counts = await asyncio.to_thread(t.insert, {"id": f"thread {request.query_params['n']}"})
+            return JSONResponse(counts)
+
+        async def refused(request: Request, error: Exception) -> JSONResponse:
+            return JSONResponse("refused", 402)
+
+        async def busy(request: Request, error: Exception) -> JSONResponse:
+            return JSONResponse(str(error), 503)
+
+        app = Starlette(
+            routes=[
+                Route("/pay", pay),
+                Route("/sign", sign),
+                Route("/thread", sign_in_a_thread),
+            ],
+            exception_handlers={Boom: refused, TransactionOwned: busy},
+        )
+
+        async def main() -> list[tuple[str, int]]:
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+
+                async def get(path: str, number: int) -> tuple[str, int]:
+                    answer = await client.get(f"/{path}?n={number}")
+                    return f"{path} {number}", answer.status_code
+
+                return await asyncio.gather(
+                    *[get(path, number) for number in range(5) for path in ("pay", "sign", "thread")]
+                )
+
+        answers = asyncio.run(main())
+
+        names = {"pay": "payment", "sign": "signature", "thread": "thread"}
+        answered = sorted(
+            f"{names[path.split()[0]]} {path.split()[1]}" for path, status in answers if status == 200
+        )
+        assert ids(t) == answered
+        assert {status for path, status in answers if path.startswith("thread")} == {200}
+        assert 503 in {status for _, status in answers}
