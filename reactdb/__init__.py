@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
-    from reactdb.database import Database, Transaction, connect, remove
+    from reactdb.database import Database, OpenTransaction, connect, remove
     from reactdb.dialects.aidbox.aidbox import aidbox
     from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
@@ -89,7 +89,7 @@ _HOMES = {
     "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
-    "reactdb.database": ("Database", "Transaction", "connect", "remove"),
+    "reactdb.database": ("Database", "OpenTransaction", "connect", "remove"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
     "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
@@ -190,6 +190,7 @@ __all__ = [
     "MovedAtCommit",
     "NotADatabase",
     "NotAValue",
+    "OpenTransaction",
     "OutcomeUnknown",
     "QueryError",
     "RaisedError",
@@ -206,7 +207,6 @@ __all__ = [
     "Table",
     "TableExists",
     "TableNotFound",
-    "Transaction",
     "TransactionEnded",
     "TransactionOwned",
     "TransactionRolledBack",

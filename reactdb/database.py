@@ -256,7 +256,7 @@ class Database:
     @contextmanager
     def transaction(
         self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
-    ) -> Iterator[Transaction]:
+    ) -> Iterator[OpenTransaction]:
         """Make several writes one commit: all there, or none.
 
         It takes in what the thread, the asyncio task and the greenlet that began it write, through any handle on the file. Other
@@ -271,7 +271,7 @@ class Database:
                 TransactionOwned, and every other read gives what is committed.
 
         Yields:
-            A `Transaction`: the same database, inside of this transaction.
+            An `OpenTransaction`: the same database, inside of this transaction.
 
         Raises:
             TransactionOwned: Another task or greenlet of this thread has a transaction open.
@@ -281,7 +281,7 @@ class Database:
         check_origin(origin)
         check_flag("exclusive", exclusive)
         with self._session.block(durability, origin, is_exclusive=exclusive) as block:
-            yield Transaction(self._session.inside(block))
+            yield OpenTransaction(self._session.inside(block))
 
     # -----------------------------------------------------------------------------------------------------------
     # Log and time
@@ -595,7 +595,7 @@ class Database:
         return [figures(one) for one in cast("FeedHub", listener).subscriptions()]
 
 
-class Transaction(Database):
+class OpenTransaction(Database):
     """What `db.transaction()` yields: the same database, inside of this transaction, whichever task or greenlet of its thread
     uses it. So whoever gets it is in the transaction.
 
@@ -616,9 +616,9 @@ class Transaction(Database):
         return self._session.share()
 
     def __repr__(self) -> str:
-        return f"<Transaction on {self.path!r}{' ended' if self.is_closed else ''}>"
+        return f"<OpenTransaction on {self.path!r}{' ended' if self.is_closed else ''}>"
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> OpenTransaction:
         raise self._not_closed()
 
     def close(self) -> None:

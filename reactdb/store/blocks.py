@@ -25,7 +25,7 @@ from reactdb.errors import (
     TransactionRolledBack,
     UsageError,
 )
-from reactdb.store.flows import Flow
+from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import WriteTransaction
 
 __all__ = ["Block", "calling_place"]
@@ -45,7 +45,7 @@ def calling_place() -> Place | None:
     return None
 
 
-class Entry:
+class Member:
     """A flow that is in a transaction, from where in the program.
 
     Attributes:
@@ -57,12 +57,12 @@ class Entry:
 
     def __init__(self, transaction: WriteTransaction) -> None:
         self.transaction = transaction
-        self.flow = Flow()
+        self.flow = ControlFlow()
         self.place = calling_place()
         self.is_left = False
 
 
-class Block(Entry):
+class Block(Member):
     """See the head of this file.
 
     Attributes:
@@ -70,12 +70,12 @@ class Block(Entry):
         root: The outermost block around it, or itself.
         is_exclusive: Only what goes through its object is in it.
         is_over: It has ended, or what it was a part of.
-        entries: Of the outermost block: itself, the blocks inside that are open and the flows that share it, in the order in
+        members: Of the outermost block: itself, the blocks inside that are open and the flows that share it, in the order in
             which they began.
         is_shared: Of the outermost block: another flow has, or had, a way in.
     """
 
-    __slots__ = ("entries", "is_exclusive", "is_over", "is_shared", "outer", "root")
+    __slots__ = ("is_exclusive", "is_over", "is_shared", "members", "outer", "root")
 
     def __init__(self, transaction: WriteTransaction, outer: Block | None, *, is_exclusive: bool) -> None:
         super().__init__(transaction)
@@ -84,8 +84,8 @@ class Block(Entry):
         self.is_exclusive: bool = is_exclusive or (outer is not None and outer.is_exclusive)
         self.is_over = False
         self.is_shared = False
-        self.entries: list[Entry] = []
-        self.root.entries.append(self)
+        self.members: list[Member] = []
+        self.root.members.append(self)
         if outer is not None and not self.flow.is_same(self.root.flow):
             self.root.is_shared = True
 
@@ -96,7 +96,7 @@ class Block(Entry):
         root = self.root
         if root.flow.is_current():
             return True
-        return root.is_shared and any(entry.flow.is_current() for entry in root.entries)
+        return root.is_shared and any(member.flow.is_current() for member in root.members)
 
     # -----------------------------------------------------------------------------------------------------------
     # Refusals
@@ -107,7 +107,7 @@ class Block(Entry):
             operation,
             self.root.flow.in_words(),
             self.place,
-            Flow().in_words(),
+            ControlFlow().in_words(),
             is_exclusive=self.is_exclusive,
         )
 
@@ -120,7 +120,7 @@ class Block(Entry):
         """
         if self.is_over:
             raise TransactionEnded(operation, self.place)
-        flow = Flow()
+        flow = ControlFlow()
         if flow.thread != self.flow.thread:
             raise TransactionOwned(
                 operation,
@@ -132,7 +132,7 @@ class Block(Entry):
         if not self.root.is_shared and not flow.is_same(self.root.flow):
             self.root.is_shared = True
 
-    def check_savepoint(self, operation: str) -> Flow | None:
+    def check_savepoint(self, operation: str) -> ControlFlow | None:
         """A write is about to begin. In a transaction that is shared, a savepoint belongs to one flow: what another one wrote
         inside would be taken back with it.
 
@@ -144,14 +144,14 @@ class Block(Entry):
         """
         if not self.root.is_shared:
             return None
-        flow = Flow()
+        flow = ControlFlow()
         savepoint = self.transaction.savepoint
         if savepoint is not None:
             # One that began before the transaction was shared is of the flow that began the transaction.
             owner = savepoint.flow or self.root.flow
             if not flow.is_same(owner):
                 inner = next(
-                    (one for one in reversed(self.root.entries) if one.flow.is_same(owner)), self.root
+                    (one for one in reversed(self.root.members) if one.flow.is_same(owner)), self.root
                 )
                 raise TransactionOwned(
                     operation, owner.in_words(), inner.place, flow.in_words(), is_inner=True
@@ -171,34 +171,34 @@ class Block(Entry):
         if self.is_over:
             raise TransactionEnded("the end of the block", self.place)
         if not self.flow.is_current():
-            raise TransactionRolledBack(self.place, self.flow.in_words(), Flow().in_words())
-        entries = self.root.entries
-        last = entries[-1]
+            raise TransactionRolledBack(self.place, self.flow.in_words(), ControlFlow().in_words())
+        members = self.root.members
+        last = members[-1]
         if self.outer is not None:
             # Flows that share the transaction are as much inside of its outermost block.
-            last = next(one for one in reversed(entries) if isinstance(one, Block))
+            last = next(one for one in reversed(members) if isinstance(one, Block))
         if last is not self:
             raise TransactionRolledBack(
                 self.place, self.flow.in_words(), None, inner=last.flow.in_words(), inner_place=last.place
             )
 
-    def end(self) -> list[Entry]:
+    def end(self) -> list[Member]:
         """It has ended, and so has all that was inside.
 
         Returns:
             What is still open of that, in other flows than its own: they do not know of it yet.
         """
-        entries = self.root.entries
-        inside: list[Entry] = []
-        if self in entries:
-            first = entries.index(self)
-            for one in entries[first:]:
+        members = self.root.members
+        inside: list[Member] = []
+        if self in members:
+            first = members.index(self)
+            for one in members[first:]:
                 if isinstance(one, Block):
                     one.is_over = True
                 elif self.outer is not None:
                     continue
                 inside.append(one)
-            entries[:] = [one for one in entries if one not in inside]
+            members[:] = [one for one in members if one not in inside]
         return [one for one in inside if not one.flow.is_same(self.flow)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -215,14 +215,14 @@ class Block(Entry):
         self.check_object("share")
         if self.is_exclusive:
             raise UsageError("an exclusive transaction has no members: write through its object")
-        entry = Entry(self.transaction)
+        member = Member(self.transaction)
         root = self.root
-        root.entries.append(entry)
+        root.members.append(member)
         try:
             yield
         finally:
-            entry.is_left = True
-            if entry in root.entries:
-                root.entries.remove(entry)
+            member.is_left = True
+            if member in root.members:
+                root.members.remove(member)
         if root.is_over:
-            raise TransactionEnded("the end of the block", entry.place)
+            raise TransactionEnded("the end of the block", member.place)

@@ -1,4 +1,4 @@
-"""Flow: which of the flows of control that share a thread is running: (thread, asyncio task, greenlet).
+"""ControlFlow: which of the flows of control that share a thread is running: (thread, asyncio task, greenlet).
 
 A transaction belongs to a flow, because a thread is not enough: all tasks of an event loop share one. Context variables would not
 do, because a task begins with a copy of its creator's.
@@ -17,7 +17,7 @@ from threading import get_ident
 from typing import Any
 from weakref import ref
 
-__all__ = ["Flow"]
+__all__ = ["ControlFlow"]
 
 
 def running_task() -> Any:
@@ -46,7 +46,7 @@ def running_greenlet() -> Any:
     return None if current.parent is None else current
 
 
-class Flow:
+class ControlFlow:
     """The flow that was running when this was made.
 
     Tasks and greenlets are referred to weakly: one that nobody runs any more is collected, which ends its `with` blocks.
@@ -84,7 +84,7 @@ class Flow:
             self._greenlet is not None and self._greenlet() is None
         )
 
-    def is_same(self, other: Flow) -> bool:
+    def is_same(self, other: ControlFlow) -> bool:
         """Whether both are one flow."""
         # Python keeps one weak reference without a callback for each object.
         return self.thread == other.thread and self._task is other._task and self._greenlet is other._greenlet

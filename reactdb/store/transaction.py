@@ -43,7 +43,7 @@ from reactdb.store.blobs import add_references, check_blobs
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Cursor, IntegrityError, SQLiteError
-from reactdb.store.flows import Flow
+from reactdb.store.flows import ControlFlow
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
@@ -866,7 +866,7 @@ class Savepoint:
     )
 
     def __init__(
-        self, transaction: WriteTransaction, owner: Owner, operation: str, flow: Flow | None = None
+        self, transaction: WriteTransaction, owner: Owner, operation: str, flow: ControlFlow | None = None
     ) -> None:
         if transaction.ruin is not None:
             raise transaction.ruin

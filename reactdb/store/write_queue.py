@@ -23,7 +23,7 @@ from typing import Any
 
 from reactdb.errors import DatabaseBusy, place_in_words
 from reactdb.store.blocks import Block
-from reactdb.store.flows import Flow
+from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import Owner, Savepoint, WriteTransaction
 
 # Writes of other threads that one commit may carry. This bounds how long the first of them waits for the last.
@@ -136,7 +136,7 @@ class WriteQueue:
         message = f"another thread held the write lock for {timeout_s:g} s; nothing was written"
         if block is None:
             return DatabaseBusy(message)
-        owner, waiting = block.flow.in_words(), Flow().in_words()
+        owner, waiting = block.flow.in_words(), ControlFlow().in_words()
         if block.flow.thread_name() not in owner:
             owner += f" of thread {block.flow.thread_name()!r}"
         return DatabaseBusy(

@@ -38,7 +38,7 @@ from reactdb.errors import (
 )
 from reactdb.logs import logger
 from reactdb.store import schema
-from reactdb.store.blocks import Block, Entry
+from reactdb.store.blocks import Block, Member
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import Epoch, Epochs, has_epoch, start_epoch
@@ -46,7 +46,7 @@ from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, LockWait, SQLiteError
-from reactdb.store.flows import Flow
+from reactdb.store.flows import ControlFlow
 from reactdb.store.open_file import OpenFile
 from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
@@ -57,7 +57,7 @@ from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
 
-Inside = tuple[int, WriteTransaction, threading.Lock, Block | Flow | None]
+Inside = tuple[int, WriteTransaction, threading.Lock, Block | ControlFlow | None]
 """Who is in a transaction: the thread, the transaction, the lock of its waiter, and whose it is, a block's or a single write's
 of a flow. The last is None while no code of the user's runs, because then no other flow can run. A plain tuple, because one is
 made for every write."""
@@ -121,7 +121,7 @@ class Writer:
         self.inside: Inside | None = None
         # What `inside` is while nobody is in a transaction. Not None while a flow does not know that its transaction has ended.
         self._outside: Inside | None = None
-        self._stranded: list[Entry] = []
+        self._stranded: list[Member] = []
         self.last_seq = head_seq(connection)
         self.last_time = 0
         # What `own_commit` says. A plain tuple, because one is made for every commit.
@@ -196,7 +196,7 @@ class Writer:
             try:
                 if self.queue.acquire(waiter, busy_timeout_s):
                     left_s = busy_timeout_s - waiter.waited_s
-                    flow = None if is_shareable else Flow()
+                    flow = None if is_shareable else ControlFlow()
                     result = self._write_in_turn(
                         work, waiter, left_s, durability == "hard", origin, collect, flow
                     )
@@ -232,7 +232,7 @@ class Writer:
         is_hard: bool,
         origin: str | None,
         collect: bool,
-        flow: Flow | None,
+        flow: ControlFlow | None,
     ) -> T:
         group: list[Waiter] = []
         try:
@@ -568,14 +568,14 @@ class Writer:
             block.transaction.savepoint = None
             self.inside = self._outside
 
-    def _strand(self, entries: list[Entry]) -> None:
+    def _strand(self, members: list[Member]) -> None:
         """Note what is still open of a block that has ended, so that it is told when it writes, and forget what is not."""
-        stranded = [one for one in (*self._stranded, *entries) if not one.is_left and not one.flow.is_gone]
+        stranded = [one for one in (*self._stranded, *members) if not one.is_left and not one.flow.is_gone]
         self._stranded = stranded
         # Nobody is inside: no thread has this number, and nobody holds the lock.
         self._outside = (0, stranded[0].transaction, threading.Lock(), None) if stranded else None
 
-    def join(self, operation: str, block: Block | None) -> tuple[WriteTransaction | None, Flow | None]:
+    def join(self, operation: str, block: Block | None) -> tuple[WriteTransaction | None, ControlFlow | None]:
         """The transaction that a write of the running flow is a part of; None where it is a commit of its own, and waits for its
         turn. With it the flow, where several share the transaction.
 
@@ -592,9 +592,9 @@ class Writer:
             return block.transaction, block.check_savepoint(operation)
         if self._stranded:
             self._strand([])
-            for entry in self._stranded:
-                if entry.flow.is_current():
-                    raise TransactionEnded(operation, entry.place)
+            for member in self._stranded:
+                if member.flow.is_current():
+                    raise TransactionEnded(operation, member.place)
         inside = self.inside
         # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
         if inside is None or inside[0] != get_ident() or not inside[2].locked():
@@ -605,7 +605,7 @@ class Writer:
         if not owner.is_current():
             if isinstance(owner, Block):
                 raise owner.refused(operation)
-            raise TransactionOwned(operation, owner.in_words(), None, Flow().in_words())
+            raise TransactionOwned(operation, owner.in_words(), None, ControlFlow().in_words())
         if isinstance(owner, Block) and owner.root.is_shared:
             return inside[1], owner.check_savepoint(operation)
         return inside[1], None

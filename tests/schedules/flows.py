@@ -233,7 +233,7 @@ class World:
         self.told: list[str] = []
         self.table.changes().subscribe(lambda event: self.told.append(event["new_val"]["id"]))
         self.running = ""
-        self.given: tuple[reactdb.Transaction, ModelBlock] | None = None
+        self.given: tuple[reactdb.OpenTransaction, ModelBlock] | None = None
         self.loop = asyncio.new_event_loop()
         self.gates: dict[str, asyncio.Future[None]] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -389,7 +389,7 @@ class World:
         assert found is expected, f"{op.name} {op.of} of {self.running}: {found}, and must be {expected}"
 
     def _block(
-        self, op: Op, own: list[Any], given: tuple[reactdb.Transaction, ModelBlock] | None
+        self, op: Op, own: list[Any], given: tuple[reactdb.OpenTransaction, ModelBlock] | None
     ) -> Generator[Any, None, None]:
         place = None if given is None else given[1]
         begun = self.running
@@ -416,7 +416,7 @@ class World:
         assert found is expected, f"{op.name} of {begun}: {found}, and must be {expected}"
 
     def _share(
-        self, op: Op, own: list[Any], transaction: reactdb.Transaction, block: ModelBlock
+        self, op: Op, own: list[Any], transaction: reactdb.OpenTransaction, block: ModelBlock
     ) -> Generator[Any, None, None]:
         expected, share = self.model.share(self.running, block)
         found: Outcome = None

@@ -7,7 +7,7 @@ from threading import get_ident
 import pytest
 
 from reactdb.store.blocks import Block
-from reactdb.store.flows import Flow
+from reactdb.store.flows import ControlFlow
 from tests.schedules.flows import FLOW_SCENARIOS, SHORT_RUNS, FlowScenario, explore_flows, run_flows
 
 BY_NAME = {scenario.name: scenario for scenario in FLOW_SCENARIOS}
@@ -31,8 +31,8 @@ def test_nor_does_anybody_in_more_schedules(scenario: FlowScenario) -> None:
 @pytest.mark.parametrize("words", ["one is rolled back", "two transactions interleave", "three"])
 def test_an_owner_that_is_a_thread_is_found(monkeypatch: pytest.MonkeyPatch, kind: str, words: str) -> None:
     """As it was before: a transaction takes in what every flow of the thread writes."""
-    monkeypatch.setattr(Flow, "is_current", lambda self: self.thread == get_ident())
-    monkeypatch.setattr(Flow, "is_same", lambda self, other: self.thread == other.thread)
+    monkeypatch.setattr(ControlFlow, "is_current", lambda self: self.thread == get_ident())
+    monkeypatch.setattr(ControlFlow, "is_same", lambda self, other: self.thread == other.thread)
     (scenario,) = (
         one for name, one in BY_NAME.items() if name.startswith(f"{kind}: {words}") and "share" not in name
     )

@@ -519,7 +519,7 @@ class TestGreenlets:
 class TestHandingOver:
     def test_a_task_writes_through_the_object(self, db: Database, t: Table) -> None:
         async def main() -> None:
-            async def child(transaction: reactdb.Transaction) -> None:
+            async def child(transaction: reactdb.OpenTransaction) -> None:
                 inside = transaction.table("t")
                 inside.insert({"id": "child"})
                 assert ids(inside) == ["child", "parent"]
@@ -538,7 +538,7 @@ class TestHandingOver:
 
     def test_a_task_shares_it(self, db: Database, t: Table) -> None:
         async def main() -> None:
-            async def child(transaction: reactdb.Transaction) -> None:
+            async def child(transaction: reactdb.OpenTransaction) -> None:
                 with transaction.share():
                     t.insert({"id": "inside"})
                     await pass_on()
@@ -605,7 +605,7 @@ class TestHandingOver:
         async def main() -> list[Any]:
             ended = asyncio.Event()
 
-            async def child(transaction: reactdb.Transaction) -> None:
+            async def child(transaction: reactdb.OpenTransaction) -> None:
                 with transaction.share():
                     t.insert({"id": "half"})
                     await ended.wait()
@@ -634,7 +634,7 @@ class TestHandingOver:
         """Another one's write would be taken back with it."""
 
         async def main() -> None:
-            async def child(transaction: reactdb.Transaction) -> None:
+            async def child(transaction: reactdb.OpenTransaction) -> None:
                 with transaction.transaction():
                     t.insert({"id": "taken back"})
                     await pass_on()
