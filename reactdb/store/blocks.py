@@ -7,7 +7,7 @@ Blocks end in the opposite order in which they began, each by the flow that bega
 written by halves is taken back: the errors say which block was in the way.
 
 Rule of this file: it knows who may do what, and touches neither SQL nor locks. All of it is called by the thread that has the
-transaction, but for `in_words`.
+transaction.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def calling_place() -> Place | None:
     return None
 
 
-class Member:
+class Participant:
     """A flow that is in a transaction, from where in the program.
 
     Attributes:
@@ -62,12 +62,11 @@ class Member:
         self.is_left = False
 
 
-class Block(Member):
+class Block(Participant):
     """See the head of this file.
 
     Attributes:
         outer: The block around it; None where it is the outermost.
-        root: The outermost block around it, or itself.
         is_exclusive: Only what goes through its object is in it.
         is_over: It has ended, or what it was a part of.
         members: Of the outermost block: itself, the blocks inside that are open and the flows that share it, in the order in
@@ -75,19 +74,23 @@ class Block(Member):
         is_shared: Of the outermost block: another flow has, or had, a way in.
     """
 
-    __slots__ = ("is_exclusive", "is_over", "is_shared", "members", "outer", "root")
+    __slots__ = ("is_exclusive", "is_over", "is_shared", "members", "outer")
 
     def __init__(self, transaction: WriteTransaction, outer: Block | None, *, is_exclusive: bool) -> None:
         super().__init__(transaction)
         self.outer = outer
-        self.root: Block = self if outer is None else outer.root
         self.is_exclusive: bool = is_exclusive or (outer is not None and outer.is_exclusive)
         self.is_over = False
         self.is_shared = False
-        self.members: list[Member] = []
+        self.members: list[Participant] = []
         self.root.members.append(self)
         if outer is not None and not self.flow.is_same(self.root.flow):
             self.root.is_shared = True
+
+    @property
+    def root(self) -> Block:
+        """The outermost block around it, or itself. (An attribute would be a circle, which only the garbage collector ends.)"""
+        return self if self.outer is None else self.outer.root
 
     def is_current(self) -> bool:
         """Whether what the running flow does is a part of it, without its object."""
@@ -182,14 +185,14 @@ class Block(Member):
                 self.place, self.flow.in_words(), None, inner=last.flow.in_words(), inner_place=last.place
             )
 
-    def end(self) -> list[Member]:
+    def end(self) -> list[Participant]:
         """It has ended, and so has all that was inside.
 
         Returns:
             What is still open of that, in other flows than its own: they do not know of it yet.
         """
         members = self.root.members
-        inside: list[Member] = []
+        inside: list[Participant] = []
         if self in members:
             first = members.index(self)
             for one in members[first:]:
@@ -215,7 +218,7 @@ class Block(Member):
         self.check_object("share")
         if self.is_exclusive:
             raise UsageError("an exclusive transaction has no members: write through its object")
-        member = Member(self.transaction)
+        member = Participant(self.transaction)
         root = self.root
         root.members.append(member)
         try:

@@ -38,7 +38,7 @@ from reactdb.errors import (
 )
 from reactdb.logs import logger
 from reactdb.store import schema
-from reactdb.store.blocks import Block, Member
+from reactdb.store.blocks import Block, Participant
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.epochs import Epoch, Epochs, has_epoch, start_epoch
@@ -121,7 +121,7 @@ class Writer:
         self.inside: Inside | None = None
         # What `inside` is while nobody is in a transaction. Not None while a flow does not know that its transaction has ended.
         self._outside: Inside | None = None
-        self._stranded: list[Member] = []
+        self._stranded: list[Participant] = []
         self.last_seq = head_seq(connection)
         self.last_time = 0
         # What `own_commit` says. A plain tuple, because one is made for every commit.
@@ -568,7 +568,7 @@ class Writer:
             block.transaction.savepoint = None
             self.inside = self._outside
 
-    def _strand(self, members: list[Member]) -> None:
+    def _strand(self, members: list[Participant]) -> None:
         """Note what is still open of a block that has ended, so that it is told when it writes, and forget what is not."""
         stranded = [one for one in (*self._stranded, *members) if not one.is_left and not one.flow.is_gone]
         self._stranded = stranded
