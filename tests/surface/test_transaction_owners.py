@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -589,6 +590,22 @@ class TestHandingOver:
 
         assert ids(t) == []
 
+    def test_nothing_is_left_of_it_for_the_garbage_collector(self, db: Database, t: Table) -> None:
+        t.insert({"id": 0})
+
+        def use() -> weakref.ref[Any]:
+            with db.transaction() as transaction, transaction.share():
+                t.insert({"id": 1})
+                with transaction.transaction() as part:
+                    part.table("t").insert({"id": 2})
+            return weakref.ref(transaction.session)
+
+        gc.disable()
+        try:
+            assert use()() is None
+        finally:
+            gc.enable()
+
     def test_it_cannot_be_closed(self, db: Database, t: Table) -> None:
         with db.transaction() as transaction:
             with pytest.raises(reactdb.UsageError, match="share"):
@@ -900,6 +917,32 @@ class TestThreads:
 
             with pytest.raises(DatabaseBusy, match=r"read, in thread 'asyncio_0', waited for .* task 'Task-"):
                 asyncio.run(main())
+
+    def test_one_that_another_thread_ends_is_rolled_back(self, db: Database, t: Table) -> None:
+        """As a generator does whose steps are carried out by a pool of threads."""
+
+        def rows() -> Iterator[int]:
+            with db.transaction():
+                t.insert({"id": "generator"})
+                yield 1
+
+        generator = rows()
+        next(generator)
+        errors: list[BaseException] = []
+
+        def end() -> None:
+            try:
+                next(generator)
+            except TransactionRolledBack as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=end, name="other")
+        thread.start()
+        thread.join(10)
+
+        assert "thread 'MainThread' began it, and thread 'other' ended it" in str(errors[0])
+        assert ids(t) == []
+        assert t.insert({"id": 1})["inserted"] == 1
 
 
 class TestFollowers:
