@@ -192,8 +192,7 @@ class Session:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
-        transaction = self.engine.current_transaction()
-        return (self.engine if transaction is None else transaction).catalogue.live.get(table)
+        return self.engine.current_catalogue().live.get(table)
 
     def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""

@@ -527,6 +527,16 @@ class Engine:
         writer = self.writer
         return None if writer is None or writer.inside is None else writer.current
 
+    def current_catalogue(self) -> Catalogue:
+        """Tables and indexes as last seen; inside of a transaction of the running flow, as that has them."""
+        writer = self.writer
+        inside = None if writer is None else writer.inside
+        # First, because whose the transaction is takes longer to look up.
+        if writer is None or inside is None or not inside[1].is_catalogue_changed:
+            return self.catalogue
+        transaction = writer.current
+        return self.catalogue if transaction is None else transaction.catalogue
+
     def has_transaction_here(self) -> bool:
         """Whether this thread has a transaction open, whichever of its flows is inside of it. Nothing that would be a commit of
         its own can be done then."""
