@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reactdb.change import Change, Commit
-    from reactdb.database import Database, connect, remove
+    from reactdb.database import Database, OpenTransaction, connect, remove
     from reactdb.dialects.aidbox.aidbox import aidbox
     from reactdb.dialects.mongodb.opening import mongodb
     from reactdb.errors import (
@@ -67,6 +67,9 @@ if TYPE_CHECKING:
         SyncFailed,
         TableExists,
         TableNotFound,
+        TransactionEnded,
+        TransactionOwned,
+        TransactionRolledBack,
         UnsupportedFeed,
         UsageError,
         WalTooLarge,
@@ -86,7 +89,7 @@ _HOMES = {
     "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
-    "reactdb.database": ("Database", "connect", "remove"),
+    "reactdb.database": ("Database", "OpenTransaction", "connect", "remove"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
     "reactdb.dialects.mongodb.opening": ("mongodb",),
     "reactdb.errors": (
@@ -131,6 +134,9 @@ _HOMES = {
         "SyncFailed",
         "TableExists",
         "TableNotFound",
+        "TransactionEnded",
+        "TransactionOwned",
+        "TransactionRolledBack",
         "UnsupportedFeed",
         "UsageError",
         "WalTooLarge",
@@ -184,6 +190,7 @@ __all__ = [
     "MovedAtCommit",
     "NotADatabase",
     "NotAValue",
+    "OpenTransaction",
     "OutcomeUnknown",
     "QueryError",
     "RaisedError",
@@ -200,6 +207,9 @@ __all__ = [
     "Table",
     "TableExists",
     "TableNotFound",
+    "TransactionEnded",
+    "TransactionOwned",
+    "TransactionRolledBack",
     "UnsupportedFeed",
     "UsageError",
     "WalTooLarge",

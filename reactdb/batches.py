@@ -160,7 +160,7 @@ class Batch:
             if (
                 now_s() >= self._renew_at_s
                 and self.state == OPEN
-                and settings.session.engine.current_transaction() is None
+                and not settings.session.engine.has_transaction_here()
             ):
                 self.renew()
             yield change
@@ -406,7 +406,9 @@ class Batches:
             while not self.is_closed:
                 try:
                     # Before the log is read: a commit after that rings.
-                    bell = self._bell = self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+                    bell = self._bell = (
+                        self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
+                    )
                     if self.is_closed:
                         # By another thread, which may not have seen this bell.
                         bell.close()

@@ -217,8 +217,7 @@ class Blobs:
         return found
 
     def _reading(self) -> AbstractContextManager[Snapshot]:
-        self._session.check_open()
-        return self._session.engine.snapshot()
+        return self._session.read_rows()
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -406,7 +405,7 @@ class BlobFile(io.RawIOBase):
         number, start = divmod(self._position, stored.piece_bytes)
         if number != self._number:
             self._session.check_open()
-            with self._session.engine.snapshot() as snapshot:
+            with self._session.read_rows() as snapshot:
                 self._piece = read_piece(snapshot.connection, stored, number)
             self._number = number
         with memoryview(buffer) as view, view.cast("B") as flat:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -21,11 +21,12 @@ from reactdb.errors import (
     InvalidOption,
     TableExists,
     TableNotFound,
+    UsageError,
     shown,
 )
 from reactdb.hints import callers_frame
 from reactdb.query import ALL_TABLES, Query
-from reactdb.session import PastSession, Session, checked_durability, live_table
+from reactdb.session import PastSession, Session, SessionInside, checked_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
@@ -168,7 +169,8 @@ def check_origin(origin: object) -> None:
 class Database:
     """An open database. See `connect`.
 
-    Thread safety: any method from any thread. A transaction belongs to the thread that began it.
+    Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
+    it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -256,15 +258,34 @@ class Database:
     # Transactions
 
     @contextmanager
-    def transaction(self, *, durability: str | None = None, origin: str | None = None) -> Iterator[Database]:
-        """Make the writes of this thread one commit: all there, or none.
+    def transaction(
+        self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
+    ) -> Iterator[OpenTransaction]:
+        """Make several writes one commit: all there, or none.
 
-        Other writers wait meanwhile, so keep it short. Reads inside see its writes; feeds deliver them when it is committed.
-        Inside another transaction it is a savepoint of that one, and can fail alone.
+        It takes in what the thread, the asyncio task and the greenlet that began it write, through any handle on the file. Other
+        threads and processes wait meanwhile, so keep it short. Another task of the same thread reads what is committed, and its
+        writes raise TransactionOwned, unless the transaction was handed to it. Reads inside see its writes; feeds deliver them
+        when it is committed. Inside another transaction it is a savepoint of that one, and can fail alone.
+
+        Args:
+            durability: "hard" or "soft"; None: the handle's.
+            origin: A name for the writer, kept with each change; None: the handle's.
+            exclusive: Only what goes through the object that is yielded is a part of it. Every other write of this thread raises
+                TransactionOwned, and every other read gives what is committed.
+
+        Yields:
+            An `OpenTransaction`: the same database, inside of this transaction.
+
+        Raises:
+            TransactionOwned: Another task or greenlet of this thread has a transaction open.
+            TransactionRolledBack: At the end, where another task ends it, or something inside of it has not ended.
+            DatabaseBusy and what else a write raises.
         """
         check_origin(origin)
-        with self._session.transaction(durability, origin):
-            yield self
+        check_flag("exclusive", exclusive)
+        with self._session.block(durability, origin, is_exclusive=exclusive) as block:
+            yield OpenTransaction(self._session.inside(block))
 
     # -----------------------------------------------------------------------------------------------------------
     # Log and time
@@ -589,6 +610,43 @@ class Database:
         from reactdb.feeds.inspect import figures
 
         return [figures(one) for one in cast("FeedHub", listener).subscriptions()]
+
+
+class OpenTransaction(Database):
+    """What `db.transaction()` yields: the same database, inside of this transaction, whichever task or greenlet of its thread
+    uses it. So whoever gets it is in the transaction.
+
+    When the block has ended, every use of it raises TransactionEnded; in another thread, TransactionOwned.
+    """
+
+    _session: SessionInside
+
+    def share(self) -> AbstractContextManager[None]:
+        """Inside the block, what the running task or greenlet writes is a part of the transaction, through any handle.
+
+        An error that leaves the block takes nothing back: the transaction goes on, and its owner decides.
+
+        Raises:
+            TransactionEnded: The transaction has ended; also at the end of the block, where it has ended meanwhile.
+            UsageError: It is exclusive.
+        """
+        return self._session.share()
+
+    def __repr__(self) -> str:
+        return f"<OpenTransaction on {self.path!r}{' ended' if self.is_closed else ''}>"
+
+    def __enter__(self) -> OpenTransaction:
+        raise self._not_closed()
+
+    def close(self) -> None:
+        """Raises: UsageError."""
+        raise self._not_closed()
+
+    def _not_closed(self) -> UsageError:
+        return UsageError(
+            "a transaction ends with the `with` block that began it; to be in it in another task, use "
+            "`transaction.table(...)`, or `with transaction.share():`"
+        )
 
 
 class PastDatabase(Database):

@@ -13,6 +13,9 @@
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a key that is taken
     │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
+    │   ├── TransactionOwned      a write was refused: another task or greenlet of its thread has a transaction open
+    │   ├── TransactionEnded      the object of a transaction was used after its end
+    │   ├── TransactionRolledBack another task ended a transaction, or something inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
@@ -92,6 +95,10 @@ def function_in_words(function: object) -> str:
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
     code = getattr(function, "__code__", None)
     return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
+
+
+Place = tuple[str, int]
+"""A file and a line of a program."""
 
 
 class ReactDBError(Exception):
@@ -214,6 +221,119 @@ class HookNotFound(UsageError, LookupError):
         )
         self.hook = hook
         self.table = table
+
+
+class TransactionOwned(UsageError):
+    """A write was refused, because the transaction that is open belongs to somebody else, whom it cannot wait for.
+
+    A transaction belongs to the thread, the asyncio task and the greenlet that began it. Who else runs in its thread must not
+    wait for its end: it could not come.
+
+    Attributes:
+        operation: What was refused.
+        owner: Whose transaction it is: "task 'pay'", for example.
+        place: (file, line) of its `with`; None where it is a single write that is going on.
+        caller: Whose write was refused.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        owner: str,
+        place: Place | None,
+        caller: str,
+        *,
+        is_exclusive: bool = False,
+        is_inner: bool = False,
+        is_other_thread: bool = False,
+    ) -> None:
+        where = place_in_words(place)
+        if is_other_thread:
+            message = (
+                f"{operation}: the transaction of {owner}{where} cannot be used in {caller}: only tasks and greenlets of its own "
+                "thread can be in it"
+            )
+        elif is_inner:
+            message = (
+                f"{operation}: {owner} is inside of a part of this transaction{where} that can fail alone, and takes back then "
+                f"what was written meanwhile: {caller} may write when that has ended"
+            )
+        elif is_exclusive:
+            message = (
+                f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only what goes through "
+                "the object that it yields is a part of it (`with db.transaction(exclusive=True) as transaction:`, then "
+                "`transaction.table(...)`)"
+            )
+        else:
+            what = "is writing in this thread" if place is None else "has a transaction open in this thread"
+            message = (
+                f"{operation}: {owner} {what}{where}, and {caller} is not in it: hand the transaction object over "
+                "(`with db.transaction() as transaction:`, then `transaction.table(...)`, or `with transaction.share():`), or "
+                "write in another thread (`await asyncio.to_thread(...)`), which waits for its end"
+            )
+        super().__init__(f"{message}; nothing was written")
+        self.operation = operation
+        self.owner = owner
+        self.place = place
+        self.caller = caller
+
+
+class TransactionEnded(UsageError):
+    """The object of a transaction, or a block inside of it, was used after the transaction had ended. What this would have
+    written is not there.
+
+    Attributes:
+        operation: What was refused.
+        place: (file, line) of the `with` that it belonged to; None where that is not known.
+    """
+
+    def __init__(self, operation: str, place: Place | None) -> None:
+        super().__init__(
+            f"{operation}: the transaction{place_in_words(place)} has ended, and nothing can be a part of it any more; "
+            "nothing was written"
+        )
+        self.operation = operation
+        self.place = place
+
+
+class TransactionRolledBack(UsageError):
+    """A transaction, or a part of one, was rolled back in the place of being committed: its block ended where it must not.
+
+    Either another flow ended it than the one that began it: an async generator that begins in one task and ends in another does
+    that. Or something inside of it had not ended yet: a block inside, or a task that shares it.
+
+    Attributes:
+        place: (file, line) of the `with`.
+        owner: Who began it.
+        ended_by: Who ended it; None where that is the same one.
+        inner: Who is still inside of it; None where nobody is.
+        inner_place: (file, line) from where.
+    """
+
+    def __init__(
+        self,
+        place: Place | None,
+        owner: str,
+        ended_by: str | None,
+        *,
+        inner: str | None = None,
+        inner_place: Place | None = None,
+    ) -> None:
+        if ended_by is not None:
+            why = f"{owner} began it, and {ended_by} ended it: begin and end it in one"
+        else:
+            why = f"{inner} was still inside{place_in_words(inner_place)}: what is inside has to end first"
+        super().__init__(f"the transaction{place_in_words(place)} was rolled back: {why}")
+        self.place = place
+        self.owner = owner
+        self.ended_by = ended_by
+        self.inner = inner
+        self.inner_place = inner_place
+
+
+def place_in_words(place: Place | None) -> str:
+    """`(file, line)` of a `with`, as a part of a sentence."""
+    return "" if place is None else f" (`with` in {place[0]}, line {place[1]})"
 
 
 class ReadOnlyDatabase(UsageError):
@@ -421,7 +541,24 @@ class IncompatibleFormat(StorageError):
 
 class DatabaseBusy(StorageError):
     """Another connection held the write lock for the whole `busy_timeout`, or a file to be removed is open. Nothing was
-    written; try again."""
+    written; try again.
+
+    Where it was a transaction of this process, `operation` is what waited, `owner` says whose transaction it is, and `place` is
+    (file, line) of its `with`. Otherwise they are None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str | None = None,
+        owner: str | None = None,
+        place: Place | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.owner = owner
+        self.place = place
 
 
 class DiskFull(StorageError):

@@ -286,7 +286,7 @@ class Materialized:
             return
         self.is_closed = True
         self._stop_listening()
-        if self._session.is_closed or self._session.engine.current_transaction() is not None:
+        if self._session.is_closed or self._session.engine.has_transaction_here():
             return
         # Where it cannot be written now, the lease ends by its time.
         with suppress(ReactDBError):
@@ -371,7 +371,7 @@ class Materialized:
 
     def _follow(self) -> None:
         """Steps, as long as there is something to do. What fails is tried again after the next commit."""
-        if not self.is_alive or self._session.engine.current_transaction() is not None:
+        if not self.is_alive or self._session.engine.has_transaction_here():
             return
         try:
             while self._step(None, takes_over=False) in (MORE, BUILT):
@@ -581,7 +581,7 @@ class Materialized:
         """
         with self._session.read() as snapshot:
             reading = Reading(self._session, self._query, snapshot)
-        past = PastSession(self._session.engine, reading.reader.position)
+        past = PastSession(self._session, reading.reader.position)
         # Compaction may overtake it. The build that follows begins again then.
         with suppress(HistoryLost):
             for _ in reading.shape.initial(reading.reader, past):

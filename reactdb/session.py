@@ -44,6 +44,7 @@ from reactdb.hints import HintLog
 from reactdb.query import Query
 from reactdb.reading import evaluate, run
 from reactdb.store import registry
+from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
@@ -75,7 +76,7 @@ class Session:
         durability: The durability of a write that asks for none.
         hints: The lines of the program for which a hint was logged about a query that was probably not meant so.
 
-    Thread safety: any method from any thread. A transaction belongs to the thread that began it.
+    Thread safety: any method from any thread. A transaction belongs to the flow that began it (see `store.flows`).
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Session:
         self._busy_timeout_s = busy_timeout_s
         self._is_closed = False
         self._opened_at = opened_at
+        self._block: Block | None = None
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -160,6 +162,16 @@ class Session:
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
         """
         self.check_open()
+        return self.engine.snapshot()
+
+    def read_rows(self) -> AbstractContextManager[Snapshot]:
+        """The same for what is no document, such as large values, and so has no past: as it is now, also for a view of the past.
+
+        Raises:
+            TransactionOwned: In memory, where another flow of this thread has written such rows and not committed them yet.
+        """
+        self.check_open()
+        self.engine.check_rows()
         return self.engine.snapshot()
 
     def run(self, query: Query) -> Any:
@@ -229,8 +241,7 @@ class Session:
         """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
-        transaction = self.engine.current_transaction()
-        return (self.engine if transaction is None else transaction).catalogue.live.get(table)
+        return self.engine.current_catalogue().live.get(table)
 
     def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
@@ -328,20 +339,35 @@ class Session:
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
-            # A shared commit has one origin.
-            is_shareable=is_shareable and self._origin is None and origin is None,
+            is_shareable=is_shareable,
             operation=operation,
+            block=self._block,
         )
 
     def transaction(
         self, durability: str | None = None, origin: str | None = None
     ) -> AbstractContextManager[WriteTransaction]:
-        """Several writes of this thread as one commit. Inside another transaction: a part of it, which can fail alone."""
+        """Several writes of this flow as one commit. Inside another transaction: a part of it, which can fail alone."""
+        return transaction_of(self.block(durability, origin))
+
+    def block(
+        self, durability: str | None = None, origin: str | None = None, *, is_exclusive: bool = False
+    ) -> AbstractContextManager[Block]:
+        """The same, as the block that says who is in it. `is_exclusive`: only sessions that are inside of it (see
+        `SessionInside`)."""
         self.check_open()
         return self.engine.writable().transaction(
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
+            is_exclusive=is_exclusive,
+            within=self._block,
+        )
+
+    def inside(self, block: Block) -> SessionInside:
+        """A session that is inside of a block of `block()`, whichever flow of its thread uses it."""
+        return SessionInside(
+            block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
         )
 
     def set_hook(self, table: TableReference, hook: str | None) -> None:
@@ -430,6 +456,47 @@ class Session:
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 
+class SessionInside(Session):
+    """A session all of whose reads and writes are inside of one block of a transaction. Its flow can hand it to others."""
+
+    def __init__(self, block: Block, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._block: Block = block
+
+    def share(self) -> AbstractContextManager[None]:
+        """See `Block.share`."""
+        return self._block.share()
+
+    def close(self) -> None:
+        """Nothing to close: the session that this came from has the file."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self._block.is_over
+
+    def check_open(self) -> None:
+        """Raises: TransactionEnded; TransactionOwned in another thread."""
+        self._block.check_object("the transaction")
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        self._block.check_object("read")
+        return self.engine.snapshot(self._block.transaction)
+
+    def read_rows(self) -> AbstractContextManager[Snapshot]:
+        return self.read()
+
+    def get(self, table: TableReference, key: bytes) -> bytes | None:
+        self._block.check_object("read")
+        return self.engine.get_inside(self._block.transaction, table, key)
+
+    def known(self, table: TableReference) -> TableInfo | None:
+        self.check_open()
+        return self._block.transaction.catalogue.live.get(table)
+
+    def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
+        raise UsageError("compact() cannot be part of a transaction")
+
+
 class PastSession(Session):
     """A session whose snapshots are of an earlier seq, to read only. What changed since is kept once it was asked for."""
 
@@ -493,7 +560,7 @@ class PastSession(Session):
     def transact(self, work: object, **options: object) -> Any:
         raise self._refused()
 
-    def transaction(self, *options: object) -> Any:
+    def block(self, *options: object, **others: object) -> Any:
         raise self._refused()
 
     def compact(self, retention: Retention, **options: object) -> Any:
@@ -507,6 +574,13 @@ class PastSession(Session):
 
     def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
+
+
+@contextmanager
+def transaction_of(block: AbstractContextManager[Block]) -> Iterator[WriteTransaction]:
+    """A block as what is written in it."""
+    with block as begun:
+        yield begun.transaction
 
 
 def checked_durability(durability: object) -> Durability:

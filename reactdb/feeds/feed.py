@@ -148,7 +148,7 @@ class Feed(Stays, Observable[Event]):
     def _deliver_opening(self, consumer: PushConsumer) -> None:
         """Deliver what it begins with, before `subscribe` returns, unless a thread is delivering already."""
         hubs = self._flow.hubs()
-        if not consumer.members or any(hub.engine.current_transaction() is not None for hub in hubs):
+        if not consumer.members or any(hub.engine.has_transaction_here() for hub in hubs):
             consumer.run()
         for hub in hubs:
             hub.drain()

@@ -103,7 +103,7 @@ class FeedHub:
         """
         dispatcher = self.live.dispatcher
         if dispatcher.line:
-            if not is_outside and self.engine.current_transaction() is not None:
+            if not is_outside and self.engine.has_transaction_here():
                 return
             dispatcher.run()
         if self._in_hand and not dispatcher.line:

@@ -14,6 +14,7 @@ The way of a write, from top to bottom:
 
     writer          queue, BEGIN, work, COMMIT, publish: the whole way; the other files are its steps
     write_queue     which thread is next, and whose writes share a commit
+    blocks          who is in a transaction; `flows` tells tasks and greenlets of a thread apart
     transaction     the write buffer: log entries, heads and index entries, and savepoints
     hooks           what is derived from each write of a table; `kept` has the hook that refuses all writers but one
     log             entries of the log, written and read; `clock` has the time that they get

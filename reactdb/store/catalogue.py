@@ -185,6 +185,10 @@ class Catalogue:
         """The tables that users see: neither dropped nor hidden, sorted by name."""
         return dict(sorted((info.name, info) for info in self.live.values() if info.owner is None))
 
+    def index_ids(self) -> frozenset[int]:
+        """The numbers of all indexes."""
+        return frozenset(index.id for info in self.by_id.values() for index in info.indexes.values())
+
     def renamed(self, names: Mapping[int, str]) -> Catalogue:
         """The same with other names of some tables, by number."""
         return Catalogue(

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from reactdb.change import TableReference
 from reactdb.errors import (
     CannotOpen,
+    DatabaseBusy,
     DatabaseClosed,
     ForkedDatabase,
     ReactDBError,
@@ -40,7 +41,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
 from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
-from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
+from reactdb.store.snapshot import GET_LIVE, Snapshot, UnindexedSnapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue
 from reactdb.store.writer import Writer
@@ -256,7 +257,14 @@ class Engine:
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
         """SQLite's error as one of ours. If the file was moved, that is the reason, whatever SQLite says."""
-        return self._moved_error() or sqlite.translate(error, operation, self.path)
+        moved = self._moved_error()
+        if moved is not None:
+            return moved
+        translated = sqlite.translate(error, operation, self.path)
+        if self.is_memory and isinstance(translated, DatabaseBusy):
+            # A read that has waited for a write of this process.
+            return self.write_queue.busy(operation, self.busy_timeout_s)
+        return translated
 
     def _moved_error(self) -> ReactDBError | None:
         """StorageMoved, where the file that was opened is gone or another one, whichever thread notices it first; else None."""
@@ -294,15 +302,15 @@ class Engine:
             TableNotFound: There is no such table.
             CorruptDatabase: It is not what was written.
         """
-        transaction = self.current_transaction()
-        if transaction is not None:
-            known = transaction.catalogue.live.get(name)
-            if known is None:
-                raise TableNotFound(str(name))
-            head = transaction.head(known, key)
-            return None if head is None else head[1]
+        writer = self.writer
+        is_readable = True
+        if writer is not None and writer.inside is not None:
+            transaction = writer.current
+            if transaction is not None:
+                return self.get_inside(transaction, name, key)
+            is_readable = not (self.is_memory and self.has_transaction_here())
         table = self.catalogue.live.get(name)
-        if table is not None:
+        if table is not None and is_readable:
             reader = self._take_reader()
             try:
                 found = read_document(reader.connection, table, key, GET_LIVE)
@@ -321,13 +329,24 @@ class Engine:
                 raise TableNotFound(str(name))
             return snapshot.get(known, key)
 
+    def get_inside(self, transaction: WriteTransaction, name: TableReference, key: bytes) -> bytes | None:
+        """The same, as a transaction of this thread sees it."""
+        known = transaction.catalogue.live.get(name)
+        if known is None:
+            raise TableNotFound(str(name))
+        head = transaction.head(known, key)
+        return None if head is None else head[1]
+
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Reads of one state: a read transaction, or inside a write transaction of this thread what it sees.
+    def snapshot(self, within: WriteTransaction | None = None) -> Iterator[Snapshot]:
+        """Reads of one state: a read transaction, or inside a write transaction of this flow what it sees.
 
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
+
+        Args:
+            within: A transaction of this thread that is read, whichever flow is running; None: the one that it is inside of.
         """
-        transaction = self.current_transaction()
+        transaction = self.current_transaction() if within is None else within
         if transaction is not None:
             assert self.writer is not None
             self.writer.flush(transaction)
@@ -336,6 +355,13 @@ class Engine:
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             return
+        if self.is_memory and self.writer is not None and self.writer.inside is not None:
+            transaction = self.writer.of_thread
+            if transaction is not None:
+                # Another flow's. To wait for its end would not let it end.
+                with self._without(transaction) as snapshot:
+                    yield snapshot
+                return
         reader = self._take_reader()
         connection = reader.connection
         self.readers.reading[reader] = time.monotonic()
@@ -369,15 +395,41 @@ class Engine:
         transaction = self.current_transaction()
         return self.snapshot() if transaction is None else self._without(transaction)
 
+    def check_rows(self) -> None:
+        """Called before rows that are no documents are read.
+
+        Raises:
+            TransactionOwned: Another flow of this thread has written some, and in memory nobody can read past them.
+        """
+        writer = self.writer
+        if self.is_memory and writer is not None and writer.inside is not None:
+            transaction = writer.of_thread
+            if transaction is not None and transaction.has_other_rows:
+                writer.join("read", None)
+
     @contextmanager
     def _without(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
         """What was committed before a write transaction of this thread."""
         assert self.writer is not None
         if self.is_memory:
             # No other connection can read while this one writes. So this one reads, and leaves out what is not committed yet.
-            with self.snapshot() as snapshot:
-                # Tables and indexes as committed: a table that the transaction makes may never be.
-                yield as_of(Snapshot(snapshot.connection, self.catalogue), transaction.first - 1)
+            # Tables and indexes as committed: a table that the transaction makes may never be, and an index that it has dropped
+            # may stay.
+            known = self.catalogue
+            dropped = (
+                known.index_ids() - transaction.catalogue.index_ids()
+                if transaction.is_catalogue_changed
+                else None
+            )
+            now = (
+                UnindexedSnapshot(transaction.connection, known, dropped)
+                if dropped
+                else Snapshot(transaction.connection, known)
+            )
+            try:
+                yield as_of(now, transaction.first - 1)
+            except SQLiteError as error:
+                raise self.translated(error, "read") from error
         else:
             with self.writer.set_aside(), self.snapshot() as snapshot:
                 yield snapshot
@@ -509,9 +561,25 @@ class Engine:
     # Writing
 
     def current_transaction(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
+        """The transaction that the running flow of this thread is inside of (see `flows`), or None."""
         writer = self.writer
         return None if writer is None or writer.inside is None else writer.current
+
+    def current_catalogue(self) -> Catalogue:
+        """Tables and indexes as last seen; inside of a transaction of the running flow, as that has them."""
+        writer = self.writer
+        inside = None if writer is None else writer.inside
+        # First, because whose the transaction is takes longer to look up.
+        if writer is None or inside is None or not inside[1].is_catalogue_changed:
+            return self.catalogue
+        transaction = writer.current
+        return self.catalogue if transaction is None else transaction.catalogue
+
+    def has_transaction_here(self) -> bool:
+        """Whether this thread has a transaction open, whichever of its flows is inside of it. Nothing that would be a commit of
+        its own can be done then."""
+        writer = self.writer
+        return writer is not None and writer.inside is not None and writer.of_thread is not None
 
     def writable(self) -> Writer:
         """The writer.
@@ -596,7 +664,7 @@ class Rest:
         self.engine.pages.complete()
         writer = self._writer
         if writer is not None:
-            if writer.current is None:
+            if writer.of_thread is None:
                 self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:
                 # Somebody writes, this thread perhaps.

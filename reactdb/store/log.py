@@ -308,8 +308,8 @@ class LogFile(Protocol):
     def pages(self) -> PagesInUse:
         """The pages that may have to read in the file again."""
 
-    def current_transaction(self) -> object | None:
-        """The transaction that this thread is inside of, or None."""
+    def has_transaction_here(self) -> bool:
+        """Whether this thread has a transaction open."""
 
     def fresh_snapshot(self) -> AbstractContextManager[LogView]:
         """What is committed."""
@@ -348,7 +348,7 @@ def _pages(
             where = (now.connection, now.catalogue, since, until)
             page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
             # What a transaction has superseded may be gone tomorrow.
-            if is_asked or file.current_transaction() is not None:
+            if is_asked or file.has_transaction_here():
                 entries, since = page()
             else:
                 old_documents = OldDocuments(file, since)

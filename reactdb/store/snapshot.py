@@ -408,6 +408,46 @@ class Snapshot:
         return keys, bodies
 
 
+class UnindexedSnapshot(Snapshot):
+    """The same, where the entries of some indexes are not there any more. They are worked out from the documents."""
+
+    def __init__(self, connection: Connection, catalogue: Catalogue, unindexed: frozenset[int]) -> None:
+        """`unindexed`: the numbers of those indexes."""
+        super().__init__(connection, catalogue)
+        self._unindexed = unindexed
+
+    def found(
+        self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+    ) -> Sequence[bytes]:
+        if index.id not in self._unindexed:
+            return super().found(index, table, start, stop, reverse, limit)
+        return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
+
+    def entries(
+        self,
+        index: IndexInfo,
+        start: bytes = LEAST,
+        stop: bytes = GREATEST,
+        *,
+        reverse: bool = False,
+        limit: int = -1,
+    ) -> list[Entry]:
+        if index.id not in self._unindexed:
+            return super().entries(index, start, stop, reverse=reverse, limit=limit)
+        found = sorted(
+            Entry(value, key, tag, body)
+            for key, body in self.rows(self.catalogue.by_id[index.table_id])
+            for value, tag in index.entries(codec.decode(body))
+            if start <= value < stop
+        )
+        return _merged((), found, reverse, limit, key=_entry_key)
+
+    def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+        if index.id not in self._unindexed:
+            return super().candidates(index, ranges)
+        return self.keys(self.catalogue.by_id[index.table_id])
+
+
 class PastSnapshot(Snapshot):
     """The documents as of an earlier seq: `now` with the changes after `seq` taken back.
 

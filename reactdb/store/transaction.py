@@ -37,12 +37,13 @@ from reactdb.change import (
     CatalogueChange,
     Change,
 )
-from reactdb.errors import CorruptDatabase, UsageError
+from reactdb.errors import CorruptDatabase, TransactionEnded, UsageError
 from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import Cursor, IntegrityError, SQLiteError
+from reactdb.store.flows import ControlFlow
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
@@ -849,16 +850,30 @@ class Savepoint:
         start: How many changes the transaction had when it was opened.
         outer: The savepoint around this one, or None.
         depth: 1 for one that is in no other.
+        flow: Whose it is, where the transaction is shared by several flows, or it is of a block; else None.
     """
 
-    __slots__ = ("_before", "_is_saved", "_operation", "_owner", "_transaction", "depth", "outer", "start")
+    __slots__ = (
+        "_before",
+        "_is_saved",
+        "_operation",
+        "_owner",
+        "_transaction",
+        "depth",
+        "flow",
+        "outer",
+        "start",
+    )
 
-    def __init__(self, transaction: WriteTransaction, owner: Owner, operation: str) -> None:
+    def __init__(
+        self, transaction: WriteTransaction, owner: Owner, operation: str, flow: ControlFlow | None = None
+    ) -> None:
         if transaction.ruin is not None:
             raise transaction.ruin
         self._transaction = transaction
         self._owner = owner
         self._operation = operation
+        self.flow = flow
         self._is_saved = False
         self._before = (transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows)
         self.start = transaction.count
@@ -878,6 +893,12 @@ class Savepoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._transaction.savepoint is not self and not self._is_open():
+            # What it is a part of has ended. There is nothing to take back, and what has the connection now may have a savepoint
+            # of the same name.
+            if error is None:
+                raise TransactionEnded(self._operation, None)
+            return
         if error is not None:
             self._end(error)
             return
@@ -890,6 +911,13 @@ class Savepoint:
         except BaseException as late:
             self._end(late)
             raise
+
+    def _is_open(self) -> bool:
+        """Whether it is one of those that are open."""
+        open_one = self._transaction.savepoint
+        while open_one is not None and open_one is not self:
+            open_one = open_one.outer
+        return open_one is not None
 
     def _end(self, error: BaseException) -> None:
         """Take back what was done inside. Raises: SQLite's error as one of ours."""

@@ -21,7 +21,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reactdb.errors import DatabaseBusy
+from reactdb.errors import DatabaseBusy, place_in_words
+from reactdb.store.blocks import Block
+from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import Owner, Savepoint, WriteTransaction
 
 # Writes of other threads that one commit may carry. This bounds how long the first of them waits for the last.
@@ -39,17 +41,30 @@ class Waiter:
         work: What another thread may carry out in its own commit; None where the thread needs the connection for itself.
         operation: What the user calls the write; error messages begin with it.
         held: The lock that its thread holds from before it queues until it has left the queue.
+        block: The transaction of the user's that has the turn through it; None where it is a single write, or not its turn yet.
         is_taken: Another thread is carrying out `work`, or has done so.
         is_done: `work` is committed or has failed; the outcome is in `result` or `error`.
         waited_s: How much of the busy timeout the wait has used up; 0.0 where it was shorter than `NOTED_S`.
     """
 
-    __slots__ = ("_wake", "error", "held", "is_done", "is_taken", "operation", "result", "waited_s", "work")
+    __slots__ = (
+        "_wake",
+        "block",
+        "error",
+        "held",
+        "is_done",
+        "is_taken",
+        "operation",
+        "result",
+        "waited_s",
+        "work",
+    )
 
     def __init__(self, work: Callable[[Any], Any] | None, operation: str = "write") -> None:
         self.work = work
         self.operation = operation
         self.held = threading.Lock()
+        self.block: Block | None = None
         self.is_taken = False
         self.is_done = False
         self.result: Any = None
@@ -111,8 +126,27 @@ class WriteQueue:
             self._give_up(waiter)
             raise
         if not is_served and not self._give_up(waiter):
-            raise DatabaseBusy(f"another thread held the write lock for {timeout_s:g} s; nothing was written")
+            raise self.busy(waiter.operation, timeout_s)
         return not waiter.is_done
+
+    def busy(self, operation: str, timeout_s: float) -> DatabaseBusy:
+        """The error of a thread that has waited for the one at the head. It says whose transaction that is."""
+        with self._mutex:
+            block = self._queue[0].block if self._queue else None
+        message = f"another thread held the write lock for {timeout_s:g} s; nothing was written"
+        if block is None:
+            return DatabaseBusy(message)
+        owner, waiting = block.flow.in_words(), ControlFlow().in_words()
+        if block.flow.thread_name() not in owner:
+            owner += f" of thread {block.flow.thread_name()!r}"
+        return DatabaseBusy(
+            f"{message} ({operation}, in {waiting}, waited for the transaction that {owner} has open"
+            f"{place_in_words(block.place)}: if that waits for this {operation}, neither can go on, so do it outside of the "
+            "block)",
+            operation=operation,
+            owner=owner,
+            place=block.place,
+        )
 
     def release(self, waiter: Waiter) -> None:
         """Leave the head of the queue: wake those whose work was done, then the next. Nothing happens where it is not there."""

@@ -32,10 +32,13 @@ from reactdb.errors import (
     OutcomeUnknown,
     ReactDBError,
     StorageMoved,
+    TransactionEnded,
+    TransactionOwned,
     UsageError,
 )
 from reactdb.logs import logger
 from reactdb.store import schema
+from reactdb.store.blocks import Block, Participant
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.clock import LogClock
@@ -44,6 +47,7 @@ from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
 from reactdb.store.file.guard import lost_its_log
 from reactdb.store.file.sqlite import Connection, LockWait, SQLiteError
+from reactdb.store.flows import ControlFlow
 from reactdb.store.open_file import OpenFile
 from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
@@ -53,6 +57,11 @@ from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 
 Durability = Literal["hard", "soft"]
 T = TypeVar("T")
+
+Inside = tuple[int, WriteTransaction, threading.Lock, Block | ControlFlow | None]
+"""Who is in a transaction: the thread, the transaction, the lock of its waiter, and whose it is, a block's or a single write's
+of a flow. The last is None while no code of the user's runs, because then no other flow can run. A plain tuple, because one is
+made for every write."""
 
 
 class WritableFile(OpenFile, Protocol):
@@ -85,7 +94,7 @@ class Writer:
         connection: The one that writes.
         cursor: Of that one, for statements that give no rows.
         queue: Which thread is next.
-        inside: The thread that is in a transaction, the transaction, and the lock of its waiter; None where nobody is.
+        inside: Who is in a transaction. None where nobody is, and nobody need be asked.
         last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
         catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
@@ -111,7 +120,10 @@ class Writer:
         self.path = engine.path
         self.busy_timeout_s = engine.busy_timeout_s
         self.guard = engine.guard
-        self.inside: tuple[int, WriteTransaction, threading.Lock] | None = None
+        self.inside: Inside | None = None
+        # What `inside` is while nobody is in a transaction. Not None while a flow does not know that its transaction has ended.
+        self._outside: Inside | None = None
+        self._stranded: list[Participant] = []
         self.last_seq = head_seq(connection)
         self.last_time = 0
         # What `own_commit` says. A plain tuple, because one is made for every commit.
@@ -155,8 +167,9 @@ class Writer:
         is_shareable: bool = False,
         collect: bool = False,
         operation: str = "write",
+        block: Block | None = None,
     ) -> T:
-        """Carry out one write: in this thread's transaction, or as a commit of its own.
+        """Carry out one write: in this flow's transaction, or as a commit of its own.
 
         Args:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
@@ -164,26 +177,32 @@ class Writer:
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
             collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
             operation: What the user calls it; error messages begin with it.
+            block: Whose object it goes through; None where it goes through none.
 
         Raises:
+            TransactionOwned, TransactionEnded: See `join`.
             Whatever `work` raises, after everything that it did was taken back.
             DatabaseBusy, DiskFull, StorageError: From the file; nothing was written.
             OutcomeUnknown: An error in COMMIT itself.
         """
-        if self.inside is not None:
-            outer = self.current
+        if self.inside is not None or block is not None:
+            outer, flow = self.join(operation, block)
             if outer is not None:
-                with Savepoint(outer, self, operation):
+                with Savepoint(outer, self, operation, flow):
                     return work(outer)
         self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
-        waiter = Waiter(work if is_shareable else None, operation)
+        # A shared commit has one origin.
+        waiter = Waiter(work if is_shareable and origin is None else None, operation)
         with waiter.held:
             try:
                 if self.queue.acquire(waiter, busy_timeout_s):
                     left_s = busy_timeout_s - waiter.waited_s
-                    result = self._write_in_turn(work, waiter, left_s, durability == "hard", origin, collect)
+                    flow = None if is_shareable else ControlFlow()
+                    result = self._write_in_turn(
+                        work, waiter, left_s, durability == "hard", origin, collect, flow
+                    )
                 elif waiter.error is not None:
                     raise waiter.error
                 else:
@@ -216,13 +235,14 @@ class Writer:
         is_hard: bool,
         origin: str | None,
         collect: bool,
+        flow: ControlFlow | None,
     ) -> T:
         group: list[Waiter] = []
         try:
             transaction = self._begin(left_s, is_hard, origin, collect, waiter.operation)
-            self.inside = (get_ident(), transaction, waiter.held)
+            self.inside = (get_ident(), transaction, waiter.held, flow)
             result = work(transaction)
-            self.inside = None
+            self.inside = self._outside
             transaction.flush()
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
@@ -230,7 +250,7 @@ class Writer:
                 group = self.queue.take_group()
                 transactions += write_group(group, transaction, self)
         except BaseException as error:
-            self.inside = None
+            self.inside = self._outside
             self.queue.give_back(group)
             self.roll_back()
             if isinstance(error, SQLiteError):
@@ -464,7 +484,7 @@ class Writer:
     def _end_turn(self, waiter: Waiter) -> None:
         inside = self.inside
         if inside is not None and inside[2] is waiter.held:
-            self.inside = None
+            self.inside = self._outside
         if self._is_closing and not self.is_abandoned and self.queue.is_first(waiter):
             # The thread that closed the database did not wait for this write.
             self._close_in_turn()
@@ -475,14 +495,30 @@ class Writer:
 
     @contextmanager
     def transaction(
-        self, *, durability: Durability, busy_timeout_s: float | None = None, origin: str | None = None
-    ) -> Iterator[WriteTransaction]:
-        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one."""
-        outer = self.current
-        if outer is not None:
-            with Savepoint(outer, self, "transaction"):
-                yield outer
-            return
+        self,
+        *,
+        durability: Durability,
+        busy_timeout_s: float | None = None,
+        origin: str | None = None,
+        is_exclusive: bool = False,
+        within: Block | None = None,
+    ) -> Iterator[Block]:
+        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one.
+
+        Args:
+            is_exclusive: Only what goes through the block is a part of it.
+            within: The block whose object was asked for it; None where none was.
+
+        Raises:
+            TransactionOwned, TransactionEnded: See `join`.
+            TransactionRolledBack: See `Block.check_end`.
+        """
+        if self.inside is not None or within is not None:
+            outer, _ = self.join("transaction", within)
+            if outer is not None:
+                with self._part(outer, within, is_exclusive) as block:
+                    yield block
+                return
         self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
@@ -493,13 +529,17 @@ class Writer:
                 try:
                     left_s = busy_timeout_s - waiter.waited_s
                     transaction = self._begin(left_s, durability == "hard", origin, False, waiter.operation)
-                    self.inside = (get_ident(), transaction, waiter.held)
-                    yield transaction
-                    self.inside = None
+                    waiter.block = block = Block(transaction, None, is_exclusive=is_exclusive)
+                    self.inside = (get_ident(), transaction, waiter.held, block)
+                    yield block
+                    block.check_end()
+                    self._end(block)
                     self.flush(transaction, waiter.operation)
                     self._commit([transaction], waiter.operation)
                 except BaseException:
-                    self.inside = None
+                    if waiter.block is not None:
+                        self._end(waiter.block)
+                    self.inside = self._outside
                     self.roll_back()
                     raise
             except CorruptDatabase as error:
@@ -511,19 +551,100 @@ class Writer:
         if self.compaction.owed:
             self.compaction.pay()
 
+    @contextmanager
+    def _part(
+        self, transaction: WriteTransaction, within: Block | None, is_exclusive: bool
+    ) -> Iterator[Block]:
+        """A block inside of a transaction that goes on."""
+        inside = self.inside
+        outer = within or (inside[3] if inside is not None and isinstance(inside[3], Block) else None)
+        block = Block(transaction, outer, is_exclusive=is_exclusive)
+        with Savepoint(transaction, self, "transaction", block.flow):
+            if inside is not None:
+                self.inside = (*inside[:3], block)
+            try:
+                yield block
+                block.check_end()
+            finally:
+                if not block.is_over:
+                    self._strand(block.end())
+                    self.inside = inside
+                block.is_left = True
+
+    def _end(self, block: Block) -> None:
+        """The outermost block has ended. A second call does nothing."""
+        if not block.is_over:
+            self._strand(block.end())
+            # Savepoints inside that are still open have nothing to take back any more.
+            block.transaction.savepoint = None
+            self.inside = self._outside
+
+    def _strand(self, members: list[Participant]) -> None:
+        """Note what is still open of a block that has ended, so that it is told when it writes, and forget what is not."""
+        stranded = [one for one in (*self._stranded, *members) if not one.is_left and not one.flow.is_gone]
+        self._stranded = stranded
+        # Nobody is inside: no thread has this number, and nobody holds the lock.
+        self._outside = (0, stranded[0].transaction, threading.Lock(), None) if stranded else None
+
+    def join(self, operation: str, block: Block | None) -> tuple[WriteTransaction | None, ControlFlow | None]:
+        """The transaction that a write of the running flow is a part of; None where it is a commit of its own, and waits for its
+        turn. With it the flow, where several share the transaction.
+
+        Args:
+            block: Whose object it goes through; None where it goes through none.
+
+        Raises:
+            TransactionOwned: The transaction that is open is another flow's, in the same thread: to wait for its end would not
+                let it end. Or `block` is another thread's.
+            TransactionEnded: The flow is in a block of a transaction that has ended; or `block` is.
+        """
+        if block is not None:
+            block.check_object(operation)
+            return block.transaction, block.check_savepoint(operation)
+        if self._stranded:
+            self._strand([])
+            for member in self._stranded:
+                if member.flow.is_current():
+                    raise TransactionEnded(operation, member.place)
+        inside = self.inside
+        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        if inside is None or inside[0] != get_ident() or not inside[2].locked():
+            return None, None
+        owner = inside[3]
+        if owner is None:
+            return inside[1], None
+        if not owner.is_current():
+            if isinstance(owner, Block):
+                raise owner.refused(operation)
+            raise TransactionOwned(operation, owner.in_words(), None, ControlFlow().in_words())
+        if isinstance(owner, Block) and owner.root.is_shared:
+            return inside[1], owner.check_savepoint(operation)
+        return inside[1], None
+
     @property
     def current(self) -> WriteTransaction | None:
-        """The transaction that this thread is inside of, or None."""
+        """The transaction that the running flow is inside of, or None."""
         inside = self.inside
         if inside is None or inside[0] != get_ident():
             return None
+        owner = inside[3]
+        if owner is not None and not owner.is_current():
+            return None
         # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        return inside[1] if inside[2].locked() else None
+
+    @property
+    def of_thread(self) -> WriteTransaction | None:
+        """The transaction that this thread has open, whichever of its flows is inside of it, or None."""
+        inside = self.inside
+        if inside is None or inside[0] != get_ident():
+            return None
         return inside[1] if inside[2].locked() else None
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
         """Inside, this thread reads as if it were in no transaction."""
-        inside, self.inside = self.inside, None
+        inside, self.inside = self.inside, self._outside
         try:
             yield
         finally:
@@ -551,7 +672,13 @@ class Writer:
             raise translated from error
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
-        """Do something with the connection that is not a write of a user's: a checkpoint, for example."""
+        """Do something with the connection that is not a write of a user's: a checkpoint, for example.
+
+        Raises:
+            TransactionOwned: Another flow of this thread is in a transaction.
+        """
+        if self.inside is not None:
+            self.join("upkeep", None)
         waiter = Waiter(None)
         with waiter.held:
             try:
@@ -611,7 +738,7 @@ class Writer:
         if self.guard is not None and self.guard.has_lost_its_log:
             self.close_unused()
             return
-        if self.current is not None:
+        if self.of_thread is not None:
             # This thread is inside of a transaction, which is taken back, and says so when it ends.
             self.connection.close()
             return

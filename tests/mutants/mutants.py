@@ -275,6 +275,41 @@ MUTANTS = [
             "tests/store/test_hidden_by_damage.py::test_a_page_of_heads_from_before_is_noticed_although_the_number_is_right",
         ),
     ),
+    # ----- who is in a transaction
+    Mutant(
+        "another task of the thread is in the transaction",
+        "store/flows.py",
+        "        elif self._task() is not task:\n            return False\n",
+        "",
+        ("tests/surface/test_transaction_owners.py::TestAnotherTask::test_it_is_refused_and_not_taken_in",),
+    ),
+    Mutant(
+        "a transaction is committed by another task than the one that began it",
+        "store/blocks.py",
+        "        if not self.flow.is_current():\n            raise TransactionRolledBack(",
+        "        if False:\n            raise TransactionRolledBack(",
+        (
+            "tests/surface/test_transaction_owners.py::TestSchedules::test_a_fixture_that_begins_in_one_task_and_ends_in_another",
+        ),
+    ),
+    Mutant(
+        "another task's write is taken back with a part that fails",
+        "store/blocks.py",
+        "            if not flow.is_same(owner):",
+        "            if False:",
+        (
+            "tests/surface/test_transaction_owners.py::TestHandingOver::test_a_part_that_can_fail_alone_is_one_tasks",
+        ),
+    ),
+    Mutant(
+        "a task that does not know that its transaction has ended writes commits of its own",
+        "store/writer.py",
+        "                if member.flow.is_current():\n",
+        "                if False:\n",
+        (
+            "tests/surface/test_transaction_owners.py::TestHandingOver::test_it_is_not_committed_while_a_task_shares_it",
+        ),
+    ),
     # ----- the write buffer
     Mutant(
         "what is buffered is forgotten when the transaction ends",

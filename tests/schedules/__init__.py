@@ -10,6 +10,7 @@ multithreaded programs", PLDI 2007).
     scenarios     what the threads do, and the laws
     samples       small programs with known mistakes: would it notice?
     workers       a scheduler for feeds, of two threads
+    flows         the same for what shares a thread: tasks, generators and greenlets, between any two of their operations
 
 Rule of this package: it knows the names of modules, and the public names of reactdb. It preempts at the lines of those modules,
 whatever they are, and puts its locks in the place of Python's, so that it need not be changed where they are.

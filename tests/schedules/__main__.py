@@ -9,6 +9,8 @@
     python -m tests.schedules --fine              preempted between the instructions of a line, too
     python -m tests.schedules "queue: two hard" --replay 11:1,40:0     one schedule, told line by line
     python -m tests.schedules --prove             of small programs with known mistakes, each must be found
+    python -m tests.schedules --flows             of tasks, generators and greenlets in one thread, in the place of threads
+    python -m tests.schedules --flows "tasks: three" --replay a,b,a
     python -m tests.schedules --list
 
 Ends with status 1 where a law is broken, or where a scenario does not do the same each time.
@@ -42,6 +44,7 @@ def ask(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--fine", action="store_true")
     parser.add_argument("--replay")
     parser.add_argument("--prove", action="store_true")
+    parser.add_argument("--flows", action="store_true")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args(arguments)
 
@@ -107,8 +110,34 @@ def replay(scenario: Scenario, wanted: str) -> bool:
     return not outcome.broken
 
 
+def check_flows(asked: argparse.Namespace) -> int:
+    """The scenarios of flows. Python's locks stay: nothing else runs."""
+    from tests.schedules.flows import FLOW_SCENARIOS, SHORT_RUNS, explore_flows, run_flows
+
+    chosen = [
+        one for one in FLOW_SCENARIOS if not asked.words or any(word in one.name for word in asked.words)
+    ]
+    is_right = bool(chosen)
+    for scenario in chosen:
+        if asked.list:
+            print(scenario.name)
+        elif asked.replay:
+            turns, _, broken = run_flows(scenario, asked.replay.split(","))
+            print(",".join(turns), broken or "all laws hold")
+            return 1 if broken else 0
+        else:
+            report = explore_flows(scenario, SHORT_RUNS if asked.short else asked.most)
+            print(f"{scenario.name}: {report.runs} schedules, {report.left} left", flush=True)
+            for schedule, broken in report.failures:
+                print(f"    --replay {','.join(schedule)}    {broken}")
+            is_right &= not report.failures
+    return 0 if is_right else 1
+
+
 def main() -> int:
     asked = ask()
+    if asked.flows:
+        return check_flows(asked)
     from tests.schedules.control import install
 
     install()

@@ -1,0 +1,106 @@
+"""ControlFlow: which of the flows of control that share a thread is running: (thread, asyncio task, greenlet).
+
+A transaction belongs to a flow, because a thread is not enough: all tasks of an event loop share one. Context variables would not
+do, because a task begins with a copy of its creator's.
+
+What Python cannot tell apart is one flow: a suspended generator and its caller in the same task, a callback of a nested loop of a
+window system and what it interrupts, two tasks of another library than asyncio.
+
+Rule of this file: it imports neither asyncio nor greenlet. A program that has not imported them has no tasks or greenlets.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from threading import get_ident
+from typing import Any
+from weakref import ref
+
+__all__ = ["ControlFlow"]
+
+
+def running_task() -> Any:
+    """The asyncio task that is running in this thread; None outside of a loop, and in a callback of one."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return None
+    try:
+        # This first: to ask for the task where there is no loop takes ten times as long.
+        loop = asyncio._get_running_loop()
+        return None if loop is None else asyncio.current_task(loop)
+    except AttributeError:
+        # Another thread is importing it just now, so no loop runs.
+        return None
+
+
+def running_greenlet() -> Any:
+    """The greenlet that is running in this thread; None where that is the one that the thread began with."""
+    greenlet = sys.modules.get("greenlet")
+    if greenlet is None:
+        return None
+    try:
+        current = greenlet.getcurrent()
+    except AttributeError:
+        return None
+    return None if current.parent is None else current
+
+
+class ControlFlow:
+    """The flow that was running when this was made.
+
+    Tasks and greenlets are referred to weakly: one that nobody runs any more is collected, which ends its `with` blocks.
+    """
+
+    __slots__ = ("_greenlet", "_name", "_task", "thread")
+
+    def __init__(self) -> None:
+        task, greenlet = running_task(), running_greenlet()
+        self.thread = get_ident()
+        self._task = None if task is None else ref(task)
+        # Kept, because it is asked for when the task has ended, too.
+        self._name = None if task is None else task.get_name()
+        self._greenlet = None if greenlet is None else ref(greenlet)
+
+    def is_current(self) -> bool:
+        """Whether it is the flow that is running."""
+        if self.thread != get_ident():
+            return False
+        task, greenlet = running_task(), running_greenlet()
+        # One that was collected is None, as no task is, so that is looked at first.
+        if task is None or self._task is None:
+            if task is not None or self._task is not None:
+                return False
+        elif self._task() is not task:
+            return False
+        if greenlet is None or self._greenlet is None:
+            return greenlet is None and self._greenlet is None
+        return self._greenlet() is greenlet
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its task or greenlet was collected."""
+        return (self._task is not None and self._task() is None) or (
+            self._greenlet is not None and self._greenlet() is None
+        )
+
+    def is_same(self, other: ControlFlow) -> bool:
+        """Whether both are one flow."""
+        # Python keeps one weak reference without a callback for each object.
+        return self.thread == other.thread and self._task is other._task and self._greenlet is other._greenlet
+
+    def in_words(self) -> str:
+        """For a sentence: "task 'pay'", "thread 'MainThread'"."""
+        words = []
+        if self._greenlet is not None:
+            greenlet = self._greenlet()
+            words.append("a greenlet that has ended" if greenlet is None else f"greenlet {id(greenlet):#x}")
+        if self._task is not None:
+            words.append(f"task {self._name!r}")
+        return " in ".join(words) or f"thread {self.thread_name()!r}"
+
+    def thread_name(self) -> str:
+        for thread in threading.enumerate():
+            if thread.ident == self.thread:
+                return thread.name
+        return str(self.thread)
