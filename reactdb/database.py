@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from reactdb.blobs import Blobs
+from reactdb.call_stack import find_calling_line
 from reactdb.change import Change
 from reactdb.errors import (
     HistoryLost,
@@ -24,7 +25,6 @@ from reactdb.errors import (
     UsageError,
     shown,
 )
-from reactdb.hints import callers_frame
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, SessionInside, checked_durability, live_table
 from reactdb.store import registry
@@ -113,8 +113,8 @@ def connect(
     engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
-    frame = callers_frame()
-    opened_at = "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    line = find_calling_line()
+    opened_at = "an unknown line" if line is None else "{}:{}".format(*line)
     database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
     if kept != AUTO and not read_only:
         try:

@@ -14,13 +14,12 @@ Rule of this file: a hint changes no answer, and an error in this file never fai
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import FrameType
 from typing import Any
 
 from reactdb.access import find_table
+from reactdb.call_stack import find_caller
 from reactdb.errors import shown
 from reactdb.expression import Call, compared_fields, dict_patterns, field_path
 from reactdb.logs import logger
@@ -330,7 +329,7 @@ class HintLog:
                 break
         else:
             return
-        frame = callers_frame()
+        frame = find_caller()
         if frame is None:
             return
         code = frame.f_code
@@ -359,11 +358,3 @@ class HintLog:
                 )
         except Exception:
             logger.debug("a query could not be looked at", exc_info=True)
-
-
-def callers_frame() -> FrameType | None:
-    """The frame of the program's code that called reactdb."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "reactdb":
-        frame = frame.f_back
-    return frame

@@ -12,14 +12,11 @@ transaction.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reactdb.call_stack import find_calling_line
 from reactdb.errors import (
-    Place,
     TransactionEnded,
     TransactionOwned,
     TransactionRolledBack,
@@ -28,21 +25,7 @@ from reactdb.errors import (
 from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import WriteTransaction
 
-__all__ = ["Block", "calling_place"]
-
-_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CONTEXTLIB = contextlib.__file__
-
-
-def calling_place() -> Place | None:
-    """The file and line of the program from which the library was called."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_OWN_FOLDER) and file != _CONTEXTLIB:
-            return file, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+__all__ = ["Block"]
 
 
 class Participant:
@@ -58,7 +41,7 @@ class Participant:
     def __init__(self, transaction: WriteTransaction) -> None:
         self.transaction = transaction
         self.flow = ControlFlow()
-        self.place = calling_place()
+        self.place = find_calling_line()
         self.is_left = False
 
 
