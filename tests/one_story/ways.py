@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import groupby
@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 
 
 class Way:
-    """One dialect, while it is connected.
+    """One dialect, while it is connected: to a server of its own, or to the one at `address`, as `serve` gave it.
 
     Attributes:
         has_commits: A step of several documents is one commit.
@@ -37,12 +37,17 @@ class Way:
     tells_each = True
     has_positions = True
 
-    def __init__(self, db: Any, stack: ExitStack) -> None:
+    def __init__(self, db: Any, stack: ExitStack, address: Any = None) -> None:
         self.db = db
-        self.connect(stack)
+        self.connect(self.serve(db, stack) if address is None else address, stack)
 
-    def connect(self, stack: ExitStack) -> None:
-        """Start what it needs; the stack ends it."""
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack) -> Any:
+        """Start the server that it needs, and give its address; the stack ends it. None: it needs no server."""
+        return None
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        """Connect to the server; the stack ends it."""
 
     def begin(self) -> None:
         """Called when the table was made."""
@@ -52,6 +57,10 @@ class Way:
         return step
 
     def write(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def documents(self) -> dict[str, int]:
+        """The n of every document."""
         raise NotImplementedError
 
     def commits(self) -> list[int] | None:
@@ -78,6 +87,10 @@ class Way:
         yield
 
 
+def by_key(documents: Iterable[Any], key: str = "_id") -> dict[str, int]:
+    return {document[key]: document["n"] for document in documents}
+
+
 def told_of(old: Any, new: Any, key: str) -> Told:
     kind = "delete" if new is None else "insert" if old is None else "update"
     return Told(kind, key, None if new is None else new["n"])
@@ -94,6 +107,9 @@ class Native(Way):
                     table.get(key).delete()
                 else:
                     table.insert({"_id": key, "n": n}, conflict="replace")
+
+    def documents(self) -> dict[str, int]:
+        return by_key(self.db.table(TABLE))
 
     def position(self) -> Any:
         return self.db.token
@@ -140,15 +156,18 @@ class RethinkDB(Way):
     has_commits = False
     has_positions = False
 
-    def connect(self, stack: ExitStack) -> None:
-        from rethinkdb import r
-
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack) -> Any:
         from reactdb.servers.rethinkdb import serve_in_thread
 
-        server = stack.enter_context(serve_in_thread(self.db))
+        return stack.enter_context(serve_in_thread(db)).port
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        from rethinkdb import r
+
         self.r = r
         self._open = lambda: stack.enter_context(
-            r.connect(host="127.0.0.1", port=server.port, timeout=PATIENCE_S)
+            r.connect(host="127.0.0.1", port=address, timeout=PATIENCE_S)
         )
         self.connection = self._open()
 
@@ -159,6 +178,9 @@ class RethinkDB(Way):
             table.get(key).delete().run(self.connection)
         else:
             table.insert({"_id": key, "n": n}, conflict="replace").run(self.connection)
+
+    def documents(self) -> dict[str, int]:
+        return by_key(self.r.table(TABLE).run(self.connection))
 
     @contextmanager
     def listening(self) -> Iterator[Callable[[int], list[Told]]]:
@@ -179,16 +201,20 @@ class RethinkDB(Way):
 class OverHTTP(Way):
     """What the dialects over HTTP have in common."""
 
-    def connect(self, stack: ExitStack) -> None:
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack) -> Any:
         from reactdb.servers.http import serve_in_thread
 
-        self.server = stack.enter_context(serve_in_thread(self.db, dialects=[self.name]))
+        return stack.enter_context(serve_in_thread(db, dialects=[cls.name])).port
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        self.url = f"http://127.0.0.1:{address}"
         self.client = stack.enter_context(self._client())
 
     def _client(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.server.port}", timeout=PATIENCE_S)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.client.get(path, params=parameters)
@@ -221,6 +247,10 @@ class CouchDB(OverHTTP):
     @staticmethod
     def _done(answer: httpx.Response) -> None:
         assert answer.status_code in (200, 201), answer.text
+
+    def documents(self) -> dict[str, int]:
+        rows = self.get(f"/{TABLE}/_all_docs", include_docs="true").json()["rows"]
+        return by_key(row["doc"] for row in rows)
 
     def position(self) -> Any:
         return self.get(f"/{TABLE}/_changes", since="now").json()["last_seq"]
@@ -290,6 +320,14 @@ class Aidbox(OverHTTP):
             version = body["version"]
         return found
 
+    def documents(self) -> dict[str, int]:
+        found: list[Any] = []
+        while True:
+            answer = self.get(f"/{TABLE}", _count=1000, _page=len(found) // 1000 + 1).json()
+            found += [entry["resource"] for entry in answer["entry"]]
+            if len(found) >= answer["total"]:
+                return by_key(found, "id")
+
     def _bundle(self, entries: list[Any]) -> None:
         answer = self.client.post("/", json={"type": "transaction", "entry": entries})
         assert answer.status_code == 200, answer.text
@@ -334,15 +372,18 @@ class MongoDB(Way):
 
     name = "mongodb"
 
-    def connect(self, stack: ExitStack) -> None:
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack) -> Any:
+        from reactdb.servers.mongodb import serve_in_thread
+
+        return stack.enter_context(serve_in_thread(db)).uri
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
         import pymongo
         from bson.timestamp import Timestamp
 
-        from reactdb.servers.mongodb import serve_in_thread
-
         self.timestamp = Timestamp
-        server = stack.enter_context(serve_in_thread(self.db))
-        self.client = stack.enter_context(pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=60_000))
+        self.client = stack.enter_context(pymongo.MongoClient(address, serverSelectionTimeoutMS=60_000))
         # Tables with plain names are the collections of this database.
         self.collection = self.client["reactdb"][TABLE]
 
@@ -353,6 +394,9 @@ class MongoDB(Way):
                     self.collection.delete_one({"_id": key}, session=session)
                 else:
                     self.collection.replace_one({"_id": key}, {"n": n}, upsert=True, session=session)
+
+    def documents(self) -> dict[str, int]:
+        return by_key(self.collection.find())
 
     def position(self) -> Any:
         with self.collection.watch(max_await_time_ms=1) as stream:
