@@ -42,8 +42,9 @@ class Way:
         self.connect(self.serve(db, stack) if address is None else address, stack)
 
     @classmethod
-    def serve(cls, db: Any, stack: ExitStack) -> Any:
-        """Start the server that it needs, and give its address; the stack ends it. None: it needs no server."""
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
+        """Start the server that it needs, at any free port or at this one, and give its address; the stack ends it. None: it
+        needs no server."""
         return None
 
     def connect(self, address: Any, stack: ExitStack) -> None:
@@ -157,10 +158,10 @@ class RethinkDB(Way):
     has_positions = False
 
     @classmethod
-    def serve(cls, db: Any, stack: ExitStack) -> Any:
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
         from reactdb.servers.rethinkdb import serve_in_thread
 
-        return stack.enter_context(serve_in_thread(db)).port
+        return stack.enter_context(serve_in_thread(db, port=port)).port
 
     def connect(self, address: Any, stack: ExitStack) -> None:
         from rethinkdb import r
@@ -202,10 +203,10 @@ class OverHTTP(Way):
     """What the dialects over HTTP have in common."""
 
     @classmethod
-    def serve(cls, db: Any, stack: ExitStack) -> Any:
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
         from reactdb.servers.http import serve_in_thread
 
-        return stack.enter_context(serve_in_thread(db, dialects=[cls.name])).port
+        return stack.enter_context(serve_in_thread(db, port=port, dialects=[cls.name])).port
 
     def connect(self, address: Any, stack: ExitStack) -> None:
         self.url = f"http://127.0.0.1:{address}"
@@ -234,6 +235,7 @@ class CouchDB(OverHTTP):
     def write(self, step: Step) -> None:
         ((key, n),) = step
         there = self.get(f"/{TABLE}/{key}")
+        assert there.status_code in (200, 404), there.text
         if n is None:
             if there.status_code == 200:
                 self._done(self.client.delete(f"/{TABLE}/{key}", params={"rev": there.json()["_rev"]}))
@@ -302,10 +304,15 @@ class Aidbox(OverHTTP):
             if n is not None:
                 request = {"method": "PUT", "url": f"/{TABLE}/{key}"}
                 entries.append({"resource": {"n": n}, "request": request})
-            elif self.get(f"/{TABLE}/{key}").status_code == 200:
+            elif self._has(key):
                 entries.append({"request": {"method": "DELETE", "url": f"/{TABLE}/{key}"}})
         if entries:
             self._bundle(entries)
+
+    def _has(self, key: str) -> bool:
+        answer = self.get(f"/{TABLE}/{key}")
+        assert answer.status_code in (200, 404, 410), answer.text
+        return answer.status_code == 200
 
     def in_order(self, step: Step) -> Step:
         # FHIR's transactions delete first.
@@ -373,17 +380,17 @@ class MongoDB(Way):
     name = "mongodb"
 
     @classmethod
-    def serve(cls, db: Any, stack: ExitStack) -> Any:
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
         from reactdb.servers.mongodb import serve_in_thread
 
-        return stack.enter_context(serve_in_thread(db)).uri
+        return stack.enter_context(serve_in_thread(db, port=port)).port
 
     def connect(self, address: Any, stack: ExitStack) -> None:
         import pymongo
         from bson.timestamp import Timestamp
 
         self.timestamp = Timestamp
-        self.client = stack.enter_context(pymongo.MongoClient(address, serverSelectionTimeoutMS=60_000))
+        self.client = stack.enter_context(pymongo.MongoClient("127.0.0.1", address, serverSelectionTimeoutMS=60_000))
         # Tables with plain names are the collections of this database.
         self.collection = self.client["reactdb"][TABLE]
 
