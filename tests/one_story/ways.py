@@ -215,7 +215,8 @@ class OverHTTP(Way):
     def _client(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=self.url, timeout=PATIENCE_S)
+        # No certificates are read, which takes longer than some tests.
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False)
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.client.get(path, params=parameters)
@@ -390,7 +391,9 @@ class MongoDB(Way):
         from bson.timestamp import Timestamp
 
         self.timestamp = Timestamp
-        self.client = stack.enter_context(pymongo.MongoClient("127.0.0.1", address, serverSelectionTimeoutMS=60_000))
+        self.client = stack.enter_context(
+            pymongo.MongoClient("127.0.0.1", address, serverSelectionTimeoutMS=60_000)
+        )
         # Tables with plain names are the collections of this database.
         self.collection = self.client["reactdb"][TABLE]
 

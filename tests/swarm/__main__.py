@@ -59,7 +59,9 @@ def run(seed: int, seconds: float, rounds: int, mistake: str = "", *, is_loud: b
 
 
 def in_words(writes: Counter[str]) -> str:
-    return f"{writes['done']:,} writes acknowledged, {writes['failed']:,} refused, {writes['doubt']:,} in doubt"
+    return (
+        f"{writes['done']:,} writes acknowledged, {writes['failed']:,} refused, {writes['doubt']:,} in doubt"
+    )
 
 
 def counted(things: Counter[str]) -> str:

@@ -6,8 +6,8 @@ follower was told make up one log of the round, also of what compaction has remo
 - Of each lane, the log has the acknowledged writes, in their order, and of the one in doubt all or nothing. It has nothing else.
 - Replayed, it gives the documents: natively, by an index, and by every dialect. Each old value is the one before.
 - Each dialect tells the changes since the round before, or that they are gone.
-- The ledger has each change once. The consumer to the outside was given each at least once, those of a key in order. The follower was
-  told each once, in order, from its beginning, but for what was removed before it came to it.
+- The ledger has each change once. The consumer to the outside was given each at least once, and for the first time in order.
+- The follower was told each once, in order, but for what compaction had removed before it came to it.
 - A backup, and an export, has what the log came to at its position.
 - Synchronised until nothing is left to do, both files have the same documents in the same revisions.
 - The doctor finds no problem in any of the files.
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,9 +88,7 @@ def put(documents: dict[str, int], key: str, n: int | None) -> None:
 
 
 def entry_of(old: Any, new: Any) -> Entry:
-    return Entry(
-        (new or old)["_id"], None if old is None else old["n"], None if new is None else new["n"]
-    )
+    return Entry((new or old)["_id"], None if old is None else old["n"], None if new is None else new["n"])
 
 
 def is_there(lane: str) -> bool:
@@ -98,11 +97,15 @@ def is_there(lane: str) -> bool:
 
 
 class Referee:
-    """See the head of this file. `has_forgotten` is its own mistake: it does not know one acknowledged write of each round."""
+    """See the head of this file. Without CouchDB among the `ways` that it asks, nothing is synchronised. `has_forgotten` is its
+    own mistake: it does not know one acknowledged write of each round."""
 
-    def __init__(self, folder: Path, *, has_forgotten: bool = False) -> None:
+    def __init__(
+        self, folder: Path, ways: Sequence[type[Way]] = tuple(WAYS), *, has_forgotten: bool = False
+    ) -> None:
         self.here = Side(folder / "here.db")
         self.there = Side(folder / "there.db")
+        self.ways = ways
         self.has_forgotten = has_forgotten
         self.token: str | None = None
         self.trouble: Counter[str] = Counter()
@@ -140,8 +143,11 @@ class Referee:
             case ["begins", token]:
                 self._follower_begins(token)
             case ["lost", since, oldest]:
+                self.trouble["HistoryLost of the follower"] += 1
                 if since >= oldest - 1:
-                    self.problems.append(f"the follower lost what is after {since}, of a log from {oldest} on")
+                    self.problems.append(
+                        f"the follower lost what is after {since}, of a log from {oldest} on"
+                    )
                 self.lost.append((since, since))
                 self.token = None
             case ["backup", file]:
@@ -183,7 +189,8 @@ class Referee:
                 self._begin_side(side, db)
 
     def _ways(self, side: Side, db: Database, stack: ExitStack) -> list[Way]:
-        return [way(db, stack) for way in (WAYS if side is self.here else [CouchDB])]
+        """Those that a file is asked by: CouchDB's alone is the other side's."""
+        return [way(db, stack) for way in self.ways if side is self.here or way is CouchDB]
 
     def _begin_side(self, side: Side, db: Database) -> None:
         side.head, side.documents, side.log = db.seq, by_key(db.table(TABLE)), {}
@@ -194,24 +201,32 @@ class Referee:
 
     def judge(self) -> list[str]:
         """What is wrong after the round; then the next one begins."""
-        problems = self.problems
         if self.has_forgotten:
             self._forget()
+        try:
+            # The doctor first: what is damaged may make the rest raise.
+            for wrong in self._judge():
+                self.problems.append(wrong)
+        except Exception:
+            self.problems.append(f"the files cannot be compared: {traceback.format_exc()}")
+        return self.problems
+
+    def _judge(self) -> Iterator[str]:
         for side in (self.here, self.there):
-            problems += examined(side.path)
+            yield from examined(side.path)
         with reactdb.connect(self.here.path) as here, reactdb.connect(self.there.path) as there:
-            problems += self._synchronise(here, there)
-            problems += self._collect(here, there)
-            problems += self._judge_side(self.here, here)
-            problems += self._judge_side(self.there, there)
-            problems += self._judge_ledger(here)
-            problems += self._judge_outbox()
-            problems += self._judge_follower()
-            problems += self._judge_copies()
-            problems += self._judge_dialects(here)
-            if not problems:
+            if CouchDB in self.ways:
+                yield from self._synchronise(here, there)
+            yield from self._collect(here, there)
+            yield from self._judge_side(self.here, here)
+            yield from self._judge_side(self.there, there)
+            yield from self._judge_ledger(here)
+            yield from self._judge_outbox()
+            yield from self._judge_follower()
+            yield from self._judge_copies()
+            yield from self._judge_dialects(here)
+            if not self.problems:
                 self._next_round(here, there)
-        return problems
 
     def _forget(self) -> None:
         ops = next(ops for ops in self.lanes.values() if any(op.state == "done" for op in ops))
@@ -380,12 +395,11 @@ class Referee:
         told = [told_entry(self.here.log[seq]) for seq in self._seqs()]
         is_whole = db.stats()["oldest"] <= self.here.head
         with ExitStack() as stack:
-            for way in WAYS:
-                connected = way(db, stack)
-                if (found := connected.documents()) != documents:
+            for way in self._ways(self.here, db, stack):
+                if (found := way.documents()) != documents:
                     yield f"{way.name} has other documents: {difference(documents, found)}"
                 if way.has_positions:
-                    yield from self._judge_changes(connected, told, is_whole)
+                    yield from self._judge_changes(way, told, is_whole)
 
     def _judge_changes(self, way: Way, told: list[Told], is_whole: bool) -> Iterator[str]:
         """What a dialect tells since the round before. Where some of that is removed, it may say so."""
@@ -427,9 +441,7 @@ class Referee:
 
 def examined(path: Path) -> Iterator[str]:
     for _, findings in doctor.examine(str(path)):
-        yield from (
-            f"{path.name}: the doctor: {one.message}" for one in findings if one.level == "problem"
-        )
+        yield from (f"{path.name}: the doctor: {one.message}" for one in findings if one.level == "problem")
 
 
 def told_entry(entry: Entry) -> Told:

@@ -1,7 +1,7 @@
 """The schedule: what is done to the processes and the files in each round, and when, from one seed.
 
-Rule of this file: nothing but the seed and the number of the round decides, so that a seed gives the same schedule each time. What
-the processes have got to when an action comes is another matter.
+Rule of this file: nothing but the seed and the number of the round decides, so that a seed gives the same schedule each time.
+What the processes are doing when an action comes is another matter.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ NOTHING_WRITTEN = "nothing was written"
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error is what may come: of a full disk, a server that was killed, or a consumer whose work another has. An answer
-    over a socket says why."""
+    """Whether an error is what may come: of a full disk, a server that was killed, or a consumer whose work another has. An
+    answer over a socket says why."""
     if isinstance(error, pymongo.errors.OperationFailure):
         # Compaction has removed what a transaction reads, or the server was killed in the middle of it.
         return NOTHING_WRITTEN in str(error) or error.has_error_label("TransientTransactionError")
