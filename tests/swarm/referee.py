@@ -7,6 +7,7 @@ follower was told make up one log of the round, also of what compaction has remo
 - Replayed, it gives the documents: natively, by an index, and by every dialect. Each old value is the one before.
 - Each dialect tells the changes since the round before, or that they are gone.
 - The ledger has each change once. The consumer to the outside was given each at least once, and for the first time in order.
+- The feed of a process that writes told it of its own writes, each once, in order, and not later than they were acknowledged.
 - The follower was told each once, in order, but for what compaction had removed before it came to it.
 - A backup, and an export, has what the log came to at its position.
 - Synchronised until nothing is left to do, both files have the same documents in the same revisions.
@@ -118,6 +119,7 @@ class Referee:
         self.cleaned: set[str] = set()
         self.delivered: list[tuple[int, Entry]] = []
         self.told: list[tuple[int, Entry]] = []
+        self.heard: dict[str, list[tuple[int, Entry]]] = defaultdict(list)
         # Ranges of the log that the follower did not get: since < seq <= until. `until` is known when it begins anew.
         self.lost: list[tuple[int, int]] = []
         self.copies: list[tuple[str, str, int]] = []
@@ -137,6 +139,8 @@ class Referee:
                 op.state = state
             case ["batch", changes]:
                 self.delivered += [(seq, Entry(*rest)) for seq, *rest in changes]
+            case ["heard", name, seq, key, old, new]:
+                self.heard[name].append((seq, Entry(key, old, new)))
             case ["told", seq, key, old, new, token]:
                 self.told.append((seq, Entry(key, old, new)))
                 self.token = token
@@ -223,6 +227,7 @@ class Referee:
             yield from self._judge_ledger(here)
             yield from self._judge_outbox()
             yield from self._judge_follower()
+            yield from self._judge_feeds()
             yield from self._judge_copies()
             yield from self._judge_dialects(here)
             if not self.problems:
@@ -254,6 +259,9 @@ class Referee:
             yield from self.here.add("the consumer to the outside", seq, entry)
         for seq, entry in self.told:
             yield from self.here.add("the follower", seq, entry)
+        for name, heard in self.heard.items():
+            for seq, entry in heard:
+                yield from self.here.add(f"the feed of {name}", seq, entry)
         for side, db in ((self.here, here), (self.there, there)):
             since = max(side.head, db.stats()["oldest"])
             for change in db.log(since=since, table=TABLE):
@@ -374,6 +382,19 @@ class Referee:
         due = [seq for seq in self._seqs() if not any(since < seq <= until for since, until in self.lost)]
         if told != due:
             yield f"the follower was not told each change once, in order: {first_difference(due, told)}"
+
+    def _judge_feeds(self) -> Iterator[str]:
+        """A process that writes has heard of all that was acknowledged to it, and perhaps of the one in doubt."""
+        for name, heard in self.heard.items():
+            lanes = [lane for lane in self.lanes if lane.startswith(f"{name}.")]
+            due = [seq for seq in self._seqs() if self._lane_of(self.here.log[seq].key) in lanes]
+            least = sum(
+                len(self._told_by(self.here, lane, [op for op in self.lanes[lane] if op.state == "done"]))
+                for lane in lanes
+            )
+            seqs = [seq for seq, _ in heard]
+            if len(seqs) < least or seqs != due[: len(seqs)]:
+                yield f"the feed of {name} did not tell each of {least} changes once, in order: {first_difference(due, seqs)}"
 
     # -----------------------------------------------------------------------------------------------------------
     # Other ways to the documents

@@ -1,4 +1,4 @@
-"""The schedule of the swarm, and its referee, which is shown right and wrong histories. The long form: `python -m tests.swarm`."""
+"""The schedule of the swarm, and its referee, which is shown right and wrong histories. Long: `python -m tests.swarm`."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ A worker says what it is about to write before it begins, and what came of it be
 say when it dies, the parent knows of one write at most whether it is there.
 
     begin lane number step    done lane number    failed lane number    doubt lane number
+    heard worker seq key old new                                          of a feed in the process that writes, of its own writes
     told seq key old new token, begins token, lost since oldest           of the follower
     batch [[seq, key, old, new], ...]                                     of the consumer to the outside
     backup file    export file seq                                        of tasks
@@ -260,7 +261,18 @@ def natively(db: Database, orders: Orders) -> Callable[[Step], None]:
 
 
 def native(orders: Orders, say: Say) -> None:
+    name = f"{orders.name}.{orders.round}.{orders.life}"
+
+    def hear(event: Any) -> None:
+        seq, key, *rest = change_of(event)
+        if key.startswith(f"{name}."):
+            say("heard", name, seq, key, *rest)
+
+    def on_error(error: Exception) -> None:
+        say("error", f"a feed of {name} has ended: {error!r}")
+
     with opened(orders.here, orders, say) as db:
+        db.table(TABLE).changes(include_seq=True).subscribe(hear, on_error)
         lanes(orders, say, orders.name, natively(db, orders), 3)
 
 
