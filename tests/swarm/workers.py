@@ -5,6 +5,7 @@ say when it dies, the parent knows of one write at most whether it is there.
 
     begin lane number step    done lane number    failed lane number    doubt lane number
     heard worker seq key old new                                          of a feed in the process that writes, of its own writes
+    unheard worker                                                        that feed has ended: compaction was quicker
     told seq key old new token, begins token, lost since oldest           of the follower
     batch [[seq, key, old, new], ...]                                     of the consumer to the outside
     backup file    export file seq                                        of tasks
@@ -269,7 +270,11 @@ def native(orders: Orders, say: Say) -> None:
             say("heard", name, seq, key, *rest)
 
     def on_error(error: Exception) -> None:
-        say("error", f"a feed of {name} has ended: {error!r}")
+        if isinstance(error, reactdb.HistoryLost):
+            # Another process has removed what this one had still to read of the others' writes.
+            say("unheard", name)
+        else:
+            say("error", f"a feed of {name} has ended: {error!r}")
 
     with opened(orders.here, orders, say) as db:
         db.table(TABLE).changes(include_seq=True).subscribe(hear, on_error)
