@@ -53,7 +53,8 @@ class Way:
     def begin(self) -> None:
         """Called when the table was made."""
 
-    def in_order(self, step: Step) -> Step:
+    @staticmethod
+    def in_order(step: Step) -> Step:
         """The step in the order in which it is carried out."""
         return step
 
@@ -315,7 +316,8 @@ class Aidbox(OverHTTP):
         assert answer.status_code in (200, 404, 410), answer.text
         return answer.status_code == 200
 
-    def in_order(self, step: Step) -> Step:
+    @staticmethod
+    def in_order(step: Step) -> Step:
         # FHIR's transactions delete first.
         return sorted(step, key=lambda one: one[1] is not None)
 

@@ -87,10 +87,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1_000_000, metavar="N", help="end after so many")
     parser.add_argument("--break", dest="mistake", choices=MISTAKES, default="", help="must then fail")
     parser.add_argument("--prove", action="store_true", help="make each mistake: all must be noticed")
-    parser.add_argument("--list", action="store_true", help="print the schedule of --rounds rounds")
+    parser.add_argument("--list", type=int, metavar="N", help="print the schedule of so many rounds")
     options = parser.parse_args()
-    if options.list:
-        print("\n".join(str(round_of(options.seed, number + 1)) for number in range(options.rounds)))
+    if options.list is not None:
+        print("\n".join(str(round_of(options.seed, number + 1)) for number in range(options.list)))
         return 0
     reason = shim.why_not()
     if reason:

@@ -337,9 +337,9 @@ class Referee:
         model = Model()
         if lane == REFEREE:
             model.documents = {key: n for key, n in side.documents.items() if key in self.cleaned}
+        in_order = Aidbox.in_order if lane.startswith(Aidbox.name) else Way.in_order
         for op in ops:
-            # FHIR's transactions delete first.
-            model.apply(Aidbox.in_order(Aidbox, op.step) if lane.startswith(Aidbox.name) else op.step)  # type: ignore[arg-type]
+            model.apply(in_order(op.step))
         return model.told
 
     def _judge_synchronised(self, side: Side, lane: str, found: list[Entry]) -> Iterator[str]:
