@@ -703,12 +703,23 @@ class Batches:
             try:
                 is_all = self._reader.fill(progress.part, most, parts, progress.lease.partitions)
             except HistoryLost as error:
-                raise self._history_lost(error) from None
+                if self._has_leases():
+                    raise self._history_lost(error) from None
+                # Another worker has taken over since the leases were read, and what it is done with could be removed.
+                self._due_in(0)
+                return False
             failure = progress.part.failure
             if failure is None or progress.part.waiting:
                 return is_all
             if not self._pass_over(progress, *failure):
                 return is_all
+
+    def _has_leases(self) -> bool:
+        """Whether the file still has every lease that this worker remembers."""
+        with self._session.read() as snapshot:
+            leases = read_leases(snapshot.connection, self._settings.name)
+        fences = {lease.partition: lease.fence for lease in leases if lease.holder == self.name}
+        return all(fences.get(partition) == held.lease.fence for partition, held in self._held.items())
 
     def _pass_over(self, progress: Held, change: Change, error: Exception) -> bool:
         """The selection cannot be worked out for a change, and never will be: set it aside at once, with its documents as they

@@ -5,6 +5,8 @@
 
    A short write writes the first half, and what is tried next on that file fails: so a page is torn, as a full disk does it.
 
+   It can also make each flush of such a file slow, and set the wall clock of the process that loads it.
+
    Rule of this file: where nothing is set, a call costs a look at one number and goes on to the C library. */
 
 #define _GNU_SOURCE
@@ -19,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OPEN = 1, READ = 2, WRITE = 4, SHORT = 8, SYNC = 16, TRUNCATE = 32, LOCK = 64, MAP = 128, REMOVE = 256 };
@@ -27,7 +30,7 @@ enum { MAIN = 1, WAL = 2, SHM = 4, JOURNAL = 8 };
 /* Laid out as `Control` in shim.py. */
 struct control {
     int armed, calls, files, error, sticky, torn_fd;
-    long nth, thread, seen, fired;
+    long nth, thread, seen, fired, sync_us, clock_s;
     char folder[1024];
 };
 
@@ -153,11 +156,12 @@ ssize_t write(int file, const void *buffer, size_t size) {
     return real(file, buffer, part < 0 ? size / 2 : size);
 }
 
-#define SYNCS(name)                                     \
-    int name(int file) {                                \
-        REAL(name);                                     \
-        if (fails(SYNC, kind_of_file(file))) return -1; \
-        return real(file);                              \
+#define SYNCS(name)                                                                               \
+    int name(int file) {                                                                          \
+        REAL(name);                                                                               \
+        if (control && control->sync_us && kind_of_file(file)) usleep((useconds_t)control->sync_us); \
+        if (fails(SYNC, kind_of_file(file))) return -1;                                           \
+        return real(file);                                                                        \
     }
 SYNCS(fsync)
 SYNCS(fdatasync)
@@ -194,6 +198,14 @@ LOCKS(fcntl64)
     }
 MAPS(mmap, off_t)
 MAPS(mmap64, off64_t)
+
+/* What waits for a time counts by another clock. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    REAL(clock_gettime);
+    int result = real(clock, now);
+    if (control && clock == CLOCK_REALTIME && !result) now->tv_sec += control->clock_s;
+    return result;
+}
 
 int unlink(const char *path) {
     REAL(unlink);

@@ -69,6 +69,8 @@ class Control(ctypes.Structure):
         ("thread", ctypes.c_long),
         ("seen", ctypes.c_long),
         ("fired", ctypes.c_long),
+        ("sync_us", ctypes.c_long),
+        ("clock_s", ctypes.c_long),
         ("folder", ctypes.c_char * 1024),
     ]
 
@@ -96,10 +98,11 @@ class Fault:
 
 
 class Faults:
-    """The switchboard of this process, which was started with `environment`."""
+    """The switchboard of this process, which was started with `environment`; or, where `control` is given, of all processes that
+    were started with that file."""
 
-    def __init__(self, folder: Path) -> None:
-        with open(os.environ["FAILING_CONTROL"], "r+b") as file:
+    def __init__(self, folder: Path, control: Path | None = None) -> None:
+        with open(control or os.environ["FAILING_CONTROL"], "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), ctypes.sizeof(Control))
         self.control = Control.from_buffer(self._memory)
         self.control.folder = os.fsencode(folder.resolve())
@@ -121,6 +124,14 @@ class Faults:
         """No more faults. How many calls failed."""
         self.control.armed = self.control.torn_fd = 0
         return int(self.control.fired)
+
+    def slow_flushes(self, seconds: float) -> None:
+        """From now on each flush takes so much longer; 0: no longer."""
+        self.control.sync_us = round(seconds * 1e6)
+
+    def set_clock(self, seconds: int) -> None:
+        """The wall clock is so many seconds ahead of the machine's; below 0: behind it."""
+        self.control.clock_s = seconds
 
     @contextmanager
     def during(self, fault: Fault, *, threads: str = "this") -> Iterator[None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 
 class Way:
-    """One dialect, while it is connected.
+    """One dialect, while it is connected: to a server of its own, or to the one at `address`, as `serve` gave it.
 
     Attributes:
         has_commits: A step of several documents is one commit.
@@ -39,21 +39,32 @@ class Way:
     tells_each = True
     has_positions = True
 
-    def __init__(self, db: Any, stack: ExitStack) -> None:
+    def __init__(self, db: Any, stack: ExitStack, address: Any = None) -> None:
         self.db = db
-        self.connect(stack)
+        self.connect(self.serve(db, stack) if address is None else address, stack)
 
-    def connect(self, stack: ExitStack) -> None:
-        """Start what it needs; the stack ends it."""
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
+        """Start the server that it needs, at any free port or at this one, and give its address; the stack ends it. None: it
+        needs no server."""
+        return None
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        """Connect to the server; the stack ends it."""
 
     def begin(self) -> None:
         """Called when the table was made."""
 
-    def in_order(self, step: Step) -> Step:
+    @staticmethod
+    def in_order(step: Step) -> Step:
         """The step in the order in which it is carried out."""
         return step
 
     def write(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def numbers(self) -> dict[str, int]:
+        """The n of every document."""
         raise NotImplementedError
 
     def commits(self) -> list[int] | None:
@@ -102,6 +113,10 @@ class Way:
         yield
 
 
+def by_key(documents: Iterable[Any], key: str = "_id") -> dict[str, int]:
+    return {document[key]: document["n"] for document in documents}
+
+
 def told_of(old: Any, new: Any, key: str) -> Told:
     kind = "delete" if new is None else "insert" if old is None else "update"
     return Told(kind, key, None if new is None else new["n"])
@@ -118,6 +133,9 @@ class Native(Way):
                     table.get(key).delete()
                 else:
                     table.insert({"_id": key, "n": n}, conflict="replace")
+
+    def numbers(self) -> dict[str, int]:
+        return by_key(self.db.table(TABLE))
 
     def position(self) -> Any:
         return self.db.token
@@ -179,15 +197,18 @@ class RethinkDB(Way):
     has_commits = False
     has_positions = False
 
-    def connect(self, stack: ExitStack) -> None:
-        from rethinkdb import r
-
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
         from reactdb.servers.rethinkdb import serve_in_thread
 
-        server = stack.enter_context(serve_in_thread(self.db))
+        return stack.enter_context(serve_in_thread(db, port=port)).port
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        from rethinkdb import r
+
         self.r = r
         self._open = lambda: stack.enter_context(
-            r.connect(host="127.0.0.1", port=server.port, timeout=PATIENCE_S)
+            r.connect(host="127.0.0.1", port=address, timeout=PATIENCE_S)
         )
         self.connection = self._open()
 
@@ -232,6 +253,9 @@ class RethinkDB(Way):
             # The driver, or the server, does not take it.
             return {"inserted": 0, "replaced": 0, "unchanged": 0}
 
+    def numbers(self) -> dict[str, int]:
+        return by_key(self.r.table(TABLE).run(self.connection))
+
     @contextmanager
     def listening(self) -> Iterator[Callable[[int], list[Told]]]:
         feed = self.r.table(TABLE).changes().run(self._open())
@@ -251,16 +275,21 @@ class RethinkDB(Way):
 class OverHTTP(Way):
     """What the dialects over HTTP have in common."""
 
-    def connect(self, stack: ExitStack) -> None:
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
         from reactdb.servers.http import serve_in_thread
 
-        self.server = stack.enter_context(serve_in_thread(self.db, dialects=[self.name]))
+        return stack.enter_context(serve_in_thread(db, port=port, dialects=[cls.name])).port
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
+        self.url = f"http://127.0.0.1:{address}"
         self.client = stack.enter_context(self._client())
 
     def _client(self) -> httpx.Client:
         import httpx
 
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.server.port}", timeout=PATIENCE_S)
+        # No certificates are read, which takes longer than some tests.
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False)
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.client.get(path, params=parameters)
@@ -280,6 +309,7 @@ class CouchDB(OverHTTP):
     def write(self, step: Step) -> None:
         ((key, n),) = step
         there = self.get(f"/{TABLE}/{key}")
+        assert there.status_code in (200, 404), there.text
         if n is None:
             if there.status_code == 200:
                 self._done(self.client.delete(f"/{TABLE}/{key}", params={"rev": there.json()["_rev"]}))
@@ -323,6 +353,10 @@ class CouchDB(OverHTTP):
         # 405: no client sends the path `..`.
         assert answer.status_code in (201, 400, 405), answer.text
         return answer.status_code == 201
+
+    def numbers(self) -> dict[str, int]:
+        rows = self.get(f"/{TABLE}/_all_docs", include_docs="true").json()["rows"]
+        return by_key(row["doc"] for row in rows)
 
     def position(self) -> Any:
         return self.get(f"/{TABLE}/_changes", since="now").json()["last_seq"]
@@ -374,12 +408,18 @@ class Aidbox(OverHTTP):
             if n is not None:
                 request = {"method": "PUT", "url": f"/{TABLE}/{key}"}
                 entries.append({"resource": {"n": n}, "request": request})
-            elif self.get(f"/{TABLE}/{key}").status_code == 200:
+            elif self._has(key):
                 entries.append({"request": {"method": "DELETE", "url": f"/{TABLE}/{key}"}})
         if entries:
             self._bundle(entries)
 
-    def in_order(self, step: Step) -> Step:
+    def _has(self, key: str) -> bool:
+        answer = self.get(f"/{TABLE}/{key}")
+        assert answer.status_code in (200, 404, 410), answer.text
+        return answer.status_code == 200
+
+    @staticmethod
+    def in_order(step: Step) -> Step:
         # FHIR's transactions delete first.
         return sorted(step, key=lambda one: one[1] is not None)
 
@@ -391,6 +431,14 @@ class Aidbox(OverHTTP):
             found.append(len(body["changes"]))
             version = body["version"]
         return found
+
+    def numbers(self) -> dict[str, int]:
+        found: list[Any] = []
+        while True:
+            answer = self.get(f"/{TABLE}", _count=1000, _page=len(found) // 1000 + 1).json()
+            found += [entry["resource"] for entry in answer["entry"]]
+            if len(found) >= answer["total"]:
+                return by_key(found, "id")
 
     def _bundle(self, entries: list[Any]) -> None:
         answer = self.client.post("/", json={"type": "transaction", "entry": entries})
@@ -464,15 +512,20 @@ class MongoDB(Way):
 
     name = "mongodb"
 
-    def connect(self, stack: ExitStack) -> None:
+    @classmethod
+    def serve(cls, db: Any, stack: ExitStack, port: int = 0) -> Any:
+        from reactdb.servers.mongodb import serve_in_thread
+
+        return stack.enter_context(serve_in_thread(db, port=port)).port
+
+    def connect(self, address: Any, stack: ExitStack) -> None:
         import pymongo
         from bson.timestamp import Timestamp
 
-        from reactdb.servers.mongodb import serve_in_thread
-
         self.timestamp = Timestamp
-        server = stack.enter_context(serve_in_thread(self.db))
-        self.client = stack.enter_context(pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=60_000))
+        self.client = stack.enter_context(
+            pymongo.MongoClient("127.0.0.1", address, serverSelectionTimeoutMS=60_000)
+        )
         # Tables with plain names are the collections of this database.
         self.collection = self.client["reactdb"][TABLE]
 
@@ -519,6 +572,9 @@ class MongoDB(Way):
 
         options: Any = CodecOptions(RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
         return self.client["reactdb"].get_collection(table, codec_options=options)
+
+    def numbers(self) -> dict[str, int]:
+        return by_key(self.collection.find())
 
     def position(self) -> Any:
         with self.collection.watch(max_await_time_ms=1) as stream:

@@ -18,7 +18,7 @@ from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc,
 from reactdb.batches import Batch, Batches, Clock
 from reactdb.change import HiddenTable
 from reactdb.feeds.feed import Cursor
-from reactdb.partitions import partition_of
+from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
 from reactdb.session import Session
 from reactdb.set_aside import SET_ASIDE
@@ -995,6 +995,35 @@ class TestHistory:
         consumer.reset(since=lost.value.oldest - 1)
 
         assert 3 == len(next(consumer.batches(max_wait_s=0)))
+
+    def test_a_worker_that_was_stopped_before_it_read_has_not_lost_what_another_one_handled(
+        self, db, orders, clock, monkeypatch
+    ):
+        """Its lease was taken over, the other one went on, and what that had read was removed: nothing is lost."""
+        orders.insert({"id": 1})
+        stopped, other = batches_of(db, clock), batches_of(db, clock)
+        with give(stopped) as batch:
+            assert [1] == keys(batch)
+        real = PartitionReader.fill
+
+        def stop(reader: PartitionReader, *arguments: Any) -> bool:
+            monkeypatch.setattr(PartitionReader, "fill", real)
+            clock.advance_by(60)
+            with give(other) as batch:
+                assert [2] == keys(batch)
+            orders.get(1).delete()
+            with give(other) as batch:
+                assert [1] == keys(batch)
+            assert db.seq == db.compact(keep=0)["oldest"]
+            return real(reader, *arguments)
+
+        orders.insert({"id": 2})
+        monkeypatch.setattr(PartitionReader, "fill", stop)
+
+        assert stopped.poll() is None
+        orders.insert({"id": 3})
+        assert stopped.poll() is None
+        assert [3] == keys(give(other))
 
     def test_how_much_is_held_is_kept_in_the_file(self, path):
         with reactdb.connect(path) as db:
