@@ -58,7 +58,8 @@ def couchdb(
     db: Database,
     *,
     credentials: Credentials | None = None,
-    origins: Iterable[str] = ("*",),
+    origins: Iterable[str] | None = None,
+    hosts: Iterable[str] | None = None,
     read_only: bool = False,
     limits: HTTPLimits | None = None,
 ) -> Starlette:
@@ -67,32 +68,46 @@ def couchdb(
     Args:
         db: Its tables are CouchDB's databases. It stays open, and is closed by whoever opened it.
         credentials: Who may ask. By default everybody may who reaches the server.
-        origins: Which pages' scripts may ask, such as `https://app.example.org`; `*` for all.
+        origins: Whose pages may read and write, such as `https://app.example.org`; `*` for all, which is the default without
+            `credentials`. With them, by default only pages of the server's own origin may.
+        hosts: The names in the header `Host` that are answered, beside those of the loopback; `*` for all, which is the default.
+            Name them where a browser reaches the server without `credentials`.
         read_only: Refuse what would write, with 403.
         limits: How much a client may use.
 
     Raises:
-        InvalidOption: An origin or a limit is none.
+        InvalidOption: An origin, a host or a limit is none.
     """
-    return mountable(CouchApplication(db, **_options(credentials, origins, read_only, limits)))
+    return mountable(CouchApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 
 
 def aidbox(
     db: Database,
     *,
     credentials: Credentials | None = None,
-    origins: Iterable[str] = ("*",),
+    origins: Iterable[str] | None = None,
+    hosts: Iterable[str] | None = None,
     read_only: bool = False,
     limits: HTTPLimits | None = None,
 ) -> Starlette:
     """Aidbox's HTTP interface to a database, `$changes` above all, as an ASGI application. Arguments and errors: as `couchdb`."""
-    return mountable(AidboxApplication(db, **_options(credentials, origins, read_only, limits)))
+    return mountable(AidboxApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 
 
 def _options(
-    credentials: Credentials | None, origins: Iterable[str], read_only: bool, limits: HTTPLimits | None
+    credentials: Credentials | None,
+    origins: Iterable[str] | None,
+    hosts: Iterable[str] | None,
+    read_only: bool,
+    limits: HTTPLimits | None,
 ) -> dict[str, Any]:
-    return {"credentials": credentials, "origins": origins, "read_only": read_only, "limits": limits}
+    return {
+        "credentials": credentials,
+        "origins": origins,
+        "hosts": hosts,
+        "read_only": read_only,
+        "limits": limits,
+    }
 
 
 def mountable(application: HTTPApplication) -> Starlette:
@@ -121,15 +136,19 @@ class HTTPApplication:
         self,
         speaker: Speaker,
         *,
-        origins: Iterable[str] = ("*",),
+        origins: Iterable[str] | None = None,
+        hosts: Iterable[str] | None = None,
         read_only: bool = False,
         limits: HTTPLimits | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`workers`: those of other servers on the loop, and its own by default."""
+        """`workers`: those of other servers on the loop, and its own by default; the others: see `couchdb`."""
         self.limits = limits or HTTPLimits()
         self._speaker = speaker
-        self._origins = Origins(origins)
+        if origins is None:
+            # A browser adds by itself what proves a user: a cookie, or the password that was typed in before.
+            origins = ("*",) if speaker.authenticator.is_open else ()
+        self._origins = Origins(origins, ("*",) if hosts is None else hosts)
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)
         self._owns_workers = workers is None
@@ -188,6 +207,7 @@ class HTTPApplication:
         self, request: Request, headers: Headers, spools: list[IO[bytes]]
     ) -> Answer | Opened | Deferred:
         try:
+            self._origins.check(request.method, request.scope.get("scheme", "http"), headers)
             asking = self._asked(request, headers)
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:

@@ -79,7 +79,7 @@ class AidboxSpeaker:
                 {"allow": error.details["allow"]} if error.status == 405 else {},
             )
         if isinstance(error, RequestRefused):
-            code = "login" if error.status == 401 else "processing"
+            code = {401: "login", 403: "forbidden"}.get(error.status, "processing")
             body, content_type = render(outcome(code, error.sentence), headers)
             return Answer(error.status, body, content_type)
         for kind, status, code in REFUSALS:
