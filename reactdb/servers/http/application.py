@@ -30,6 +30,7 @@ from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.headers import header_text
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
@@ -335,7 +336,8 @@ class HTTPApplication:
             headers["content-type"] = content_type
         headers.setdefault("cache-control", "must-revalidate")
         raw = [
-            (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()
+            (name.encode("latin-1"), header_text(value).encode("latin-1", "replace"))
+            for name, value in headers.items()
         ]
         await send({"type": "http.response.start", "status": status, "headers": raw})
 

@@ -120,7 +120,9 @@ def _of_resource(resource: Resource, asking: Asking, status: int = 200) -> Answe
     if resource.time is not None:
         headers["last_modified"] = formatdate(resource.time / 1_000, usegmt=True)
     if status == 201:
-        headers["location"] = f"{asking.base}/{quote(resource.type)}/{quote(resource.fields['id'])}"
+        headers["location"] = (
+            f"{asking.base}/{quote(resource.type)}/{quote(resource.fields['id'], errors='replace')}"
+        )
     return answered(resource.body, asking, status, **headers)
 
 
