@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +25,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
@@ -121,7 +122,14 @@ def mountable(application: HTTPApplication) -> Starlette:
         finally:
             application.close()
 
-    return Starlette(routes=[Mount("/", app=application)], lifespan=lifespan)
+    return Starlette(routes=[mount("/", application)], lifespan=lifespan)
+
+
+def mount(path: str, app: ASGIApp) -> Mount:
+    """The application below a path, with all ids in it: Starlette's pattern ends at a line's end, which an id may have."""
+    made = Mount(path, app=app)
+    made.path_regex = re.compile(made.path_regex.pattern, re.DOTALL)
+    return made
 
 
 class HTTPApplication:

@@ -18,13 +18,12 @@ from typing import Any, Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Mount
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, shown
-from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication
+from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication, mount
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.listening import check_access, is_loopback, listen
 from reactdb.servers.server import in_thread
@@ -175,7 +174,7 @@ def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
     """One application at the root, or several under their names."""
     if len(applications) == 1:
         return next(iter(applications.values()))
-    return Starlette(routes=[Mount(f"/{name}", app=one) for name, one in applications.items()])
+    return Starlette(routes=[mount(f"/{name}", one) for name, one in applications.items()])
 
 
 class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
