@@ -279,7 +279,9 @@ class Replicator:
             if (one.id, one.rev) not in self._passed_over:
                 self._passed_over.add((one.id, one.rev))
                 told.append({"id": one.id, "rev": one.rev, **_named(one.error)})
-                logger.warning("%r of %s is passed over: %s", one.id, self._source.name, said_of(one.error))
+                # What the other side said is one line of the log.
+                reason = " ".join(said_of(one.error).split())
+                logger.warning("%r of %s is passed over: %s", one.id, self._source.name, reason)
         self._set(
             doc_read_failures=self.progress.doc_read_failures + len(told),
             errors=(*self.progress.errors, *told)[-REMEMBERED_ERRORS:],
