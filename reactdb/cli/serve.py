@@ -182,12 +182,8 @@ def serve(
     ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
     if (mongodb_socket or fail_points or sweep) and not mongodb:
         raise click.UsageError("--mongodb-socket, --fail-points and --sweep need --mongodb.")
-    if (read_only or cors_origin) and not dialects:
-        raise click.UsageError(
-            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
-        )
-    if host_name and not dialects:
-        raise click.UsageError("--host-name is about HTTP; it needs --couchdb or --aidbox.")
+    if not dialects:
+        _check_no_http(read_only, cors_origin, host_name)
     _check_access(host, certificate, key, users, user, password_env)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
@@ -223,6 +219,19 @@ def serve(
         )
         _check(options)
         asyncio.run(_serve(file, options, durability))
+
+
+def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tuple[str, ...]) -> None:
+    """
+    Raises:
+        UsageError: One of the options of HTTP is given.
+    """
+    if read_only or cors_origin:
+        raise click.UsageError(
+            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
+        )
+    if host_name:
+        raise click.UsageError("--host-name is about HTTP; it needs --couchdb or --aidbox.")
 
 
 def _check_access(
