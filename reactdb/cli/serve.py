@@ -22,12 +22,11 @@ import click
 from reactdb.cli.files import Finite, file_argument
 from reactdb.database import Database, connect
 from reactdb.errors import CannotListen
-from reactdb.servers.listening import check_path, listen
+from reactdb.servers.listening import check_path, is_loopback, listen
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
 from reactdb.servers.tls import tls_context
 from reactdb.servers.workers import Workers
 
-LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 DEFAULT_PORT = 28_015
 DEFAULT_HTTP_PORT = 5_984
 DEFAULT_MONGODB_PORT = 27_017
@@ -75,7 +74,15 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     "--cors-origin",
     metavar="ORIGIN",
     multiple=True,
-    help="Over HTTP, whose pages' scripts may ask, such as https://app.example.org; can be repeated.  [default: all]",
+    help="Over HTTP, whose pages may read and write, such as https://app.example.org, or `none`; can be repeated.  "
+    "[default: all; with users none]",
+)
+@click.option(
+    "--host-name",
+    metavar="NAME",
+    multiple=True,
+    help="Over HTTP, a name by which clients reach the server, such as db.example.org, or `*` for any; can be repeated.  "
+    "[default: only those of this machine; with users any]",
 )
 @click.option("--certificate", metavar="FILE", help="Certificate in PEM: speak TLS. Needs --key.")
 @click.option("--key", metavar="FILE", help="The certificate's private key in PEM.")
@@ -155,6 +162,7 @@ def serve(
     sweep: float | None,
     read_only: bool,
     cors_origin: tuple[str, ...],
+    host_name: tuple[str, ...],
     certificate: str | None,
     key: str | None,
     users: str | None,
@@ -174,10 +182,8 @@ def serve(
     ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
     if (mongodb_socket or fail_points or sweep) and not mongodb:
         raise click.UsageError("--mongodb-socket, --fail-points and --sweep need --mongodb.")
-    if (read_only or cors_origin) and not dialects:
-        raise click.UsageError(
-            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
-        )
+    if not dialects:
+        _check_no_http(read_only, cors_origin, host_name)
     _check_access(host, certificate, key, users, user, password_env)
     with contextlib.suppress(KeyboardInterrupt):
         limits = Limits(
@@ -204,7 +210,8 @@ def serve(
             limits,
             tls,
             read_only,
-            cors_origin,
+            () if cors_origin == ("none",) else cors_origin or None,
+            host_name or None,
             dialects,
             mongodb_socket,
             fail_points,
@@ -212,6 +219,19 @@ def serve(
         )
         _check(options)
         asyncio.run(_serve(file, options, durability))
+
+
+def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tuple[str, ...]) -> None:
+    """
+    Raises:
+        UsageError: One of the options of HTTP is given.
+    """
+    if read_only or cors_origin:
+        raise click.UsageError(
+            "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox."
+        )
+    if host_name:
+        raise click.UsageError("--host-name is about HTTP; it needs --couchdb or --aidbox.")
 
 
 def _check_access(
@@ -232,7 +252,7 @@ def _check_access(
         raise click.UsageError(
             "--users names everybody who may connect; leave --user and --password-env out."
         )
-    if host not in LOOPBACK and users is None and password_env is None:
+    if not is_loopback(host) and users is None and password_env is None:
         raise click.UsageError(
             f"Listening on {host} lets others in: set a password with --password-env or name --users, or listen on 127.0.0.1."
         )
@@ -308,8 +328,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only`, `origins` and `dialects`, of MongoDB `socket`,
-    `fail_points` and `sweep_s`."""
+    """What all servers of one call have in common; of HTTP alone `read_only`, `origins`, `host_names` and `dialects`, of MongoDB
+    `socket`, `fail_points` and `sweep_s`. None: what the servers have by default."""
 
     host: str
     ports: dict[str, int]
@@ -317,7 +337,8 @@ class ServeOptions:
     limits: Limits
     tls: ssl.SSLContext | None
     read_only: bool
-    origins: tuple[str, ...]
+    origins: tuple[str, ...] | None
+    host_names: tuple[str, ...] | None
     dialects: tuple[str, ...]
     socket: str | None
     fail_points: bool
@@ -381,7 +402,8 @@ async def _start_http(
             port=options.ports["http"],
             dialects=options.dialects,
             credentials=options.credentials,
-            origins=options.origins or ("*",),
+            origins=options.origins,
+            hosts=options.host_names,
             read_only=options.read_only,
             limits=HTTPLimits(
                 body_bytes=limits.message_bytes,

@@ -144,9 +144,11 @@ class SyncLines:
 def line_of(progress: SyncProgress, retries: int | None) -> str:
     """How far one direction got, as a line."""
     words = f"{progress.direction}: {plural(progress.docs_written, 'revision')} {WORDS[progress.direction]}"
-    if progress.doc_write_failures:
+    failures = {"refused": progress.doc_write_failures, "not given": progress.doc_read_failures}
+    counted = ", ".join(f"{count} {word}" for word, count in failures.items() if count)
+    if counted:
         reason = progress.errors[-1]
-        words += f", {progress.doc_write_failures} refused ({reason.get('id')}: {one_line(str(reason.get('reason')))})"
+        words += f", {counted} ({reason.get('id')}: {one_line(str(reason.get('reason')))})"
     if progress.state == "retrying":
         most = "" if retries is None else f" of {retries}"
         words += f"; trying again in {progress.retry_s:g} s ({progress.attempts}{most}) after: {one_line(str(progress.error))}"

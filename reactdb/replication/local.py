@@ -21,7 +21,16 @@ from reactdb.dialects.couchdb.filters import filter_of
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.dialects.couchdb.trees import parse_rev
-from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+from reactdb.replication.peers import (
+    AttachmentBytes,
+    Bell,
+    ChangesPage,
+    Peer,
+    SourceFailed,
+    Subset,
+    Transfer,
+    Unreadable,
+)
 
 __all__ = ["LocalPeer", "Resolver"]
 
@@ -130,7 +139,7 @@ class LocalPeer:
                 return True
         return False
 
-    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
         leaves = list(leaves)
         failures = self._write(leaves)
         self._settle_all(dict.fromkeys(leaf.document["_id"] for leaf in leaves))
@@ -156,21 +165,21 @@ class LocalPeer:
                 if error.status != 409:
                     raise
 
-    def _write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
+    def _write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
         plain: list[dict[str, Any]] = []
-        failures: list[dict[str, Any]] = []
+        failures: list[dict[str, Any] | Unreadable] = []
         for leaf in leaves:
             if leaf.sources:
                 failures += self._put(leaf)
             else:
                 plain.append(leaf.document)
         try:
-            return failures + self._database.bulk_docs(plain, new_edits=False)
+            return [*failures, *self._database.bulk_docs(plain, new_edits=False)]
         except CouchError:
             # One of them cannot be a document, and nothing was written.
             return failures + [failed for document in plain for failed in self._put(Transfer(document, {}))]
 
-    def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
+    def _put(self, leaf: Transfer) -> list[dict[str, Any] | Unreadable]:
         attachments = dict(leaf.document.get(ATTACHMENTS, {}))
         with ExitStack() as opened:
             for name in leaf.sources:
@@ -179,9 +188,11 @@ class LocalPeer:
                 }
                 attachments[name] = {**said, "follows": True}
             document = {**leaf.document, ATTACHMENTS: attachments} if attachments else leaf.document
-            parts = {name: opened.enter_context(source.open()) for name, source in leaf.sources.items()}
             try:
+                parts = {name: opened.enter_context(source.open()) for name, source in leaf.sources.items()}
                 self._database.put(document, new_edits=False, parts=parts)
+            except SourceFailed as failure:
+                return [Unreadable(document["_id"], document["_rev"], failure.error)]
             except CouchError as error:
                 return [{"id": document.get("_id"), "error": error.error, "reason": error.reason}]
         return []

@@ -11,7 +11,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["AttachmentBytes", "Bell", "ChangesPage", "Peer", "Subset", "Transfer"]
+__all__ = [
+    "AttachmentBytes",
+    "Bell",
+    "ChangesPage",
+    "Peer",
+    "SourceFailed",
+    "Subset",
+    "Transfer",
+    "Unreadable",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,22 @@ class Transfer(NamedTuple):
         return sum(source.length for source in self.sources.values())
 
 
+class Unreadable(NamedTuple):
+    """A revision that the source has, and did not give: why not."""
+
+    id: str
+    rev: str | None
+    error: Exception
+
+
+class SourceFailed(Exception):
+    """The source broke off while the target read the bytes of an attachment: `error` says how."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Bell(threading.Event):
     """Wakes a replication that waits: for a change, or for another attempt. `is_stopped` says that it is to end."""
 
@@ -105,14 +130,17 @@ class Peer(Protocol):
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
         """Which of these revisions are not here, as `_revs_diff` answers."""
 
-    def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
+    def leaves(
+        self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer
+    ) -> Iterator[Transfer | Unreadable]:
         """The revisions that `other` is missing, as its `missing` had them. Those that are gone are left out."""
 
     def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
         """Whether one of these revisions is here with this attachment, so that a stub of it suffices."""
 
-    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
-        """Add revisions as they are. Given back are those that were refused: `{"id", "error", "reason"}`."""
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
+        """Add revisions as they are. Given back are those that were refused, `{"id", "error", "reason"}`, and those whose
+        attachments the source did not give."""
 
     def get_local(self, id: str) -> dict[str, Any] | None:
         """A `_local/` document."""

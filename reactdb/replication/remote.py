@@ -21,7 +21,16 @@ from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
 from reactdb.errors import InvalidOption, SyncFailed
 from reactdb.errors import shown as shown_value
-from reactdb.replication.peers import AttachmentBytes, Bell, ChangesPage, Peer, Subset, Transfer
+from reactdb.replication.peers import (
+    AttachmentBytes,
+    Bell,
+    ChangesPage,
+    Peer,
+    SourceFailed,
+    Subset,
+    Transfer,
+    Unreadable,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -38,6 +47,12 @@ BATCH_CHARACTERS: Final = 4 << 20
 """Documents are sent together up to this many characters of JSON."""
 
 _NOT_THERE: Final = (400, 404, 405, 500, 501)
+
+_OF_DOCUMENT: Final = (400, 412, 413, 422)
+"""Statuses of a refusal that one of several documents may be the reason of."""
+
+_OF_SERVER: Final = (401, 408, 425, 429, 503, 504)
+"""Statuses that say nothing of the document that was asked for."""
 
 
 class RemotePeer:
@@ -150,8 +165,13 @@ class RemotePeer:
         found: dict[str, dict[str, list[str]]] = self._ask("POST", "_revs_diff", body=revisions)
         return found
 
-    def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
+    def leaves(
+        self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer
+    ) -> Iterator[Transfer | Unreadable]:
         for document in self._documents(missing):
+            if isinstance(document, Unreadable):
+                yield document
+                continue
             ancestors = missing.get(document["_id"], {}).get("possible_ancestors", [])
             sources = {}
             for name, stub in document.get(ATTACHMENTS, {}).items():
@@ -160,34 +180,61 @@ class RemotePeer:
                     sources[name] = AttachmentBytes(stub.get("length", 0), self._pieces(document, name))
             yield Transfer(document, sources)
 
-    def _documents(self, missing: Mapping[str, Mapping[str, list[str]]]) -> Iterator[dict[str, Any]]:
+    def _documents(
+        self, missing: Mapping[str, Mapping[str, list[str]]]
+    ) -> Iterator[dict[str, Any] | Unreadable]:
         if self._has_bulk_get:
             asked = [{"id": id, "rev": rev} for id, said in missing.items() for rev in said["missing"]]
             try:
                 answer = self._ask("POST", "_bulk_get", body={"docs": asked}, revs="true", latest="true")
-            except CouchError as error:
-                if error.status not in _NOT_THERE:
+            except Exception as error:
+                if isinstance(error, CouchError) and error.status in _NOT_THERE:
+                    self._has_bulk_get = False
+                elif not _may_be_of_document(error):
                     raise
-                self._has_bulk_get = False
+                # It may be one of them that cannot be told: each is asked for alone.
             else:
-                yield from _found(row for result in answer["results"] for row in result["docs"])
+                for result in answer["results"]:
+                    yield from _found(result["id"], result["docs"])
                 return
         for id, said in missing.items():
-            yield from _found(
-                self._ask("GET", id, revs="true", latest="true", open_revs=json.dumps(said["missing"]))
-            )
+            try:
+                rows = self._ask("GET", id, revs="true", latest="true", open_revs=json.dumps(said["missing"]))
+            except Exception as error:
+                if not _may_be_of_document(error):
+                    raise
+                yield from (Unreadable(id, rev, error) for rev in said["missing"])
+            else:
+                yield from _found(id, rows)
 
     def _pieces(
         self, document: Mapping[str, Any], name: str
     ) -> Callable[[], AbstractContextManager[Iterator[bytes]]]:
+        def read(answer: httpx.Response) -> Iterator[bytes]:
+            try:
+                yield from answer.iter_bytes()
+            except Exception as error:
+                if not _may_be_of_document(error):
+                    raise
+                raise SourceFailed(error) from error
+
         @contextmanager
         def pieces() -> Iterator[Iterator[bytes]]:
-            url = f"{self._url(document['_id'])}/{quote(name, safe='/')}"
-            with self._client.stream("GET", url, params={"rev": document["_rev"]}) as answer:
+            url = f"{self._url(document['_id'])}/{quote(name, safe='/', errors='replace')}"
+            request = self._client.build_request("GET", url, params={"rev": document["_rev"]})
+            try:
+                answer = self._client.send(request, stream=True)
                 if answer.is_error:
                     answer.read()
                     _read(answer)
-                yield answer.iter_bytes()
+            except Exception as error:
+                if not _may_be_of_document(error):
+                    raise
+                raise SourceFailed(error) from error
+            try:
+                yield read(answer)
+            finally:
+                answer.close()
 
         return pieces
 
@@ -195,9 +242,9 @@ class RemotePeer:
         # Where this is the target, the source knows by the generation at which it was attached.
         return False
 
-    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any]]:
-        failures: list[dict[str, Any]] = []
-        batch: list[str] = []
+    def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
+        failures: list[dict[str, Any] | Unreadable] = []
+        batch: list[tuple[str, str]] = []
         size = 0
         for leaf in leaves:
             if leaf.bytes > INLINE_BYTES:
@@ -207,13 +254,23 @@ class RemotePeer:
             if batch and size + len(text) > BATCH_CHARACTERS:
                 failures += self._bulk_docs(batch)
                 batch, size = [], 0
-            batch.append(text)
+            batch.append((leaf.document["_id"], text))
             size += len(text)
         return failures + (self._bulk_docs(batch) if batch else [])
 
-    def _bulk_docs(self, texts: list[str]) -> list[dict[str, Any]]:
-        content = f'{{"new_edits":false,"docs":[{",".join(texts)}]}}'
-        return [row for row in self._ask("POST", "_bulk_docs", body=content.encode()) if "error" in row]
+    def _bulk_docs(self, batch: list[tuple[str, str]]) -> list[dict[str, Any]]:
+        """Send documents together. `batch`: of each the id and its JSON."""
+        content = f'{{"new_edits":false,"docs":[{",".join(text for _, text in batch)}]}}'
+        try:
+            return [row for row in self._ask("POST", "_bulk_docs", body=content.encode()) if "error" in row]
+        except CouchError as error:
+            if error.status not in _OF_DOCUMENT:
+                raise
+            if len(batch) == 1:
+                return [{"id": batch[0][0], "error": error.error, "reason": error.reason}]
+            # One of them is refused, and nothing was written.
+            middle = len(batch) // 2
+            return self._bulk_docs(batch[:middle]) + self._bulk_docs(batch[middle:])
 
     def _put(self, leaf: Transfer) -> list[dict[str, Any]]:
         """Send one document with its attachments after it, piece by piece."""
@@ -276,8 +333,8 @@ def _parts_of(url: str) -> SplitResult:
 def _id_in_url(id: str) -> str:
     for prefix in (DESIGN, LOCAL):
         if id.startswith(prefix):
-            return prefix + quote(id.removeprefix(prefix), safe="")
-    return quote(id, safe="")
+            return prefix + quote(id.removeprefix(prefix), safe="", errors="replace")
+    return quote(id, safe="", errors="replace")
 
 
 def _sent(body: Any) -> dict[str, Any]:
@@ -330,13 +387,29 @@ def _page(answer: Any) -> ChangesPage:
     return ChangesPage(answer["results"], answer["last_seq"], answer.get("pending"))
 
 
-def _found(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The documents of rows `{"ok"}`. One that is gone by now, or has been compacted away, is not among them."""
+def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable]:
+    """The documents of rows `{"ok"}`, or why one is not given. One that is gone by now, or has been compacted away, is not among
+    them."""
     for row in rows:
         if "ok" in row:
-            yield row["ok"]
+            is_one = isinstance(row["ok"], dict) and row["ok"].get("_id") == id
+            error = CouchError(500, "bad_document", "The other side gave something else than the document")
+            yield row["ok"] if is_one else Unreadable(id, None, error)
         elif row.get("error", {}).get("error") not in (None, "not_found"):
-            raise CouchError(503, row["error"]["error"], str(row["error"].get("reason")))
+            said = row["error"]
+            # Whatever it is, it may be over the next time.
+            error = CouchError(500, str(said["error"]), str(said.get("reason")))
+            yield Unreadable(id, said.get("rev"), error)
+
+
+def _may_be_of_document(error: Exception) -> bool:
+    """Whether it may be this document that the server cannot tell: it refuses, breaks off, or its answer cannot be read. (Another
+    request says whether it answers at all.)"""
+    import httpx
+
+    if isinstance(error, CouchError):
+        return error.status not in _OF_SERVER
+    return isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError))
 
 
 def _with_data(leaf: Transfer) -> dict[str, Any]:

@@ -4,8 +4,10 @@
 
 What fails for the moment (no connection, a server that is busy or starting) is tried again from the last checkpoint, after 1 s,
 2 s, 4 s and so on up to a minute. What does not cure itself (see `hopeless`) ends it, unless the other side has been
-reached before: then a name that is not found is a network that is away. A document that the target refuses is counted and
-passed over.
+reached before: then a name that is not found is a network that is away.
+
+A document that the target refuses is counted and passed over. So is one that the source does not give, where the source answers
+otherwise: at once where it refuses, and after `MOST_READS` attempts where an answer breaks off.
 
 Rule of this file: it knows no side, and waits only on its bell.
 """
@@ -15,14 +17,16 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import DatabaseBusy, SyncFailed
+from reactdb.logs import logger
 from reactdb.replication.checkpoints import START, ReplicationLog
-from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset
+from reactdb.replication.peers import Bell, ChangesPage, Peer, Subset, Transfer, Unreadable
 
 __all__ = ["Replicator", "SyncProgress"]
 
@@ -30,6 +34,8 @@ FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
 CHECKPOINT_S: Final = 1.0
 REMEMBERED_ERRORS: Final = 20
+MOST_READS: Final = 3
+"""Attempts to get one document. Meanwhile all others are copied, and three seconds pass."""
 
 # Statuses of a server that may answer the same request later.
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -52,6 +58,7 @@ class SyncProgress:
         state: "waiting" for changes, "retrying" after an error, "complete" where all was replicated that was there.
         docs_read, docs_written: Revisions that the target was missing, and those that it has now.
         doc_write_failures: Revisions that the target refused; the newest ones are in `errors`.
+        doc_read_failures: Revisions that the source has and did not give; they are in `errors`, too.
         last_seq: Position in the source's changes.
         pending: How many changes are to come, where the source says so.
         error: What it failed over last, where it is retrying or has failed.
@@ -63,6 +70,7 @@ class SyncProgress:
     docs_read: int = 0
     docs_written: int = 0
     doc_write_failures: int = 0
+    doc_read_failures: int = 0
     last_seq: Any = START
     pending: int | None = None
     error: str | None = None
@@ -110,6 +118,10 @@ class Replicator:
         self._creates_source = creates_source
         self._skip_old_deletions = skip_old_deletions
         self._is_first = False
+        # By id and revision: how often it could not be got, and which were passed over. What follows the last checkpoint is
+        # compared again after an error.
+        self._failed_reads: Counter[tuple[str, str | None]] = Counter()
+        self._passed_over: set[tuple[str, str | None]] = set()
 
     def run(self, *, live: bool, create: bool) -> None:
         """Replicate what is there, and with `live` what comes until the bell says stop.
@@ -234,13 +246,45 @@ class Replicator:
             }
         if not missing:
             return
-        leaves = list(self._source.leaves(missing, self._target))
+        found = list(self._source.leaves(missing, self._target))
+        leaves = [one for one in found if isinstance(one, Transfer)]
         failures = self._target.write(leaves)
+        refused = [one for one in failures if not isinstance(one, Unreadable)]
+        unreadable = [one for one in (*found, *failures) if isinstance(one, Unreadable)]
+        read = len(leaves) - (len(failures) - len(refused))
         self._set(
-            docs_read=self.progress.docs_read + len(leaves),
-            docs_written=self.progress.docs_written + len(leaves) - len(failures),
-            doc_write_failures=self.progress.doc_write_failures + len(failures),
-            errors=(*self.progress.errors, *failures)[-REMEMBERED_ERRORS:],
+            docs_read=self.progress.docs_read + read,
+            docs_written=self.progress.docs_written + read - len(refused),
+            doc_write_failures=self.progress.doc_write_failures + len(refused),
+            errors=(*self.progress.errors, *refused)[-REMEMBERED_ERRORS:],
+        )
+        if unreadable:
+            self._pass_over(unreadable)
+
+    def _pass_over(self, unreadable: list[Unreadable]) -> None:
+        """Count revisions that the source does not give.
+
+        Raises:
+            CouchError, httpx.TransportError: The source does not answer at all, or another attempt may do better.
+        """
+        self._source.prepare(create=False)
+        most = MOST_READS if self._retries is None else min(MOST_READS, self._retries + 1)
+        for one in unreadable:
+            self._failed_reads[one.id, one.rev] += 1
+        for one in unreadable:
+            if is_temporary(one.error) and self._failed_reads[one.id, one.rev] < most:
+                raise one.error
+        told = []
+        for one in unreadable:
+            if (one.id, one.rev) not in self._passed_over:
+                self._passed_over.add((one.id, one.rev))
+                told.append({"id": one.id, "rev": one.rev, **_named(one.error)})
+                # What the other side said is one line of the log.
+                reason = " ".join(said_of(one.error).split())
+                logger.warning("%r of %s is passed over: %s", one.id, self._source.name, reason)
+        self._set(
+            doc_read_failures=self.progress.doc_read_failures + len(told),
+            errors=(*self.progress.errors, *told)[-REMEMBERED_ERRORS:],
         )
 
     def _wait_after(self, error: Exception) -> None:
@@ -288,6 +332,13 @@ def is_temporary(error: Exception) -> bool:
     if isinstance(error, CouchError):
         return error.status in _TEMPORARY
     return isinstance(error, DatabaseBusy) or _is_of_connection(error)
+
+
+def _named(error: Exception) -> dict[str, str]:
+    """An error as rows of failures have it."""
+    if isinstance(error, CouchError):
+        return {"error": error.error, "reason": error.reason}
+    return {"error": "unreadable", "reason": said_of(error)}
 
 
 def said_of(error: BaseException) -> str:

@@ -1,20 +1,51 @@
-"""Where a server listens: a socket, and what the system says against it in a sentence.
+"""Where a server listens: who can reach it there, a socket, and what the system says against it in a sentence.
 
-Rule of this file: sockets only; what is spoken there is others'.
+Rule of this file: addresses and sockets only; what is spoken there is others'.
 """
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reactdb.errors import CannotListen
+from reactdb.errors import CannotListen, InvalidOption
+from reactdb.servers.users import Credentials
 
-__all__ = ["as_cannot_listen", "check_path", "listen"]
+__all__ = ["as_cannot_listen", "check_access", "check_path", "is_loopback", "listen"]
+
+
+def is_loopback(host: object) -> bool:
+    """Whether only programs of this machine reach a server at this address or name."""
+    if not isinstance(host, str):
+        return False
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_access(host: str, credentials: Credentials | None, *, allow_anonymous: bool) -> None:
+    """Check that a server lets nobody of another machine in who need not say who they are.
+
+    Args:
+        allow_anonymous: It is meant to.
+
+    Raises:
+        InvalidOption: It would.
+    """
+    has_users = credentials is not None and credentials.has_password
+    if not (has_users or allow_anonymous or is_loopback(host)):
+        raise InvalidOption(
+            f"Listening on {host} lets others in: give credentials with a password, listen on 127.0.0.1, or allow everybody "
+            "with allow_anonymous=True."
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:

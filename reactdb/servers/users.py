@@ -102,6 +102,9 @@ class User:
 class Credentials:
     """The users of a server: by default `admin` without a password; `from_file` for several.
 
+    Attributes:
+        has_password: Nobody is let in without one, as far as is known: of a file's users only hashes are.
+
     Raises:
         InvalidOption: A name or a password that is no text, or one that UTF-8 cannot carry.
 
@@ -110,6 +113,7 @@ class Credentials:
 
     def __init__(self, user: str = "admin", password: str = "") -> None:
         self._keep([User.of(user, password, QUICK_ITERATIONS)])
+        self.has_password = password != ""
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Credentials:
@@ -125,6 +129,7 @@ class Credentials:
             )
         credentials = cls.__new__(cls)
         credentials._keep(list(found.values()))
+        credentials.has_password = True
         return credentials
 
     def _keep(self, users: list[User]) -> None:

@@ -1839,8 +1839,8 @@ MUTANTS = [
     Mutant(
         "the end of a page is in the checkpoint before its documents are there",
         "replication/replicator.py",
-        "        leaves = list(self._source.leaves(missing, self._target))\n",
-        "        self._checkpoints.write(page.last_seq)\n        leaves = list(self._source.leaves(missing, self._target))\n",
+        "        found = list(self._source.leaves(missing, self._target))\n",
+        "        self._checkpoints.write(page.last_seq)\n        found = list(self._source.leaves(missing, self._target))\n",
         ("tests/laws/test_laws_sync.py",),
     ),
     Mutant(
@@ -2070,6 +2070,52 @@ MUTANTS = [
         "min(len(held), len(needle) - 1)",
         "0",
         ("tests/dialects/couchdb/test_couchdb_multipart.py",),
+    ),
+    Mutant(
+        "a document whose answer breaks off once is passed over",
+        "replication/replicator.py",
+        "self._failed_reads[one.id, one.rev] < most:",
+        "self._failed_reads[one.id, one.rev] < 1:",
+        (
+            "tests/replication/test_unreadable.py::TestPull::test_one_that_comes_with_another_attempt_is_copied",
+        ),
+    ),
+    Mutant(
+        "a document is passed over while its source does not answer",
+        "replication/replicator.py",
+        "        self._source.prepare(create=False)\n        most",
+        "        most",
+        (
+            "tests/replication/test_unreadable.py::TestPull::test_a_source_that_does_not_answer_at_all_is_waited_for",
+        ),
+    ),
+    Mutant(
+        "a stored text goes into a header as it is",
+        "servers/http/application.py",
+        'header_text(value).encode("latin-1", "replace")',
+        'value.encode("latin-1", "replace")',
+        ("tests/servers/http/test_header_texts.py::TestStored",),
+    ),
+    Mutant(
+        "a page that hides its origin writes",
+        "servers/http/origins.py",
+        'request.get("sec-fetch-site", "none" if origin is None else "")',
+        '"none" if origin is None else request.get("sec-fetch-site", "")',
+        ("tests/servers/http/test_origins.py::TestWrites",),
+    ),
+    Mutant(
+        "with users every page may write",
+        "servers/http/application.py",
+        'origins = ("*",) if speaker.authenticator.is_open else ()',
+        'origins = ("*",)',
+        ("tests/servers/http/test_origins.py::TestUsers",),
+    ),
+    Mutant(
+        "a name that leads to the loopback is answered",
+        "servers/http/serving.py",
+        "            hosts = ()\n",
+        "            pass\n",
+        ("tests/servers/http/test_origins.py::TestHosts",),
     ),
     Mutant(
         "whoever asks with a cookie is let in",

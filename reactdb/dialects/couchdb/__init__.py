@@ -22,6 +22,7 @@
     conflicts                documents in conflict as a feed, and how a conflict is ended
     multipart                documents with their attachments as one body
     tasks                    what runs over a file in this process
+    headers                  which texts of documents may be in a header
     errors                   how a refusal is told
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.

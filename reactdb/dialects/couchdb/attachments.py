@@ -14,6 +14,7 @@ Rule of this file: the bytes of an attachment pass through in pieces, and are ne
 
 from __future__ import annotations
 
+import re
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
@@ -24,11 +25,14 @@ from typing import Any, Final
 from reactdb.blobs import Blobs, pieces_of
 from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.headers import check_text, header_text
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
 from reactdb.values.blob import Blob
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 PARTS: Final = ("content_type", "revpos", "digest", "length")
+_DIGEST: Final = re.compile(r"[a-z0-9]+-[A-Za-z0-9+/=_-]{1,200}", re.ASCII)
+"""Of any algorithm."""
 
 ZIPPED_BYTES: Final = 16 * 1024
 UNZIPPED_BYTES: Final = 256 * 1024
@@ -49,25 +53,44 @@ def stubs_of(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]] | None:
     return found
 
 
-def shown(stubs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Stubs as CouchDB shows them."""
+def shown(stubs: Mapping[str, Mapping[str, Any]], generation: int) -> dict[str, Any]:
+    """Stubs as CouchDB shows them. Native writers may have left parts out, or put anything there, and earlier versions of the
+    dialect took every content type.
+
+    Args:
+        generation: Of the document's revision.
+    """
+    return {name: _shown(stub, generation) for name, stub in stubs.items()}
+
+
+def _shown(stub: Mapping[str, Any], generation: int) -> dict[str, Any]:
+    content_type, revpos, digest = (stub.get(part) for part in PARTS[:3])
+    blob: Blob = stub["blob"]
     return {
-        name: {**{part: stub[part] for part in PARTS if part in stub}, "stub": True}
-        for name, stub in stubs.items()
+        "content_type": (header_text(content_type) if isinstance(content_type, str) else "") or DEFAULT_TYPE,
+        # Where nobody said when it was attached, it is new to everybody.
+        "revpos": revpos if type(revpos) is int and 0 < revpos <= generation else generation,
+        # What names the bytes. Clients compare digests, and need not know how one is made.
+        "digest": digest
+        if isinstance(digest, str) and _DIGEST.fullmatch(digest)
+        else f"sha256-{blob.digest}",
+        "length": blob.size,
+        "stub": True,
     }
 
 
 def with_data(
-    blobs: Blobs, stubs: Mapping[str, Mapping[str, Any]], *, later_than: int | None = None
+    blobs: Blobs, stubs: Mapping[str, Mapping[str, Any]], generation: int, *, later_than: int | None = None
 ) -> dict[str, Any]:
     """Stubs with their bytes as base64.
 
     Args:
+        generation: Of the document's revision.
         later_than: A generation: what was attached up to it stays a stub.
     """
-    found = shown(stubs)
+    found = shown(stubs, generation)
     for name, stub in stubs.items():
-        if later_than is None or stub.get("revpos", 0) > later_than:
+        if later_than is None or found[name]["revpos"] > later_than:
             del found[name]["stub"]
             del found[name]["length"]
             found[name]["data"] = b64encode(blobs.read(stub["blob"])).decode("ascii")
@@ -220,6 +243,7 @@ class Given:
             return
         else:
             raise CouchError(400, "bad_request", f"Invalid attachment data for {name}")
+        check_new(name, content_type)
         stub = keep(blobs, source, content_type, encoding=said.get("encoding"), most=self._most)
         revpos = said.get("revpos")
         self._stubs[name] = stub if not isinstance(revpos, int) else {**stub, "revpos": revpos}
@@ -252,12 +276,22 @@ class Given:
             if stub is not None:
                 candidates.append(stub)
         for stub in candidates:
-            if is_new_edit or digest is None or stub["digest"] == digest:
+            if is_new_edit or digest is None or stub.get("digest") == digest:
                 return stub
         if candidates:
             # Its digest is that of compressed bytes, or made by another server.
             return candidates[0]
         raise CouchError(412, "missing_stub", f"Invalid attachment stub in {self._id} for {name}")
+
+
+def check_new(name: str, content_type: str) -> None:
+    """Check what is said of an attachment whose bytes are to be kept.
+
+    Raises:
+        CouchError: 400, the name or the content type has control characters.
+    """
+    check_text(name, f"The name of attachment `{header_text(name)}`")
+    check_text(content_type, f"The content type of attachment `{name}`")
 
 
 def check_name(name: str) -> None:

@@ -18,6 +18,7 @@ from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.documents import GivenDocument, given_document, shown_path
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.headers import check_text
 from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
@@ -562,7 +563,7 @@ class CouchDatabase(DocumentReader):
         stub = (attached.stubs_of(leaf.fields) or {}).get(name)
         if stub is None:
             raise attached.missing()
-        return attached.shown({name: stub})[name], partial(self.blobs.open, stub["blob"])
+        return attached.shown({name: stub}, leaf.lineage.start)[name], partial(self.blobs.open, stub["blob"])
 
     def put_attachment(
         self,
@@ -584,14 +585,16 @@ class CouchDatabase(DocumentReader):
             CouchError: 409, it is not a leaf's revision; 400, 413 and 415, see `attachments.keep`.
         """
         check_id(id)
+        content_type = content_type or attached.DEFAULT_TYPE
         attached.check_name(name)
+        attached.check_new(name, content_type)
         wanted = None if rev is None else parse_rev(rev)
         key = key_bytes_of(id)
         self._check_leaf(id, wanted)
         stub = attached.keep(
             self.blobs,
             stream,
-            content_type or attached.DEFAULT_TYPE,
+            content_type,
             encoding=encoding,
             most=self.most_attachment_bytes,
         )
@@ -755,7 +758,7 @@ def _bulk_opened(
 def _told_path(given: GivenDocument) -> Path:
     """
     Raises:
-        CouchError: 400, the document says nothing of its revision.
+        CouchError: 400, the document says nothing of its revision, or a revision has control characters.
     """
     if given.path is None:
         raise CouchError(
@@ -763,6 +766,8 @@ def _told_path(given: GivenDocument) -> Path:
             "bad_request",
             "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
         )
+    # Each is the ETag of its revision.
+    check_text("".join(given.path.ids), "A revision")
     return given.path
 
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from reactdb.dialects.couchdb.attachments import DEFAULT_TYPE
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.headers import header_text
 
 __all__ = [
     "BodyPart",
@@ -214,10 +215,10 @@ class RelatedBody:
 
 
 def _headers(name: str, stub: Mapping[str, Any]) -> dict[str, str]:
-    safe = re.sub(r'(["\\])', r"\\\1", name) if name.isprintable() else quote(name)
+    safe = re.sub(r'(["\\])', r"\\\1", name) if name.isprintable() else quote(name, errors="replace")
     return {
         "Content-Disposition": f'attachment; filename="{safe}"',
-        "Content-Type": re.sub(r"[\r\n]", " ", str(stub.get("content_type", DEFAULT_TYPE))),
+        "Content-Type": str(stub.get("content_type", DEFAULT_TYPE)),
         "Content-Length": str(stub["length"]),
     }
 
@@ -228,7 +229,7 @@ def new_boundary() -> str:
 
 def part_head(boundary: str, headers: Mapping[str, str]) -> bytes:
     """What stands before a part's content: the boundary and the headers."""
-    lines = [f"--{boundary}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    lines = [f"--{boundary}", *(f"{name}: {header_text(value)}" for name, value in headers.items()), "", ""]
     return "\r\n".join(lines).encode("utf-8", "replace")
 
 

@@ -152,7 +152,7 @@ class DocumentReader:
             has_stubs=stubs is not None,
         )
         if stubs:
-            found[ATTACHMENTS] = attached.shown(stubs)
+            found[ATTACHMENTS] = attached.shown(stubs, leaf.lineage.start)
         return found
 
     def attach(
@@ -167,7 +167,9 @@ class DocumentReader:
         stubs = attached.stubs_of(leaf.fields)
         if stubs:
             later_than = None if path is None else path.newest_of(map(parse_rev, atts_since or ()))
-            document[ATTACHMENTS] = attached.with_data(self.blobs, stubs, later_than=later_than)
+            document[ATTACHMENTS] = attached.with_data(
+                self.blobs, stubs, leaf.lineage.start, later_than=later_than
+            )
 
 
 def add_losers(document: dict[str, Any], state: State, *, is_deleted: bool = False) -> None:

@@ -23,9 +23,12 @@ from hashlib import md5
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, HiddenTable
+from reactdb.dialects.couchdb.headers import NO_CONTROLS, is_header_text
 from reactdb.dialects.couchdb.trees import Path, Rank, Rev, rank
+from reactdb.errors import InvalidDocument
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.values import codec, collation
+from reactdb.values.blob import Blob
 
 HOOK: Final = "couchdb.revisions"
 OWNER: Final = "couchdb"
@@ -263,6 +266,8 @@ def _native(draft: Draft) -> Revised:
     beside: list[Beside] = []
     parent: Lineage | None = None
     is_deleted = draft.kind == DELETE
+    if not is_deleted:
+        _check_attachments(draft)
     if draft.old_bytes is None:
         others = _stored(draft, tombstones)
         if others:
@@ -299,6 +304,31 @@ def _native(draft: Draft) -> Revised:
     elif len(leaves) < len(others) or (others and draft.old_bytes is None):
         beside.append((conflicts, draft.key_bytes, row_of(draft.key, leaves.values())))
     return Revised(lineage, beside)
+
+
+def _check_attachments(draft: Draft) -> None:
+    """
+    Raises:
+        InvalidDocument: Of a blob that will be shown as an attachment, the name or the content type can be in no header, and the
+            document did not have it before.
+    """
+    for name, stub in _attachments(draft.new).items():
+        if not isinstance(stub, dict) or not isinstance(stub.get("blob"), Blob):
+            continue
+        content_type = stub.get("content_type")
+        what = "name"
+        path: tuple[str, ...] = ATTACHMENTS, name
+        if is_header_text(name):
+            if not isinstance(content_type, str) or is_header_text(content_type):
+                continue
+            what, path = "content type", (ATTACHMENTS, name, "content_type")
+        if _attachments(draft.old).get(name) != stub:
+            raise InvalidDocument(f"the {what} of an attachment {NO_CONTROLS}", path)
+
+
+def _attachments(fields: Mapping[str, Any] | None) -> dict[str, Any]:
+    found = None if fields is None else fields.get(ATTACHMENTS)
+    return found if isinstance(found, dict) else {}
 
 
 def _stored(draft: Draft, table: HiddenTable) -> list[KeptLeaf]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,12 +25,13 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
+from reactdb.dialects.couchdb.headers import header_text
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
@@ -58,7 +60,8 @@ def couchdb(
     db: Database,
     *,
     credentials: Credentials | None = None,
-    origins: Iterable[str] = ("*",),
+    origins: Iterable[str] | None = None,
+    hosts: Iterable[str] | None = None,
     read_only: bool = False,
     limits: HTTPLimits | None = None,
 ) -> Starlette:
@@ -67,32 +70,46 @@ def couchdb(
     Args:
         db: Its tables are CouchDB's databases. It stays open, and is closed by whoever opened it.
         credentials: Who may ask. By default everybody may who reaches the server.
-        origins: Which pages' scripts may ask, such as `https://app.example.org`; `*` for all.
+        origins: Whose pages may read and write, such as `https://app.example.org`; `*` for all, which is the default without
+            `credentials`. With them, by default only pages of the server's own origin may.
+        hosts: The names in the header `Host` that are answered, beside those of the loopback; `*` for all, which is the default.
+            Name them where a browser reaches the server without `credentials`.
         read_only: Refuse what would write, with 403.
         limits: How much a client may use.
 
     Raises:
-        InvalidOption: An origin or a limit is none.
+        InvalidOption: An origin, a host or a limit is none.
     """
-    return mountable(CouchApplication(db, **_options(credentials, origins, read_only, limits)))
+    return mountable(CouchApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 
 
 def aidbox(
     db: Database,
     *,
     credentials: Credentials | None = None,
-    origins: Iterable[str] = ("*",),
+    origins: Iterable[str] | None = None,
+    hosts: Iterable[str] | None = None,
     read_only: bool = False,
     limits: HTTPLimits | None = None,
 ) -> Starlette:
     """Aidbox's HTTP interface to a database, `$changes` above all, as an ASGI application. Arguments and errors: as `couchdb`."""
-    return mountable(AidboxApplication(db, **_options(credentials, origins, read_only, limits)))
+    return mountable(AidboxApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 
 
 def _options(
-    credentials: Credentials | None, origins: Iterable[str], read_only: bool, limits: HTTPLimits | None
+    credentials: Credentials | None,
+    origins: Iterable[str] | None,
+    hosts: Iterable[str] | None,
+    read_only: bool,
+    limits: HTTPLimits | None,
 ) -> dict[str, Any]:
-    return {"credentials": credentials, "origins": origins, "read_only": read_only, "limits": limits}
+    return {
+        "credentials": credentials,
+        "origins": origins,
+        "hosts": hosts,
+        "read_only": read_only,
+        "limits": limits,
+    }
 
 
 def mountable(application: HTTPApplication) -> Starlette:
@@ -105,7 +122,14 @@ def mountable(application: HTTPApplication) -> Starlette:
         finally:
             application.close()
 
-    return Starlette(routes=[Mount("/", app=application)], lifespan=lifespan)
+    return Starlette(routes=[mount("/", application)], lifespan=lifespan)
+
+
+def mount(path: str, app: ASGIApp) -> Mount:
+    """The application below a path, with all ids in it: Starlette's pattern ends at a line's end, which an id may have."""
+    made = Mount(path, app=app)
+    made.path_regex = re.compile(made.path_regex.pattern, re.DOTALL)
+    return made
 
 
 class HTTPApplication:
@@ -121,15 +145,19 @@ class HTTPApplication:
         self,
         speaker: Speaker,
         *,
-        origins: Iterable[str] = ("*",),
+        origins: Iterable[str] | None = None,
+        hosts: Iterable[str] | None = None,
         read_only: bool = False,
         limits: HTTPLimits | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`workers`: those of other servers on the loop, and its own by default."""
+        """`workers`: those of other servers on the loop, and its own by default; the others: see `couchdb`."""
         self.limits = limits or HTTPLimits()
         self._speaker = speaker
-        self._origins = Origins(origins)
+        if origins is None:
+            # A browser adds by itself what proves a user: a cookie, or the password that was typed in before.
+            origins = ("*",) if speaker.authenticator.is_open else ()
+        self._origins = Origins(origins, ("*",) if hosts is None else hosts)
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)
         self._owns_workers = workers is None
@@ -188,6 +216,7 @@ class HTTPApplication:
         self, request: Request, headers: Headers, spools: list[IO[bytes]]
     ) -> Answer | Opened | Deferred:
         try:
+            self._origins.check(request.method, request.scope.get("scheme", "http"), headers)
             asking = self._asked(request, headers)
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
@@ -315,7 +344,8 @@ class HTTPApplication:
             headers["content-type"] = content_type
         headers.setdefault("cache-control", "must-revalidate")
         raw = [
-            (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()
+            (name.encode("latin-1"), header_text(value).encode("latin-1", "replace"))
+            for name, value in headers.items()
         ]
         await send({"type": "http.response.start", "status": status, "headers": raw})
 

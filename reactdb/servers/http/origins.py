@@ -1,6 +1,12 @@
-"""Origins: which pages' scripts may ask, and what a browser is told about it (CORS).
+"""Origins: which pages of a browser may read and write, and under which names the server is reached.
 
-PouchDB sends a content type with every request, so a browser asks before each kind of request whether it may.
+A browser lets a page of any origin send requests to any server, this one included. What the page may not read is kept from it by
+the browser, where an answer does not name its origin (CORS). What a request has done by then is done: so a request that may write
+is refused here before it is carried out. PouchDB sends a content type with every request, so a browser asks before each kind of
+request whether it may; a form, or a script with `text/plain`, is sent without that question.
+
+A page can also reach this server under a name of its own, whose address it changes to this machine's (DNS rebinding). To the
+browser both are one origin then. The name is in the header `Host`, which no page can change.
 
 Rule of this file: headers in, headers out.
 """
@@ -11,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from reactdb.errors import InvalidOption, shown
+from reactdb.servers.http.request_parts import RequestRefused
+from reactdb.servers.listening import is_loopback
 
 __all__ = ["Origins"]
 
@@ -23,29 +31,78 @@ HEADERS: Final = (
     "accept, authorization, content-type, origin, referer, if-match, if-none-match, last-event-id"
 )
 MAX_AGE_S: Final = 600
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing, whatever the path is."""
 
 
 class Origins:
-    """The origins whose pages may ask, such as `https://app.example.org`; `*` for all."""
+    """The origins whose pages may read and write, such as `https://app.example.org`, and the names of the server; `*` for all.
 
-    def __init__(self, allowed: Iterable[str] = ("*",)) -> None:
+    A page of the server's own origin always may, and the names of the loopback always are the server's.
+    """
+
+    def __init__(self, allowed: Iterable[str] = ("*",), hosts: Iterable[str] = ("*",)) -> None:
         """
         Raises:
-            InvalidOption: It is no origin.
+            InvalidOption: It is no origin, or no name of a host.
         """
-        if isinstance(allowed, str):
-            raise InvalidOption(f"origins are a list of texts, not {shown(allowed)}")
-        self._allowed = frozenset(allowed)
+        self._allowed = _texts("origins", allowed)
         for origin in self._allowed:
-            if origin != "*" and (not isinstance(origin, str) or "://" not in origin or origin.endswith("/")):
+            if origin != "*" and ("://" not in origin or origin.endswith("/")):
                 raise InvalidOption(
                     f"an origin is like https://app.example.org, without a path, not {shown(origin)}"
                 )
+        names = _texts("hosts", hosts)
+        for host in names:
+            if not host or any(sign in host for sign in "/@ ") or name_in(host) != host.lower().strip("[]"):
+                raise InvalidOption(
+                    f"a host is a name like db.example.org, or an address, without a port, not {shown(host)}"
+                )
+        self._hosts = frozenset(map(name_in, names))
+
+    def check(self, method: str, scheme: str, request: Mapping[str, str]) -> None:
+        """Check that no page sends this request that may not.
+
+        Args:
+            scheme: `http` or `https`, by which the request came.
+            request: Its headers; names are in lower case.
+
+        Raises:
+            RequestRefused: 403, the header `Host` names another server, or a page of an origin that is not allowed may write.
+        """
+        host = request.get("host")
+        if host is not None and not self._is_ours(host):
+            raise RequestRefused(
+                403,
+                "forbidden",
+                f"{shown(host)} is no name of this server; name it with --host-name or hosts=.",
+            )
+        origin = request.get("origin")
+        if method in READING or self._is_allowed(origin):
+            return
+        # Browsers say since 2020 (Safari since 2023) how the page and the server are related, and no page can change that. Behind
+        # a proxy that has TLS, nothing else says that a page is the server's own. Older browsers send the header `Origin` only.
+        relation = request.get("sec-fetch-site", "none" if origin is None else "")
+        if relation in ("same-origin", "none") or origin == f"{scheme}://{host}":
+            return
+        whose = "another origin" if origin is None else shown(origin)
+        raise RequestRefused(
+            403,
+            "forbidden",
+            f"Pages of {whose} may not write here; allow their origin with --cors-origin or origins=.",
+        )
+
+    def _is_ours(self, host: str) -> bool:
+        name = name_in(host)
+        return "*" in self._hosts or is_loopback(name) or name in self._hosts
+
+    def _is_allowed(self, origin: str | None) -> bool:
+        return "*" in self._allowed or origin in self._allowed
 
     def headers(self, request: Mapping[str, str]) -> dict[str, str]:
         """What every answer to this request says. The origin is told as it is: with cookies, browsers refuse `*`."""
         origin = request.get("origin")
-        if origin is None or not ("*" in self._allowed or origin in self._allowed):
+        if origin is None or not self._is_allowed(origin):
             return {}
         return {
             "access-control-allow-origin": origin,
@@ -66,3 +123,24 @@ class Origins:
             "access-control-allow-methods": METHODS,
             "access-control-max-age": str(MAX_AGE_S),
         }
+
+
+def _texts(name: str, given: Iterable[str]) -> frozenset[str]:
+    """
+    Raises:
+        InvalidOption: It is no list of texts.
+    """
+    found = None if isinstance(given, str) else list(given)
+    if found is None or not all(isinstance(text, str) for text in found):
+        raise InvalidOption(f"{name} are a list of texts, not {shown(given)}")
+    return frozenset(found)
+
+
+def name_in(host: str) -> str:
+    """The name or address in a header `Host`, in lower case, without port, brackets and the dot at its end."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    # More than one colon: an address of IPv6 without brackets, which has no port.
+    name = host.partition(":")[0] if host.count(":") == 1 else host
+    return name.removesuffix(".")

@@ -1,7 +1,10 @@
 """JSON or YAML, as a client of Aidbox wants it and sends it.
 
     Accept: text/yaml            an answer in YAML; anything else, and nothing: JSON
-    Content-Type: text/yaml      a request in YAML
+    Content-Type: text/yaml      a request in YAML; one in JSON says so, too
+
+A body without a content type, or with another one, is refused: a browser asks before it sends JSON or YAML to another origin,
+and sends the types of forms, and a body without a type, without asking.
 
 Of YAML only what JSON can say: a date is a text, `yes` is a text, and there are no anchors.
 
@@ -24,6 +27,8 @@ __all__ = ["YAML", "read_body", "render", "wants_yaml"]
 
 YAML: Final = "text/yaml"
 YAMLS: Final = frozenset({"text/yaml", "application/yaml", "application/x-yaml", "text/x-yaml"})
+_JSONS: Final = re.compile(r"application/(?:[a-z0-9.-]+\+)?json", re.ASCII)
+"""`application/fhir+json`, `application/json-patch+json` and so on are JSON, too."""
 
 
 def wants_yaml(headers: Mapping[str, str]) -> bool:
@@ -48,9 +53,15 @@ def render(value: Any, headers: Mapping[str, str]) -> tuple[bytes, str]:
 def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     """
     Raises:
-        AidboxError: 400, it is neither JSON nor YAML.
+        AidboxError: 415, the header says that it is neither JSON nor YAML; 400, it is not what the header says.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in YAMLS and _JSONS.fullmatch(kind) is None:
+        raise AidboxError(
+            415,
+            "not-supported",
+            "the content type of a body is application/json, another type of JSON, or text/yaml",
+        )
     try:
         if kind in YAMLS:
             return yaml.load(body, _Simple)

@@ -216,7 +216,7 @@ class Asking:
 
     def url(self, *parts: str) -> str:
         """The URL of something in this application."""
-        return "/".join((self.base, *(quote(part, safe="") for part in parts)))
+        return "/".join((self.base, *(quote(part, safe="", errors="replace") for part in parts)))
 
 
 def read_json(text: bytes) -> Any:

@@ -80,7 +80,7 @@ class AidboxSpeaker:
                 {"allow": error.details["allow"]} if error.status == 405 else {},
             )
         if isinstance(error, RequestRefused):
-            code = "login" if error.status == 401 else "processing"
+            code = {401: "login", 403: "forbidden"}.get(error.status, "processing")
             body, content_type = render(outcome(code, error.sentence), headers)
             return Answer(error.status, body, content_type)
         for kind, status, code in REFUSALS:
@@ -121,7 +121,9 @@ def _of_resource(resource: Resource, asking: Asking, status: int = 200) -> Answe
     if resource.time is not None:
         headers["last_modified"] = formatdate(resource.time / 1_000, usegmt=True)
     if status == 201:
-        headers["location"] = f"{asking.base}/{quote(resource.type)}/{quote(resource.fields['id'])}"
+        headers["location"] = (
+            f"{asking.base}/{quote(resource.type)}/{quote(resource.fields['id'], errors='replace')}"
+        )
     return answered(resource.body, asking, status, **headers)
 
 

@@ -18,15 +18,14 @@ from typing import Any, Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Mount
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, shown
-from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication
+from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication, mount
 from reactdb.servers.http.limits import HTTPLimits
-from reactdb.servers.listening import listen
+from reactdb.servers.listening import check_access, is_loopback, listen
 from reactdb.servers.server import in_thread
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
@@ -54,7 +53,9 @@ class HTTPServer:
         port: int = DEFAULT_PORT,
         dialects: Iterable[str] = ("couchdb",),
         credentials: Credentials | None = None,
-        origins: Iterable[str] = ("*",),
+        origins: Iterable[str] | None = None,
+        hosts: Iterable[str] | None = None,
+        allow_anonymous: bool = False,
         read_only: bool = False,
         limits: HTTPLimits | None = None,
         connections: int = 1_024,
@@ -63,11 +64,16 @@ class HTTPServer:
     ) -> None:
         """`port` 0 takes any free port; `dialects` are some of `couchdb` and `aidbox`;
         `connections` is how many requests there may be at a time, beyond which 503 is answered;
-        the others: see `couchdb`.
+        `hosts` are by default the names of the loopback where there are no `credentials`; `allow_anonymous` lets everybody in who
+        reaches `host`, and answers to every name; the others: see `couchdb`.
 
         Raises:
-            InvalidOption: A dialect, an origin or a limit is none.
+            InvalidOption: A dialect, an origin, a host or a limit is none, or `host` lets others in without `credentials`.
         """
+        check_access(host, credentials, allow_anonymous=allow_anonymous)
+        if hosts is None and credentials is None and is_loopback(host):
+            # A page that reaches the loopback under a name of its own (DNS rebinding) would be of the server's own origin.
+            hosts = ()
         self.host = host
         self.port = port
         # All have the same threads.
@@ -78,6 +84,7 @@ class HTTPServer:
                 database,
                 credentials=credentials,
                 origins=origins,
+                hosts=hosts,
                 read_only=read_only,
                 limits=limits,
                 workers=self._workers,
@@ -167,7 +174,7 @@ def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
     """One application at the root, or several under their names."""
     if len(applications) == 1:
         return next(iter(applications.values()))
-    return Starlette(routes=[Mount(f"/{name}", app=one) for name, one in applications.items()])
+    return Starlette(routes=[mount(f"/{name}", one) for name, one in applications.items()])
 
 
 class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]

@@ -98,11 +98,11 @@ class Authenticator:
         if not isinstance(name, str) or not isinstance(password, str):
             raise RequestRefused(400, "bad_request", "name and password are texts.")
         self._check(name, password)
-        cookie = f"{COOKIE}={self._cookie(name)}; Version=1; Path=/; HttpOnly; Max-Age={SESSION_S}"
+        cookie = f"{COOKIE}={self._cookie(name)}; {_attributes(asking)}; Max-Age={SESSION_S}"
         return ok({"ok": True, "name": name, "roles": ["_admin"]}, set_cookie=cookie)
 
     def log_out(self, asking: Asking) -> Answer:
-        return ok({"ok": True}, set_cookie=f"{COOKIE}=; Version=1; Path=/; HttpOnly; Max-Age=0")
+        return ok({"ok": True}, set_cookie=f"{COOKIE}=; {_attributes(asking)}; Max-Age=0")
 
     def _cookie(self, name: str) -> str:
         text = f"{int(self._clock()) + SESSION_S:x}:{name}".encode()
@@ -119,6 +119,13 @@ class Authenticator:
             return None
         until, _, name = text.decode("utf-8", "replace").partition(":")
         return name if int(until, 16) > self._clock() else None
+
+
+def _attributes(asking: Asking) -> str:
+    """What a browser may do with the cookie. From a page of another site it comes only with a link that is followed, and where it
+    was given over TLS, only over TLS."""
+    secure = "; Secure" if asking.base.startswith("https:") else ""
+    return f"Version=1; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 
 def _basic(value: str) -> tuple[str, str]:

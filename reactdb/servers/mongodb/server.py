@@ -17,6 +17,7 @@ from reactdb.dialects.mongodb.sweeping import swept_everywhere
 from reactdb.errors import InvalidOption, shown
 from reactdb.logs import logger
 from reactdb.servers.limits import Limits
+from reactdb.servers.listening import check_access
 from reactdb.servers.mongodb.conversation import MongoDBConversation
 from reactdb.servers.mongodb.messages import MOST_BYTES
 from reactdb.servers.scram import Scram
@@ -48,14 +49,17 @@ class MongoDBServer(Server):
         workers: Workers | None = None,
         for_testing: bool = False,
         sweep_s: float | None = None,
+        allow_anonymous: bool = False,
     ) -> None:
         """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` everybody who
         connects is let in; `for_testing` allows fail points; every `sweep_s` seconds, what has expired by a TTL index is deleted
-        (None: never); `tls`, `workers`: see Server.
+        (None: never); `allow_anonymous` lets everybody in who reaches `host`; `tls`, `workers`: see Server.
 
         Raises:
-            InvalidOption: `sweep_s` is not above 0, or is more than a day.
+            InvalidOption: `sweep_s` is not above 0, or is more than a day; `host` lets others in without `credentials`.
         """
+        if path is None:
+            check_access(host, credentials, allow_anonymous=allow_anonymous)
         if sweep_s is not None:
             is_number = isinstance(sweep_s, int | float) and not isinstance(sweep_s, bool)
             if not is_number or not 0 < sweep_s <= MOST_SWEEP_S:
@@ -131,6 +135,7 @@ def serve_in_thread(
     tls: ssl.SSLContext | None = None,
     for_testing: bool = False,
     sweep_s: float | None = None,
+    allow_anonymous: bool = False,
 ) -> Iterator[MongoDBServer]:
     """Run a server on its own event loop in its own thread until the block ends."""
     server = MongoDBServer(
@@ -143,6 +148,7 @@ def serve_in_thread(
         tls=tls,
         for_testing=for_testing,
         sweep_s=sweep_s,
+        allow_anonymous=allow_anonymous,
     )
     with in_thread(server):
         yield server

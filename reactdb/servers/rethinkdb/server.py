@@ -13,6 +13,7 @@ from typing import Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.servers.limits import Limits
+from reactdb.servers.listening import check_access
 from reactdb.servers.rethinkdb.conversation import RethinkDBConversation
 from reactdb.servers.rethinkdb.handshake import UNSUPPORTED, message_bytes
 from reactdb.servers.server import Server, in_thread
@@ -35,8 +36,15 @@ class RethinkDBServer(Server):
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
         workers: Workers | None = None,
+        allow_anonymous: bool = False,
     ) -> None:
-        """`port` 0 takes any free port; `credentials` is `admin` without a password by default; `tls`, `workers`: see Server."""
+        """`port` 0 takes any free port; `credentials` is `admin` without a password by default; `allow_anonymous` lets everybody
+        in who reaches `host`; `tls`, `workers`: see Server.
+
+        Raises:
+            InvalidOption: `host` lets others in without a password.
+        """
+        check_access(host, credentials, allow_anonymous=allow_anonymous)
         super().__init__(host, port, limits=limits, tls=tls, workers=workers)
         self.database = database
         self.credentials = credentials or Credentials()
@@ -61,8 +69,17 @@ def serve_in_thread(
     credentials: Credentials | None = None,
     limits: Limits | None = None,
     tls: ssl.SSLContext | None = None,
+    allow_anonymous: bool = False,
 ) -> Iterator[RethinkDBServer]:
     """Run a server on its own event loop in its own thread until the block ends."""
-    server = RethinkDBServer(database, host=host, port=port, credentials=credentials, limits=limits, tls=tls)
+    server = RethinkDBServer(
+        database,
+        host=host,
+        port=port,
+        credentials=credentials,
+        limits=limits,
+        tls=tls,
+        allow_anonymous=allow_anonymous,
+    )
     with in_thread(server):
         yield server

@@ -88,7 +88,7 @@ class Page:
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[Page]:
+def chromium(profile: Path, *options: str) -> Iterator[Page]:
     assert CHROMIUM is not None
     browser_reads, we_write = os.pipe()
     we_read, browser_writes = os.pipe()
@@ -110,6 +110,7 @@ def chromium(profile: Path) -> Iterator[Page]:
             "--remote-debugging-pipe",
             "--window-size=1200,700",
             f"--user-data-dir={profile}",
+            *options,
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -23,6 +23,7 @@ from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 
 PATIENCE_S = 60.0
+JSON = {"Content-Type": "application/json"}
 YAML = {"Accept": "text/yaml", "Content-Type": "text/yaml"}
 
 
@@ -501,7 +502,7 @@ class TestServing:
     def test_it_is_mounted_into_a_program(self, db):
         async def both() -> tuple[Any, Any]:
             program = Starlette(routes=[Mount("/box", app=aidbox(db))])
-            made = await asked(program, "POST", "/box/Patient", body=b'{"id": "a"}')
+            made = await asked(program, "POST", "/box/Patient", headers=JSON, body=b'{"id": "a"}')
             return made, await asked(program, "GET", "/box/Patient?_count=1", headers={"Host": "example.org"})
 
         made, found = asyncio.run(both())

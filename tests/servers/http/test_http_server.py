@@ -94,7 +94,9 @@ class TestOrigins:
             "Access-Control-Request-Headers": "content-type, x-mine",
         }
         with (
-            serve_in_thread(db, credentials=Credentials("ann", "secret")) as server,
+            serve_in_thread(
+                db, credentials=Credentials("ann", "secret"), origins=[ORIGIN["Origin"]]
+            ) as server,
             client_of(server) as client,
         ):
             answer = client.options("/todo/x", headers=asks)
@@ -230,7 +232,7 @@ class TestLimits:
             serve_in_thread(db, limits=HTTPLimits(body_s=0.05)) as server,
             closing(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)) as line,
         ):
-            line.sendall(b"PUT /todo/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+            line.sendall(b"PUT /todo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
             answer = line.recv(4096)
 
         assert answer.startswith(b"HTTP/1.1 408 ")
@@ -398,7 +400,8 @@ class TestFeeds:
         if soft < 8192 <= hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (8192, hard))
         count, table = 1_000, db.table("todo")
-        request = b"GET /todo/_changes?feed=continuous&since=now&heartbeat=60000&include_docs=true HTTP/1.1\r\nHost: x\r\n\r\n"
+        path = b"/todo/_changes?feed=continuous&since=now&heartbeat=60000&include_docs=true"
+        request = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with serve_in_thread(db, connections=2 * count) as server:
             lines = []
             for _ in range(count):
@@ -794,6 +797,10 @@ class TestCommand:
             (
                 ("--rethinkdb", "--read-only"),
                 "--read-only and --cors-origin are about HTTP; they need --couchdb or --aidbox.",
+            ),
+            (
+                ("--rethinkdb", "--host-name", "db.example.org"),
+                "--host-name is about HTTP; it needs --couchdb or --aidbox.",
             ),
         ],
     )
