@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
+from reactdb.budget import paced
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -40,7 +41,12 @@ from reactdb.dialects.mongodb.numeric import (
     whole,
 )
 from reactdb.dialects.mongodb.ordering import is_text, type_name
-from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.patterns import (
+    BoundedPattern,
+    UnreadablePattern,
+    compiled_pattern,
+    option_letters,
+)
 from reactdb.dialects.mongodb.times import EPOCH, is_date
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES
 
@@ -313,7 +319,7 @@ _replaces("$replaceAll", -1)
 _REGEX: Final = NamedArguments(51103, 31024, {"input": 31022, "regex": 31023}, ("options",))
 
 
-def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
+def _read_pattern(name: str, pattern: Any, options: str) -> BoundedPattern:
     if isinstance(pattern, Regex | re.Pattern):
         text = pattern.pattern
         letters = option_letters(pattern.flags) or options
@@ -330,7 +336,7 @@ def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
         raise MongoError(51111, f"Invalid Regex in {name}: {error}") from None
 
 
-def _matches(name: str, work: Callable[[re.Pattern[str], str], Any], otherwise: Callable[[], Any]) -> None:
+def _matches(name: str, work: Callable[[BoundedPattern, str], Any], otherwise: Callable[[], Any]) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         parts = {key: compiled(value, scope) for key, value in named_parts(name, spec, _REGEX).items()}
@@ -368,15 +374,15 @@ def _told(found: re.Match[str]) -> dict[str, Any]:
     return {"match": found[0], "idx": found.start(), "captures": list(found.groups())}
 
 
-def _first(pattern: re.Pattern[str], text: str) -> Any:
+def _first(pattern: BoundedPattern, text: str) -> Any:
     found = pattern.search(text)
     return None if found is None else _told(found)
 
 
-def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
-    matches: Iterable[re.Match[str]] = pattern.finditer(text)
+def _all(pattern: BoundedPattern, text: str) -> list[dict[str, Any]]:
+    matches = pattern.find_all(text)
     # PCRE's loop stops at the end: what is empty is not found there once more.
-    return [_told(found) for found in matches if found[0] or found.start() < len(text) or not text]
+    return [_told(found) for found in paced(matches) if found[0] or found.start() < len(text) or not text]
 
 
 _matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)
