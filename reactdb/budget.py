@@ -38,6 +38,8 @@ __all__ = [
     "process_bytes",
     "spend",
     "spend_bytes",
+    "spend_value",
+    "steps_of",
 ]
 
 STEPS: Final = 4_096
@@ -225,6 +227,25 @@ def spend_bytes(count: int) -> None:
     budget = current.get()
     if budget is not None:
         budget.spend(count // STEP_BYTES)
+
+
+def spend_value(value: Any) -> None:
+    """Spend what going through a value costs, without what is in it: a step for each element or field, and the bytes of a text.
+
+    Raises:
+        Stopped: As `spend`.
+    """
+    budget = current.get()
+    if budget is not None:
+        budget.spend(steps_of(value))
+
+
+def steps_of(value: Any) -> int:
+    """The steps that going through a value counts as."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        return len(value)
+    return len(value) // STEP_BYTES if kind is str or kind is bytes else 0
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:

@@ -381,7 +381,7 @@ def _read_number(data: bytes, at: int) -> tuple[int | float | Decimal, int]:
         return (int(nearest) if nearest.is_integer() else nearest), at
     rest, at = _read_rest(data, marker, at)
     is_itself = nearest == 0 or rest.copy_abs() > _LARGEST_DECIMAL
-    if not is_itself and rest.as_tuple().exponent < _LEAST_EXPONENT_OF_REST:
+    if not is_itself and int(rest.as_tuple().exponent) < _LEAST_EXPONENT_OF_REST:
         # The sum would have as many digits as lie between the two.
         raise ValueError("the rest of a number is too small for it")
     exact = rest if is_itself else _EXACT_ARITHMETIC.add(Decimal.from_float(nearest), rest)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from bson.timestamp import Timestamp
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.diff import Description, difference
@@ -295,6 +296,7 @@ class _Operators:
             )
         if part == "$[]":
             return list(range(len(value)))
+        spend_value(value)
         return [index for index, element in enumerate(value) if self._filters.matches(part[2:-1], element)]
 
 

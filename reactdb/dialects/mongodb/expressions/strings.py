@@ -17,7 +17,7 @@ from typing import Any, Final
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
-from reactdb.budget import paced
+from reactdb.budget import paced, spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -61,6 +61,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 def _coerced(value: Any) -> str:
     """A value as a text: null is empty; numbers, dates and timestamps are written."""
     if is_text(value):
+        spend_value(value)
         return value
     if is_nullish(value):
         return ""
@@ -128,6 +129,7 @@ def length_in_bytes(text: Any) -> int:
     """Its bytes of UTF-8."""
     if not is_text(text):
         raise MongoError(34473, f"$strLenBytes requires a string argument, found: {type_name(text)}")
+    spend_value(text)
     return len(text.encode())
 
 
@@ -201,6 +203,7 @@ def split(text: Any, delimiter: Any) -> Any:
         raise MongoError(10503900, f"$split takes a text to split at, not {type_name(delimiter)}")
     if not delimiter:
         raise MongoError(40087, "$split requires a non-empty separator")
+    spend_value(text)
     return text.split(delimiter)
 
 
@@ -225,6 +228,7 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
             if number < 0:
                 raise MongoError(40097, f"{name} takes bounds of at least 0")
             numbers.append(number)
+        spend_value(text)
         subject, wanted = measure(text), measure(part)
         start = numbers[0] if numbers else 0
         end = numbers[1] if len(numbers) > 1 else len(subject)
@@ -259,6 +263,7 @@ def _trims(name: str, work: Callable[[str, str], str]) -> None:
                 return None
             if not is_text(text):
                 raise MongoError(50699, f"{name} requires its input to be a string, got {type_name(text)}")
+            spend_value(text)
             if letters is None:
                 return work(text, _SPACES)
             chars = letters(document, variables)
@@ -305,6 +310,7 @@ def _replaces(name: str, most: int) -> None:
                 )
             if is_nullish(text) or is_nullish(wanted) or is_nullish(new):
                 return None
+            spend_value(text)
             return text.replace(wanted, new, most)
 
         return evaluate
