@@ -450,11 +450,17 @@ class _Compiler:
 
             def of_element(element: Any) -> bool:
                 if type(element) is list:
+                    spend_value(element)
                     element = {str(index): inner for index, inner in enumerate(element)}
                 return type(element) is dict and matches(element)
 
         def holds_of(found: Sequence[Any]) -> bool:
-            return any(type(value) is list and any(map(of_element, value)) for value in found)
+            for value in found:
+                if type(value) is list:
+                    spend_value(value)
+                    if any(map(of_element, value)):
+                        return True
+            return False
 
         return Test(holds_of, of_element)
 

@@ -434,6 +434,7 @@ def _pop(path: str, operand: Any, context: Context) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
             raise MongoError(14, f"Path '{path}' contains an element of non-array type '{type_name(value)}'")
+        spend_value(value)
         return KEPT if not value else value[:-1] if end == 1 else value[1:]
 
     return Modifier(work, creates=False, needs_viable_path=True)

@@ -294,9 +294,9 @@ class _Operators:
             raise MongoError(
                 2, f"Cannot apply array updates to non-array element {reached[-1]}: {value!r:.60}"
             )
+        spend_value(value)
         if part == "$[]":
             return list(range(len(value)))
-        spend_value(value)
         return [index for index, element in enumerate(value) if self._filters.matches(part[2:-1], element)]
 
 

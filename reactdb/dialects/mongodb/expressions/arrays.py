@@ -223,7 +223,7 @@ def _zip(spec: Any, scope: Scope) -> Evaluate:
 @syntax("$in")
 def _in(spec: Any, scope: Scope) -> Evaluate:
     value, array = arguments("$in", spec, scope, 2, 2)
-    compare, key = scope.compare(), scope.identity()
+    key = scope.identity()
     constants = constant_of(array)
     if isinstance(constants, list):
         keys = frozenset(key(element) for element in constants)
@@ -236,7 +236,9 @@ def _in(spec: Any, scope: Scope) -> Evaluate:
                 40081, f"$in requires an array as a second argument, found: {type_name(elements)}"
             )
         spend_value(elements)
-        return any(compare(wanted, element) == 0 for element in elements)
+        # The key of what is looked for is made once: it may be an array itself.
+        wanted_key = key(wanted)
+        return any(key(element) == wanted_key for element in elements)
 
     return evaluate
 
@@ -244,7 +246,7 @@ def _in(spec: Any, scope: Scope) -> Evaluate:
 @syntax("$indexOfArray")
 def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
     parts = arguments("$indexOfArray", spec, scope, 2, 4)
-    compare = scope.compare()
+    key = scope.identity()
 
     def evaluate(document: Any, variables: Variables) -> Any:
         array, wanted, *bounds = [part(document, variables) for part in parts]
@@ -258,7 +260,8 @@ def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
         start = numbers[0] if numbers else 0
         end = min(numbers[1], len(array)) if len(numbers) > 1 else len(array)
         spend(max(end - start, 0))
-        return next((place for place in range(start, end) if compare(array[place], wanted) == 0), -1)
+        wanted_key = key(wanted)
+        return next((place for place in range(start, end) if key(array[place]) == wanted_key), -1)
 
     return evaluate
 
