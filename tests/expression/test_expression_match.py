@@ -12,6 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from reactdb import budget
+from reactdb.budget import Budget, Stopped
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression import evaluate, expr
 from reactdb.expression.pattern import PythonPattern, Re2Pattern, read_pattern
@@ -313,3 +315,14 @@ def verdict(read: Any) -> str:
     except ResourceLimit as error:
         return str(error) if "google-re2" in str(error) else "too large"
     return "taken"
+
+
+def test_work_on_a_long_text_spends_the_budget() -> None:
+    clock = iter(range(10**6))
+    outer = budget.current.set(Budget(50, clock=lambda: next(clock)))
+    try:
+        with pytest.raises(Stopped):
+            for _ in range(1_000):
+                evaluate(expr("a" * 100_000).upcase(), None)
+    finally:
+        budget.current.reset(outer)

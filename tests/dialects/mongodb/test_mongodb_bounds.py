@@ -24,9 +24,10 @@ from reactdb.budget import STEPS, Budget, Stopped
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import OPERATORS as EXPRESSIONS
-from reactdb.dialects.mongodb.expressions.compiling import Scope, compiled
+from reactdb.dialects.mongodb.expressions.compiling import Scope, compiled, constant_of
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS as UPDATES
+from reactdb.dialects.mongodb.ordering import MISSING
 from reactdb.dialects.mongodb.stages.pipeline import Pipeline
 from reactdb.dialects.mongodb.stages.stage import STAGES, Setting
 from reactdb.dialects.mongodb.updates import Update
@@ -172,6 +173,9 @@ def test_each_operator_spends_the_budget(name: str) -> None:
             evaluate = compiled({name: spec}, Scope())
             evaluate(DOCUMENT, {})
         except MongoError:
+            continue
+        if constant_of(evaluate) is not MISSING:
+            # It was worked out when it was compiled, as `$or` with a true constant is.
             continue
         tried += 1
         a_step_s = seconds_a_step(lambda: evaluate(DOCUMENT, {}))  # noqa: B023 (it is called at once)
