@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "CALL_STEPS",
@@ -33,6 +33,7 @@ __all__ = [
     "Crowd",
     "MemoryFull",
     "Stopped",
+    "WorkStopped",
     "current",
     "paced",
     "process_bytes",
@@ -40,7 +41,11 @@ __all__ = [
     "spend_bytes",
     "spend_value",
     "steps_of",
+    "with_own_budget",
 ]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
@@ -65,6 +70,15 @@ class Stopped(BaseException):
 
 class MemoryFull(Stopped):
     """The query fills more memory than it may."""
+
+
+class WorkStopped(Exception):
+    """The work of a write was stopped. To the store it is a failed write like any other, so the writes that share its commit go
+    on."""
+
+    def __init__(self, stopped: Stopped) -> None:
+        super().__init__()
+        self.stopped = stopped
 
 
 def process_bytes() -> int | None:
@@ -238,6 +252,26 @@ def spend_value(value: Any) -> None:
     budget = current.get()
     if budget is not None:
         budget.spend(steps_of(value))
+
+
+def with_own_budget(work: Callable[[T], R]) -> Callable[[T], R]:
+    """The work of a write, which spends the budget that is in force now: another thread may carry it out in its own commit.
+
+    Raises:
+        WorkStopped: By the work: its budget is spent.
+    """
+    budget = current.get()
+
+    def limited(given: T) -> R:
+        outer = current.set(budget)
+        try:
+            return work(given)
+        except Stopped as stopped:
+            raise WorkStopped(stopped) from None
+        finally:
+            current.reset(outer)
+
+    return limited
 
 
 def steps_of(value: Any) -> int:

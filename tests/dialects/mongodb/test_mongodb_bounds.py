@@ -19,8 +19,9 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
 
+import reactdb
 from reactdb import budget
-from reactdb.budget import STEPS, Budget, Stopped
+from reactdb.budget import STEPS, Budget, Stopped, WorkStopped, with_own_budget
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import OPERATORS as EXPRESSIONS
@@ -443,3 +444,35 @@ def test_documents_in_between_that_are_never_reached_are_given_up() -> None:
 
 def test_steps_are_counted_before_a_second_is_over() -> None:
     assert STEPS * MOST_STEP_S < 1
+
+
+def test_the_work_of_a_write_spends_the_budget_of_its_own_client() -> None:
+    """Another thread may carry it out in its own commit: its time is not spent, and its commit does not fail."""
+    own, other = Counter(), Counter()
+    outer = budget.current.set(own)  # type: ignore[arg-type]
+    try:
+        work = with_own_budget(lambda steps: budget.spend(steps))
+        budget.current.set(other)  # type: ignore[arg-type]
+        work(5)
+    finally:
+        budget.current.reset(outer)
+
+    assert (5, 0) == (own.steps, other.steps)
+
+
+def test_the_work_of_a_write_that_is_stopped_fails_as_others_do() -> None:
+    """What is no `Exception` would end the commit of the thread that carries it out."""
+    outer = budget.current.set(Budget(0, clock=lambda: 1.0))
+    try:
+        with pytest.raises(WorkStopped):
+            with_own_budget(lambda steps: budget.spend(steps))(STEPS + 1)
+    finally:
+        budget.current.reset(outer)
+
+
+def test_an_update_that_is_stopped_has_written_nothing() -> None:
+    with reactdb.connect(":memory:") as db, reactdb.mongodb(db) as client:
+        client.test.t.insert_many([{"_id": number, "a": list(range(500))} for number in range(100)])
+
+        assert ends_after(2, lambda: client.test.t.update_many({}, {"$inc": {"a.$[]": 1}}))
+        assert 100 == client.test.t.count_documents({"a.0": 0})
