@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "CALL_STEPS",
@@ -33,12 +33,19 @@ __all__ = [
     "Crowd",
     "MemoryFull",
     "Stopped",
+    "WorkStopped",
     "current",
     "paced",
     "process_bytes",
     "spend",
     "spend_bytes",
+    "spend_value",
+    "steps_of",
+    "with_own_budget",
 ]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
@@ -63,6 +70,15 @@ class Stopped(BaseException):
 
 class MemoryFull(Stopped):
     """The query fills more memory than it may."""
+
+
+class WorkStopped(Exception):
+    """The work of a write was stopped. To the store it is a failed write like any other, so the writes that share its commit go
+    on."""
+
+    def __init__(self, stopped: Stopped) -> None:
+        super().__init__()
+        self.stopped = stopped
 
 
 def process_bytes() -> int | None:
@@ -225,6 +241,45 @@ def spend_bytes(count: int) -> None:
     budget = current.get()
     if budget is not None:
         budget.spend(count // STEP_BYTES)
+
+
+def spend_value(value: Any) -> None:
+    """Spend what going through a value costs, without what is in it: a step for each element or field, and the bytes of a text.
+
+    Raises:
+        Stopped: As `spend`.
+    """
+    budget = current.get()
+    if budget is not None:
+        budget.spend(steps_of(value))
+
+
+def with_own_budget(work: Callable[[T], R]) -> Callable[[T], R]:
+    """The work of a write, which spends the budget that is in force now: another thread may carry it out in its own commit.
+
+    Raises:
+        WorkStopped: By the work: its budget is spent.
+    """
+    budget = current.get()
+
+    def limited(given: T) -> R:
+        outer = current.set(budget)
+        try:
+            return work(given)
+        except Stopped as stopped:
+            raise WorkStopped(stopped) from None
+        finally:
+            current.reset(outer)
+
+    return limited
+
+
+def steps_of(value: Any) -> int:
+    """The steps that going through a value counts as."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        return len(value)
+    return len(value) // STEP_BYTES if kind is str or kind is bytes else 0
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:

@@ -13,7 +13,7 @@ Read it in this order:
     operations_time, operations_type
                         what its operations mean
     checks              wrong arguments of operations, in ReQL's sentences
-    pattern, pattern_reader
+    pattern, pattern_reader, pattern_steps
                         regular expressions for `match`, with a bound on what matching costs
     paths               the fields that `pluck` and its kin name
     build, namespace    how a user writes it

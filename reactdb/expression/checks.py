@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from reactdb.budget import STEP_BYTES, STEPS, current, paced, spend_bytes
+from reactdb.budget import STEP_BYTES, STEPS, current, paced, spend_bytes, spend_value
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
 from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
@@ -23,6 +23,8 @@ array_limit: Final = ContextVar("array_limit", default=100_000)
 """Elements of an array that an expression may make. ReQL's run option of that name sets it."""
 
 _SHOWN_CHARACTERS: Final = 300
+LONG_TEXT: Final = 4_096
+"""A text of more characters spends the budget where it is worked on."""
 _SAFE_INTEGER: Final = 2**53
 
 
@@ -92,6 +94,8 @@ def number_text(value: Any) -> str:
 def string(value: Any) -> str:
     if not isinstance(value, str):
         expected("STRING", value)
+    if len(value) > LONG_TEXT:
+        spend_value(value)
     return value
 
 

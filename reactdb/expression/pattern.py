@@ -2,20 +2,16 @@
 
 ReQL has RE2, which is linear whatever the pattern. Where `google-re2` is installed (the extra `re2`), it does the
 work. Elsewhere Python's `re` does, which tries one way to match after the other: `(a+)+$` on forty letters takes
-longer than anybody waits, and a feed runs its condition for every change. So a pattern is read before `re` gets it
-(`pattern_reader`), and its cost is bounded by the ways in which its parts may match from one place, n being the
-length of the text:
+longer than anybody waits, and a feed runs its condition for every change. Neither can be stopped while it matches,
+and no other thread of the process runs meanwhile. So a pattern is read before an engine gets it (`pattern_reader`),
+and what it may cost on a text is known before it is matched:
 
-    one character, a set, an anchor             1
-    a, then b                                   the ways of a, times those of b
-    a|b                                         the sum of both; the larger if their first characters differ
-    a up to k times, where a has 1 way          k; n if there is no limit
-    a several times, where a separator begins   as above: where one turn ends and the next begins is certain
-      or ends each turn
-    a several times, where a has several ways   not bounded
+    RE2     the positions of the pattern, counted as often as they may be repeated, times the length of the text;
+            its compiler takes the square of the positions
+    `re`    the steps of all ways in which it may match (`pattern_steps`)
 
-With c * n**k ways at each of n places, `re` is used while c * n**(k + 1) is at most `MAX_TRIES`, which is well below
-a second. What is above that, or not bounded, raises `ResourceLimit` with the name of the extra.
+What is above `MAX_STEPS`, which is well below a second, or not bounded, raises `ResourceLimit`; where RE2 would help,
+with the name of the extra.
 
 Unlike in ReQL, positions count characters and not bytes of UTF-8: so they fit `slice`, as a reader would expect.
 
@@ -25,16 +21,22 @@ Rule of this file: nothing is matched before its cost is known.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from reactdb.budget import CALL_STEPS, spend
 from reactdb.errors import QueryError, ResourceLimit
+from reactdb.expression.pattern_steps import Subject
 
 MAX_PATTERN_CHARACTERS: Final = 1_000
-MAX_TRIES: Final = 20_000_000
-# What RE2 may use for one pattern: its own default.
+# A step takes either engine up to 10 ns, and RE2 a hundredth of that for a pattern that has few states.
+MAX_STEPS: Final = 40_000_000
+# To compile 5,000 positions takes RE2 0.05 s, and 100,000 of them 20 s.
+MAX_POSITIONS: Final = 5_000
+# What RE2 may use for one pattern: its own default. For one that cannot be read here, what 10,000 positions take.
 MAX_MEMORY_BYTES: Final = 8 << 20
+MAX_UNREAD_BYTES: Final = 1 << 18
 
 _REMEDY: Final = (
     "parts of it can match in very many ways. Install google-re2, to which none of this applies:"
@@ -77,18 +79,47 @@ class Re2Pattern:
     """A pattern of `google-re2`: linear in the text."""
 
     def __init__(self, text: str, re2: Any) -> None:
+        positions = _positions(text)
         options = re2.Options()
         options.log_errors = False
-        options.max_mem = MAX_MEMORY_BYTES
+        options.max_mem = MAX_UNREAD_BYTES if positions is None else MAX_MEMORY_BYTES
+        spend(CALL_STEPS + (positions or len(text)))
         try:
             self._compiled = re2.compile(text, options)
         except re2.error as error:
             raise _refusal(text, error.args[0]) from None
+        self._text = text
+        size = self._compiled.programsize if positions is None else positions
+        self._max_characters = MAX_STEPS // max(size, 1)
 
     def search(self, subject: str) -> Spans | None:
+        if len(subject) > self._max_characters:
+            raise ResourceLimit(
+                f"The regexp `{self._text}` is too large for a string of {len(subject)} characters:"
+                f" it may have at most {self._max_characters}."
+            )
         spend(CALL_STEPS + len(subject))
         found = self._compiled.search(subject)
         return found and [found.span(group) for group in range(self._compiled.groups + 1)]
+
+
+def _positions(text: str) -> int | None:
+    """The positions of a pattern, or None if RE2 may know what is not known here.
+
+    Raises:
+        ResourceLimit: They are too many.
+    """
+    from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
+
+    try:
+        positions = read(text, is_for_re2=True).positions
+    except (TooLarge, UnreadablePattern):
+        return None
+    if positions > MAX_POSITIONS:
+        raise ResourceLimit(
+            f"The regexp is too large: with what it repeats it has {positions} positions, and {MAX_POSITIONS} are allowed."
+        )
+    return positions
 
 
 def _refusal(text: str, reason: bytes | str) -> QueryError | ResourceLimit:
@@ -104,27 +135,41 @@ class PythonPattern:
     """A pattern of Python's `re`, used for texts that are short enough for the number of ways in which it may match."""
 
     def __init__(self, text: str) -> None:
-        from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
+        from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read, search_steps
 
+        spend(CALL_STEPS + len(text))
         try:
-            source, ways = read(text)
-            self._compiled = re.compile(source)
+            pattern = read(text)
+            self._compiled = re.compile(pattern.source)
         except TooLarge as error:
             raise ResourceLimit(f"The regexp is too large: {error}.") from None
         except UnreadablePattern as error:
             raise _refusal(text, str(error)) from None
         except (re.error, OverflowError, RecursionError) as error:
             raise QueryError(f"Error in regexp `{text}`: {error}") from None
-        if ways is None:
+        if not pattern.is_bounded:
             raise ResourceLimit(f"The regexp `{text}` can take too long: {_REMEDY}")
         self._text = text
-        self._max_characters = int((MAX_TRIES / ways.factor) ** (1 / (ways.power + 1)))
+        self._steps = search_steps(pattern)
+        self._max_characters = safe_length(self._steps, MAX_STEPS)
 
     def search(self, subject: str) -> Spans | None:
-        if len(subject) > self._max_characters:
+        spend(CALL_STEPS + len(subject))
+        if len(subject) > self._max_characters and self._steps(Subject(len(subject), subject)) > MAX_STEPS:
             raise ResourceLimit(
                 f"The regexp `{self._text}` can take too long for a string of {len(subject)} characters: {_REMEDY}"
             )
-        spend(CALL_STEPS + len(subject))
         found = self._compiled.search(subject)
         return None if found is None else list(found.regs)
+
+
+def safe_length(steps: Callable[[Subject], float], most: float) -> int:
+    """How long any text may be for at most so many steps, whatever is in it; -1 if even the empty one is not safe."""
+    safe, unsafe = -1, int(most) + 1
+    while unsafe - safe > 1:
+        middle = (safe + unsafe) // 2
+        if steps(Subject(middle)) > most:
+            unsafe = middle
+        else:
+            safe = middle
+    return safe

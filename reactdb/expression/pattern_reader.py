@@ -1,29 +1,48 @@
-"""The reader of patterns: translates RE2's syntax for Python's `re`, and bounds in how many ways a match may go.
+"""The reader of patterns: translates RE2's syntax for Python's `re`, and bounds how many steps a match may take.
 
 What RE2 does not have (references to groups, lookahead and lookbehind, possessive repetition) is refused in RE2's words. What
 `re` understands differently is translated: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text only, and flags hold from
-where they stand. Unicode's classes (`\\pL`) and the flag U cannot be translated for `re`: they need RE2.
+where they stand. Unicode's classes (`\\pL`) and the flag U cannot be translated for `re`: they need RE2. How many steps a part
+takes on a text is said by `pattern_steps`.
 
 Source: RE2's page "Syntax" for the syntax; its parser's error codes for the sentences.
 
-Rule of this file: text in, text and a number out. `pattern` decides what is done with them.
+Rule of this file: text in, a subpattern out. `pattern` decides what is done with it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
-MAX_POWER: Final = 6
+from reactdb.expression.pattern_steps import (
+    ONE_STEP,
+    Measure,
+    Subject,
+    steps_of_alternatives,
+    steps_of_optional,
+    steps_of_repeated,
+    steps_of_run,
+    steps_of_search,
+    steps_of_sequence,
+)
+
 # RE2's own: how often something may be repeated, also by repetitions within repetitions, and how deep groups may nest.
 MAX_REPEATS: Final = 1_000
 MAX_DEPTH: Final = 200
 LAST_CHARACTER: Final = 0x10FFFF
+# How many sets of first characters are compared with each other: each of them with all before.
+MOST_FIRSTS: Final = 256
+# How many characters are looked at one by one.
+MOST_GAPS: Final = 256
 
 Ranges = tuple[tuple[int, int], ...]
 
 _EVERYTHING: Final[Ranges] = ((0, LAST_CHARACTER),)
+_ALL_BUT_LINE_END: Final[Ranges] = ((0, 9), (11, LAST_CHARACTER))
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORDS: Final[Ranges] = ((48, 57), (65, 90), (95, 95), (97, 122))
 _SPACES: Final[Ranges] = ((9, 10), (12, 13), (32, 32))
@@ -46,6 +65,7 @@ _POSIX: Final[dict[str, Ranges]] = {
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _REPEAT: Final = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
+_CLASS_NAME: Final = re.compile(r"\{\^?\w+\}|\w")
 _GROUP_NAME: Final = re.compile(r"\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
 _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 
@@ -58,32 +78,19 @@ class TooLarge(Exception):
     """The pattern asks for more than there is room for."""
 
 
-@dataclass(slots=True, frozen=True)
-class Ways:
-    """At most factor * n**power ways for a subpattern to match from one position in a text of n characters."""
-
-    factor: float
-    power: int
-
-    def then(self, other: Ways) -> Ways:
-        return Ways(self.factor * other.factor, self.power + other.power)
-
-    def or_else(self, other: Ways) -> Ways:
-        if self.power == other.power:
-            return Ways(self.factor + other.factor, self.power)
-        return max(self, other, key=lambda one: one.power)
-
-
-ONE_WAY: Final = Ways(1, 0)
-
-
 @dataclass(slots=True)
 class Subpattern:
     """A part of a pattern, as its syntax cuts it.
 
     Attributes:
         source: Its text, translated for `re`.
-        ways: In how many ways it may match; None if no bound is known.
+        is_bounded: The ways in which it may match from one place are at most a power of the text's length.
+        is_single: It matches in one way at most from one place.
+        measure: How many steps it takes, where it is bounded.
+        positions: The characters and anchors in it, those that are repeated counted as often as they may be.
+        atoms: The same, each counted once.
+        literal: The one character that it matches; empty if it is no such subpattern.
+        is_loose_run: It is one character, several times, which may end at several places.
         firsts: The characters that a match can begin with; None if they are not known, or if it may match the empty text.
         characters: The characters that a match can hold; None if they are not known.
         is_one: It always matches exactly one character.
@@ -93,7 +100,13 @@ class Subpattern:
     """
 
     source: str
-    ways: Ways | None = ONE_WAY
+    is_bounded: bool = True
+    is_single: bool = True
+    measure: Measure = ONE_STEP
+    positions: int = 1
+    atoms: int = 1
+    literal: str = ""
+    is_loose_run: bool = False
     firsts: Ranges | None = None
     characters: Ranges | None = ()
     is_one: bool = False
@@ -103,22 +116,41 @@ class Subpattern:
     pieces: list[Subpattern] = field(default_factory=list)
 
 
-def read(text: str) -> tuple[str, Ways | None]:
-    """The pattern translated for `re`, and in how many ways it may match from one position; None if no bound is known.
+def search_steps(part: Subpattern) -> Callable[[Subject], float]:
+    """The steps of a search for a whole pattern in a text."""
+    pieces = part.pieces or [part]
+    prefix = "".join(piece.literal for piece in takewhile(lambda piece: piece.literal, pieces))
+    return steps_of_search(part.measure, prefix, is_anchored=pieces[0].source == r"\A")
+
+
+def begins_with_anything(part: Subpattern) -> bool:
+    """Whether a pattern begins with `.*`: what does not match from the beginning of a line matches nowhere in that line."""
+    first = (part.pieces or [part])[0]
+    return first.is_loose_run and first.may_be_empty and first.characters in (_EVERYTHING, _ALL_BUT_LINE_END)
+
+
+def read(text: str, *, max_repeats: int = MAX_REPEATS, is_for_re2: bool = False) -> Subpattern:
+    """The pattern, translated for `re`.
+
+    Args:
+        text: The pattern.
+        max_repeats: How often something may be repeated, also by repetitions within repetitions.
+        is_for_re2: It is only measured: what needs RE2 is read too, and nothing is translated.
 
     Raises:
         UnreadablePattern: It is not a pattern.
         TooLarge: It is too large.
     """
-    part = _Reader(text).whole()
-    return part.source, part.ways
+    return _Reader(text, max_repeats, is_for_re2=is_for_re2).whole()
 
 
 class _Reader:
     """Reads one pattern from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_repeats: int, *, is_for_re2: bool) -> None:
         self._text = text
+        self._max_repeats = max_repeats
+        self._is_for_re2 = is_for_re2
         self._at = 0
         self._depth = 0
         self._flags = frozenset[str]()
@@ -170,6 +202,8 @@ class _Reader:
         if self._repetition() is not None:
             operators = self._text[start : self._at].removeprefix(self._text[start : end - len(spelled)])
             raise UnreadablePattern(f"bad repetition operator: {operators}")
+        if part.repeats * max(high or low, 1) > self._max_repeats:
+            raise TooLarge(f"bad repetition operator: {spelled}")
         return repeated(part, low, high, spelled)
 
     def _repetition(self) -> tuple[int, int | None, str] | None:
@@ -183,7 +217,7 @@ class _Reader:
             return None
         low = int(found[1])
         high = low if found[2] is None else int(found[3]) if found[3] else None
-        if low > MAX_REPEATS or (high is not None and not low <= high <= MAX_REPEATS):
+        if low > self._max_repeats or (high is not None and not low <= high <= self._max_repeats):
             raise TooLarge(f"invalid repetition size: {found[0]}")
         self._at = found.end()
         return low, high, found[0]
@@ -202,7 +236,7 @@ class _Reader:
         if character == "\\":
             return self._escape(start)
         if character == ".":
-            return one_of(_EVERYTHING if "s" in self._flags else outside(((10, 10),)), self._flags)
+            return one_of(_EVERYTHING if "s" in self._flags else _ALL_BUT_LINE_END, self._flags)
         if character == "^":
             return Subpattern("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
         if character == "$":
@@ -222,7 +256,7 @@ class _Reader:
             else:
                 self._at = flags.end()
                 added, removed = flags[1], flags[2] or ""
-                if "U" in added + removed:
+                if "U" in added + removed and not self._is_for_re2:
                     raise UnreadablePattern(f"the flag U needs google-re2: {self._text[start : self._at]}")
                 self._flags = (self._flags | set(added)) - set(removed)
                 if flags[3] == ")":
@@ -253,8 +287,16 @@ class _Reader:
             return sequence([one_of(((ord(one), ord(one)),), self._flags) for one in literal])
         if character.lower() in _CLASSES:
             return one_of(self._class(character), frozenset())
+        if self._is_for_re2 and character in "pPC":
+            self._pass_over_class(character)
+            return Subpattern("", characters=None, is_one=True)
         code = self._character_code(character, start)
         return one_of(((code, code),), self._flags)
+
+    def _pass_over_class(self, character: str) -> None:
+        """Go behind the name of a class of Unicode's, or behind `\\C`, whose letter has been read."""
+        found = _CLASS_NAME.match(self._text, self._at) if character in "pP" else None
+        self._at = self._at if found is None else found.end()
 
     @staticmethod
     def _class(character: str) -> Ranges:
@@ -318,7 +360,10 @@ class _Reader:
         merged = _merged(ranges)
         if is_negated and "i" in self._flags:
             # What is left out is left out in both cases: so the case is looked at before the set is turned round.
-            return Subpattern(f"(?i:[^{_spelled(merged)}])", characters=None, is_one=True)
+            source = f"(?i:[^{_spelled(merged)}])"
+            others = outside(merged)
+            own = in_either_case(others, f"[{_spelled(others)}]")
+            return Subpattern(source, firsts=own, characters=own, is_one=True)
         return one_of(outside(merged) if is_negated else merged, self._flags)
 
     def _member(self) -> int | Ranges:
@@ -330,6 +375,9 @@ class _Reader:
         character = self._next(start)
         if character.lower() in _CLASSES:
             return self._class(character)
+        if self._is_for_re2 and character in "pP":
+            self._pass_over_class(character)
+            return _EVERYTHING
         return self._character_code(character, start)
 
     def _next(self, start: int) -> str:
@@ -352,23 +400,52 @@ def one_of(ranges: Ranges, flags: frozenset[str]) -> Subpattern:
     """One character out of these."""
     source = f"[{_spelled(ranges)}]" if ranges else "(?!)"
     if "i" in flags and any(chr(low).lower() != chr(high).upper() for low, high in ranges):
-        # Which characters are the same in another case is Unicode's to know: nothing is said of them.
-        return Subpattern(f"(?i:{source})", characters=None, is_one=True)
-    return Subpattern(source, firsts=ranges, characters=ranges, is_one=True)
+        own, source = in_either_case(ranges, source), f"(?i:{source})"
+    else:
+        own = ranges
+    is_literal = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    literal = chr(ranges[0][0]) if is_literal else ""
+    return Subpattern(source, firsts=own, characters=own, is_one=True, literal=literal)
+
+
+# What ASCII's letters are in another case, beyond the letter of the other case.
+_OTHER_CASES: Final = {"i": (0x130, 0x131), "s": (0x17F,), "k": (0x212A,)}
+
+
+def in_either_case(ranges: Ranges, source: str) -> Ranges | None:
+    """The characters, and those that are the same in another case; None if that is not known. `source`: as `re` writes them."""
+    if all(high < 128 for _, high in ranges):
+        found = list(ranges)
+        for low, high in ranges:
+            for letter in map(chr, range(low, high + 1)):
+                if letter.isalpha():
+                    other = letter.swapcase()
+                    codes = (ord(other), *_OTHER_CASES.get(letter.lower(), ()))
+                    found += [(code, code) for code in codes]
+        return _merged(found)
+    gaps = outside(ranges)
+    if sum(high - low + 1 for low, high in gaps) > MOST_GAPS:
+        return None
+    belongs = re.compile(source, re.IGNORECASE).fullmatch
+    return _merged(
+        [
+            *ranges,
+            *((code, code) for low, high in gaps for code in range(low, high + 1) if belongs(chr(code))),
+        ]
+    )
 
 
 def sequence(parts: list[Subpattern]) -> Subpattern:
     """One part after the other."""
     if len(parts) == 1:
         return parts[0]
-    ways: Ways | None = ONE_WAY
-    for part in parts:
-        ways = None if ways is None or part.ways is None else ways.then(part.ways)
-    if ways is not None and ways.power > MAX_POWER:
-        ways = None
     return Subpattern(
         "".join(part.source for part in parts),
-        ways,
+        is_bounded=all(part.is_bounded for part in parts),
+        is_single=all(part.is_single for part in parts),
+        measure=steps_of_sequence([(part.measure, part.literal, part.is_loose_run) for part in parts]),
+        positions=sum(part.positions for part in parts),
+        atoms=sum(part.atoms for part in parts),
         firsts=parts[0].firsts if parts else None,
         characters=_all_characters(parts),
         is_flexible=any(part.is_flexible for part in parts),
@@ -386,24 +463,21 @@ def _all_characters(parts: list[Subpattern]) -> Ranges | None:
 
 def either(parts: list[Subpattern]) -> Subpattern:
     """One of the alternatives."""
-    ways: Ways | None = parts[0].ways
-    largest = ways
-    for part in parts[1:]:
-        if ways is None or largest is None or part.ways is None:
-            ways = largest = None
-            break
-        ways = ways.or_else(part.ways)
-        largest = max(largest, part.ways, key=lambda one: (one.power, one.factor))
     firsts: list[tuple[int, int]] | None = []
     for part in parts:
-        if firsts is not None and part.firsts is not None and not _meet(tuple(firsts), part.firsts):
-            firsts += part.firsts
-        else:
+        if firsts is None or part.firsts is None or len(firsts) > MOST_FIRSTS or _meet(firsts, part.firsts):
             firsts = None
+            break
+        firsts += part.firsts
+    # Where no two alternatives begin alike, at most one of them gets beyond its first character.
+    is_certain = firsts is not None
     return Subpattern(
         "|".join(part.source for part in parts),
-        # Where no two alternatives begin alike, at most one of them gets beyond its first character.
-        ways if firsts is None else largest,
+        is_bounded=all(part.is_bounded for part in parts),
+        is_single=is_certain and all(part.is_single for part in parts),
+        measure=steps_of_alternatives([part.measure for part in parts], is_certain=is_certain),
+        positions=sum(part.positions for part in parts),
+        atoms=sum(part.atoms for part in parts),
         firsts=None if firsts is None else tuple(firsts),
         characters=_all_characters(parts),
         is_flexible=True,
@@ -414,38 +488,38 @@ def either(parts: list[Subpattern]) -> Subpattern:
 
 def repeated(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
     """A part several times; at most `high` times, if that is not None."""
-    repeats = part.repeats * max(high or low, 1)
-    if repeats > MAX_REPEATS:
-        raise TooLarge(f"bad repetition operator: {spelled}")
     source = part.source if _is_closed(part) else f"(?:{part.source})"
+    is_certain = part.is_single and not part.is_flexible
+    if high == 1:
+        # Once, or also not at all.
+        is_bounded, measure = part.is_bounded, part.measure if low == 1 else steps_of_optional(part.measure)
+    else:
+        # Of what matches in several ways, even a few repetitions are a great many ways.
+        is_bounded = (
+            part.is_bounded
+            and not part.may_be_empty
+            and (is_certain or (part.is_single and part.firsts is not None) or _is_separated(part))
+        )
+        run = steps_of_run(part.source, low, high)
+        measure = run if part.is_one else steps_of_repeated(part.atoms, low, high)
     return Subpattern(
         source + spelled,
-        _ways_of_repeated(part, low, high),
+        is_bounded=is_bounded,
+        is_single=part.is_single and low == high and (low == 1 or is_certain),
+        measure=measure,
+        positions=part.positions * max(high or low, 1) + 1,
+        atoms=part.atoms + 1,
+        is_loose_run=part.is_one and low != high,
         firsts=part.firsts if low else None,
         characters=part.characters,
         is_flexible=low != high or part.is_flexible,
         may_be_empty=not low or part.may_be_empty,
-        repeats=repeats,
+        repeats=part.repeats * max(high or low, 1),
     )
 
 
 def _is_closed(part: Subpattern) -> bool:
     return part.is_one or (part.source.startswith("(") and part.source.endswith(")") and not part.pieces)
-
-
-def _ways_of_repeated(part: Subpattern, low: int, high: int | None) -> Ways | None:
-    if part.ways is None:
-        return None
-    if high == 1:
-        # Once, or also not at all.
-        return part.ways if low == 1 else part.ways.or_else(ONE_WAY)
-    if part.may_be_empty:
-        return None
-    is_certain = part.ways == ONE_WAY and not part.is_flexible
-    if is_certain or (part.ways == ONE_WAY and part.firsts is not None) or _is_separated(part):
-        return Ways(1, 1) if high is None else Ways(high - low + 1, 0 if is_certain else 1)
-    # Of what matches in several ways, even a few repetitions are a great many ways.
-    return None
 
 
 def _is_separated(part: Subpattern) -> bool:
@@ -466,7 +540,7 @@ def _is_separated(part: Subpattern) -> bool:
 
 def _is_run(part: Subpattern) -> bool:
     """Whether it matches a given stretch of text in one way at most: a repetition of one character."""
-    return part.ways is not None and part.ways.power <= 1 and not part.pieces and "|" not in part.source
+    return part.is_bounded and not part.pieces and "|" not in part.source
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -496,7 +570,7 @@ def _merged(ranges: Ranges | list[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
-def _meet(some: Ranges, others: Ranges) -> bool:
+def _meet(some: Iterable[tuple[int, int]], others: Ranges) -> bool:
     return any(low <= last and first <= high for low, high in some for first, last in others)
 
 

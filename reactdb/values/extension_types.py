@@ -41,6 +41,8 @@ from msgpack import ExtType
 from reactdb.errors import IncompatibleFormat
 from reactdb.values.scalars import (
     EPOCH,
+    MAX_DECIMAL_DIGITS,
+    MAX_DECIMAL_EXPONENT,
     MAX_INSTANT,
     MAX_INT_BITS,
     MIN_INSTANT,
@@ -220,6 +222,9 @@ def _read_decimal(data: bytes) -> Decimal:
     value = Decimal(text)
     if not value.is_finite() or decimal_text(value) != text:
         raise ValueError("not a Decimal's own text")
+    # What is beyond would not be refused by arithmetic, and has millions of digits as an int.
+    if len(text) > MAX_DECIMAL_DIGITS or abs(value.adjusted()) > MAX_DECIMAL_EXPONENT:
+        check_decimal(value)
     return value
 
 

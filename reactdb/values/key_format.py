@@ -51,6 +51,7 @@ from reactdb.values.extension_types import REGISTERED, UnknownValue, inherited, 
 from reactdb.values.frozen import FrozenDict, FrozenList
 from reactdb.values.scalars import (
     EPOCH,
+    MAX_DECIMAL_DIGITS,
     MAX_INT_BITS,
     Refused,
     check_decimal,
@@ -105,6 +106,8 @@ _NAN: Final = _NUMBER + b"\xff" * 8 + _EXACT
 _MAX_EXACT_INT: Final = 2**53
 _LARGEST: Final = sys.float_info.max
 _LARGEST_DECIMAL: Final = Decimal.from_float(_LARGEST)
+# The least double that is not zero begins at 10**-324 and ends at 10**-1074, and a Decimal has so many digits.
+_LEAST_EXPONENT_OF_REST: Final = -1_100 - MAX_DECIMAL_DIGITS
 
 
 def key_bytes(value: Any) -> bytes:
@@ -378,10 +381,14 @@ def _read_number(data: bytes, at: int) -> tuple[int | float | Decimal, int]:
         return (int(nearest) if nearest.is_integer() else nearest), at
     rest, at = _read_rest(data, marker, at)
     is_itself = nearest == 0 or rest.copy_abs() > _LARGEST_DECIMAL
+    if not is_itself and int(rest.as_tuple().exponent) < _LEAST_EXPONENT_OF_REST:
+        # The sum would have as many digits as lie between the two.
+        raise ValueError("the rest of a number is too small for it")
     exact = rest if is_itself else _EXACT_ARITHMETIC.add(Decimal.from_float(nearest), rest)
     # 2,466 digits may already be more than the limit on ints; far more must not be made to find out.
     if exact.adjusted() < 2_470 and exact == (whole := int(exact)) and whole.bit_length() <= MAX_INT_BITS:
         return whole, at
+    check_decimal(exact)
     return exact, at
 
 
@@ -425,8 +432,10 @@ def _read_uuid(data: bytes, at: int) -> tuple[UUID, int]:
 
 
 def _read_registered(data: bytes, at: int) -> tuple[Any, int]:
-    code, order_end = data[at - 1] - _FROM_CODE_TO_TAG, data.find(_ORDER_END, at)
-    if 0 <= order_end < data.index(_TEXT_END, at):
+    code, text_end = data[at - 1] - _FROM_CODE_TO_TAG, data.index(_TEXT_END, at)
+    # Not beyond the end: each of many values would look through all the others.
+    order_end = data.find(_ORDER_END, at, text_end)
+    if order_end >= 0:
         at = order_end + 2
     text, end = _read_text(data, at)
     return read_extension(code, text), end

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from reactdb import budget
+from reactdb.budget import Budget, Stopped
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression import evaluate, expr
 from reactdb.expression.pattern import PythonPattern, Re2Pattern, read_pattern
@@ -142,6 +144,65 @@ def test_no_pattern_takes_long(pattern: str, text: str) -> None:
     assert time.perf_counter() - started < 10
 
 
+NESTED = "a{0,1000}" * 20 + "$"
+
+
+@every_engine
+def test_a_pattern_with_very_many_repetitions_is_refused_before_it_is_compiled() -> None:
+    """RE2 takes 0.7 s to compile this one, and minutes for a text; it lets no other thread run meanwhile."""
+    started = time.thread_time()
+    with pytest.raises(ResourceLimit):
+        match("a" * 400_000 + "b", NESTED)
+
+    assert time.thread_time() - started < 0.5
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(?:a{0,1000}){1}a{0,1000}a{0,1000}$", "a" * 400_000 + "b"),
+        ("[ab]*a[ab]{200}c$", "ab" * 400_000),
+        ("(a|A|aa)" * 12 + "b", "a" * 400_000),
+        ("(?i)" + "(a|A)" * 40 + "b", "a" * 60),
+        ("[ab]{900}c", "a" * 800_000),
+    ],
+)
+def test_a_pattern_times_a_text_is_bounded(pattern: str, text: str) -> None:
+    started = time.thread_time()
+    try:
+        match(text, pattern)
+    except ResourceLimit:
+        pass
+
+    assert time.thread_time() - started < 3
+
+
+@every_engine
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (r"joe@\w+\.com", "joe@mail.com"),
+        (r"(\w+)@(\w+)\.com", "joe@mail.com"),
+        ("(?i)JOE@", "joe@"),
+        (r"\d{4}-\d{2}-\d{2}", None),
+        ("joe.{0,10}com", "joe@mail.com"),
+    ],
+)
+def test_a_simple_pattern_is_found_in_a_megabyte(pattern: str, found: str | None) -> None:
+    result = match("some words of a text " * 50_000 + "joe@mail.com", pattern)
+
+    assert found == (result and result["str"])
+
+
+@pytest.mark.parametrize("engine", ["python"], indirect=True)
+def test_without_re2_what_a_text_has_decides_whether_it_is_too_long(engine: str) -> None:
+    """Behind `.*` only the places go on at which what follows stands."""
+    assert match("a text " * 500 + "foo", "a.*foo.*bar") is None
+    with pytest.raises(ResourceLimit):
+        match("a foo bar" * 500, "a.*foo.*foo.*foo.*bar!")
+
+
 @every_engine
 def test_common_patterns_with_repeated_groups_work() -> None:
     address = r"^[\w.+-]+@[\w-]+(\.[\w-]+)+$"
@@ -254,3 +315,14 @@ def verdict(read: Any) -> str:
     except ResourceLimit as error:
         return str(error) if "google-re2" in str(error) else "too large"
     return "taken"
+
+
+def test_work_on_a_long_text_spends_the_budget() -> None:
+    clock = iter(range(10**6))
+    outer = budget.current.set(Budget(50, clock=lambda: next(clock)))
+    try:
+        with pytest.raises(Stopped):
+            for _ in range(1_000):
+                evaluate(expr("a" * 100_000).upcase(), None)
+    finally:
+        budget.current.reset(outer)

@@ -7,7 +7,9 @@ import enum
 import itertools
 import math
 import pickle
+import struct
 import sys
+import time as clock
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Context, Decimal, FloatOperation, Inexact, Rounded, localcontext
 from fractions import Fraction
@@ -40,7 +42,7 @@ from reactdb.values.collation import (
     primary_key_bytes,
     type_name,
 )
-from reactdb.values.extension_types import UnknownValue
+from reactdb.values.extension_types import UnknownValue, read_extension
 from tests.support.ids import stable_id
 from tests.support.scaling import examples
 
@@ -634,3 +636,68 @@ def test_damaged_keys_are_corruption_or_another_value(value, data):
         return
     # Among others a value of a type that nobody has registered.
     assert isinstance(back, UnknownValue) or type_name(back) in TYPE_ORDER
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Damaged bytes
+
+_NUMBERS = st.builds(
+    lambda sign_and_bits, marker, exponent, digits, end: (
+        b"\x30" + struct.pack(">Q", sign_and_bits) + marker + struct.pack(">I", exponent) + digits + end
+    ),
+    st.integers(0, 2**64 - 1)
+    | st.floats(allow_nan=False).map(lambda number: int.from_bytes(struct.pack(">d", number))),
+    st.sampled_from([b"\x40", b"\xc0"]),
+    st.integers(0, 2**32 - 1) | st.sampled_from([0, 1, 2**31 - 2_000_000, 2**31, 2**32 - 1]),
+    st.binary(min_size=1, max_size=24),
+    st.sampled_from([b"", b"\x00", b"\xff"]),
+)
+
+
+def read_or_refuse(read: Any, *arguments: Any) -> float:
+    """The seconds of computing that it took."""
+    began = clock.thread_time()
+    try:
+        read(*arguments)
+    except (CorruptDatabase, ValueError):
+        pass
+    return clock.thread_time() - began
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(_NUMBERS | st.binary(max_size=40) | st.binary(max_size=20).map(lambda data: b"\x10" + data))
+@example(b"\x30" + struct.pack(">d", -1.0) + b"\xc0" + bytes(4) + b"\x02\x13\x13\x00")
+@example(b"\x30" + struct.pack(">d", -1e300) + b"\xc0" + struct.pack(">I", 2**31 - 10**8) + b"\x02\x13\x00")
+def test_damaged_bytes_of_a_key_are_read_or_refused_at_once(data: bytes) -> None:
+    """The rest of a number may say that it lies a billion digits away from it; adding the two took seconds."""
+    assert read_or_refuse(key_value, data) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("part", "before", "behind"),
+    [
+        (b"\x80\x00\x01", b"\x10", b"\x00"),
+        (b"\x28", b"\x10", b"\x00"),
+        (b"\x13", b"\x30" + struct.pack(">d", -1.0) + b"\xc0\x80\x00\x00\x00", b"\x00"),
+        (b"\x10", b"", b""),
+    ],
+)
+def test_bytes_of_a_key_are_read_in_time_linear_in_their_number(
+    part: bytes, before: bytes, behind: bytes
+) -> None:
+    assert read_or_refuse(key_value, before + part * 200_000 + behind) < 2
+
+
+@pytest.mark.parametrize("text", ["1E+999999999", "1E-999999999", "1" * 4_097, "1E+2000001"])
+def test_a_decimal_that_no_document_may_hold_is_damage_where_it_is_read(text: str) -> None:
+    with pytest.raises(ValueError, match="the limit is"):
+        read_extension(2, text.encode())
+
+
+def test_the_rest_of_a_number_may_have_as_many_digits_as_a_decimal() -> None:
+    for number in (
+        Decimal("1." + "1" * 4_095),
+        Decimal("5E-324") + Decimal(10) ** -390,
+        Decimal("-1." + "0" * 4_000 + "7"),
+    ):
+        assert number == key_value(key_bytes(number))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import compiled, constant, constant_of
@@ -121,6 +122,7 @@ class _Push:
             self._values.append(value)
 
     def result(self) -> Any:
+        spend_value(self._values)
         return list(self._values)
 
 
@@ -136,6 +138,7 @@ class _Distinct:
             self._values.setdefault(sort_key(value, self._text), value)
 
     def result(self) -> Any:
+        spend_value(self._values)
         return list(self._values.values())
 
 
@@ -152,9 +155,11 @@ class _Merged:
             raise MongoError(
                 5911200, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}"
             )
+        spend_value(value)
         self._value.update(value)
 
     def result(self) -> Any:
+        spend_value(self._value)
         return dict(self._value)
 
 
@@ -171,9 +176,11 @@ class _Concatenated:
             raise MongoError(
                 14, f"$concatArrays requires array inputs, but input is of type {type_name(value)}"
             )
+        spend_value(value)
         self._values += value
 
     def result(self) -> Any:
+        spend_value(self._values)
         return list(self._values)
 
 
@@ -185,6 +192,7 @@ class _United(_Distinct):
             return
         if not isinstance(value, list):
             raise MongoError(14, f"$setUnion requires array inputs, but input is of type {type_name(value)}")
+        spend_value(value)
         for element in value:
             self._values.setdefault(sort_key(element, self._text), element)
 
@@ -241,6 +249,7 @@ class _Several:
             self._cut()
 
     def _cut(self) -> None:
+        spend_value(self._entries)
         # Sorting is stable, so of equal ones those that came first stay in front.
         self._entries.sort(key=lambda entry: entry[0])
         if self._from_end:
@@ -251,6 +260,7 @@ class _Several:
     def result(self) -> Any:
         if self._sorts:
             self._cut()
+        spend_value(self._entries)
         values = [value for _, _, value in self._entries]
         if self._is_alone:
             return values[0] if values else None

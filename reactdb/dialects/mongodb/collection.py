@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from reactdb.budget import WorkStopped, with_own_budget
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.collection_uuids import checked_uuid, mismatch
@@ -126,7 +127,9 @@ class CollectionWork:
         if self._retry is not None:
             work = remembering(self._retry, work)
         try:
-            return self.spaces.session.transact(work, is_shareable=True)
+            return self.spaces.session.transact(with_own_budget(work), is_shareable=True)
+        except WorkStopped as failed:
+            raise failed.stopped from None
         except ReadOnlyDatabase as error:
             raise MongoError(13, str(error)) from None
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.ordering import identical
 from reactdb.dialects.mongodb.values import encode
 
@@ -125,6 +126,7 @@ def _array_parts(before: list[Any], after: list[Any]) -> dict[str, Any]:
     made: dict[str, Any] = {_IS_ARRAY: True}
     if len(after) < len(before):
         made[_LENGTH] = len(after)
+    spend_value(before)
     for index, (old, new) in enumerate(zip(before, after, strict=False)):
         if not identical(old, new):
             parts = _parts(old, new)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb.diff import Description, described
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.operators import KEPT, Modifier, Moment
@@ -23,6 +24,8 @@ from reactdb.dialects.mongodb.paths import is_index
 
 __all__ = ["MAX_PADDING", "Editing"]
 
+CHANGE_STEPS: Final = 8
+"""The steps of the budget that a change of one path counts as."""
 MAX_PADDING: Final = 1_500_000
 """The most nulls that an array is filled up with, where an element beyond its end is set."""
 
@@ -73,6 +76,7 @@ class Editing:
         Raises:
             MongoError: 28, there is no such path and none can be made; and what the operator raises.
         """
+        spend(CHANGE_STEPS)
         container: _Container = self.document
         reached: _Parts = ()
         for number, part in enumerate(parts):
@@ -128,6 +132,7 @@ class Editing:
         """A part of the document that may be changed: a copy, unless it is one already."""
         if id(value) in self._copied:
             return value
+        spend_value(value)
         copy: _Container = dict(value) if type(value) is dict else list(value)
         _put(container, place, copy)
         self._copies.append(copy)

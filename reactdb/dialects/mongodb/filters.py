@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from bson.regex import Regex
 
+from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb import conditions
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
@@ -105,7 +106,7 @@ class Filter:
         self.is_everything = not spec
         compiler = _Compiler({} if variables is None else variables, collation)
         self._compiled = compiler.document(spec, 0)
-        self.matches: Matches = self._compiled.matches
+        self.matches: Matches = _spending(self._compiled.matches, _conditions(spec))
 
     @property
     def equalities(self) -> list[tuple[str, Any]]:
@@ -127,6 +128,33 @@ class Filter:
                 return index
             found = index if found is None else found
         return found
+
+
+QUICK_CONDITIONS: Final = 16
+"""A filter of no more conditions spends nothing: what reads the documents does."""
+
+
+def _conditions(spec: Any) -> int:
+    """About how many conditions a query consists of."""
+    if is_document(spec):
+        return 1 + sum(
+            len(operand) if name == "$all" and type(operand) is list else _conditions(operand)
+            for name, operand in spec.items()
+        )
+    if type(spec) is list:
+        return sum(_conditions(one) for one in spec)
+    return 1 if type(spec) is Regex else 0
+
+
+def _spending(matches: Matches, conditions: int) -> Matches:
+    if conditions <= QUICK_CONDITIONS:
+        return matches
+
+    def spending(document: Any) -> bool:
+        spend(conditions)
+        return matches(document)
+
+    return spending
 
 
 def _positions(document: Document, compiled: Compiled) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -217,6 +245,7 @@ def _over(one: Matches, *, expands: bool) -> Test:
     def holds(found: Sequence[Any]) -> bool:
         for value in found:
             if type(value) is list:
+                spend_value(value)
                 if one(value) or any(map(one, value)):
                     return True
             elif one(value):
@@ -421,11 +450,17 @@ class _Compiler:
 
             def of_element(element: Any) -> bool:
                 if type(element) is list:
+                    spend_value(element)
                     element = {str(index): inner for index, inner in enumerate(element)}
                 return type(element) is dict and matches(element)
 
         def holds_of(found: Sequence[Any]) -> bool:
-            return any(type(value) is list and any(map(of_element, value)) for value in found)
+            for value in found:
+                if type(value) is list:
+                    spend_value(value)
+                    if any(map(of_element, value)):
+                        return True
+            return False
 
         return Test(holds_of, of_element)
 

@@ -20,6 +20,7 @@ from bson.int64 import Int64
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
+from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb.conditions import equals, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter, is_operators
@@ -294,6 +295,7 @@ def _pushing(
                 2, f"The field '{path}' must be an array but is of type {type_name(value)} in the document"
             )
         old = list(value) if type(value) is list else []
+        spend(len(old) + len(each))
         place = len(old) if position is None else position
         made = [*old[:place], *each, *old[place:]]
         if order is not None:
@@ -332,6 +334,7 @@ def _element_order(spec: Any, text: TextKey | None) -> Callable[[list[Any]], lis
     def ordered(values: list[Any]) -> list[Any]:
         made = list(values)
         for parts, goes_down in reversed(fields):
+            spend_value(made)
             made.sort(key=lambda value: sort_key(_inner(value, parts), text), reverse=goes_down)
         return made
 
@@ -369,6 +372,7 @@ def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
                 f"Field named '{path}' has non-array type {type_name(value)}",
             )
         old = list(value) if type(value) is list else []
+        spend(len(old) + len(each))
         made = list(old)
         known = {sort_key(one, context.text) for one in made}
         for one in each:
@@ -405,13 +409,15 @@ def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
 def _pull_all(path: str, operand: Any, context: Context) -> Modifier:
     if type(operand) is not list:
         raise MongoError(2, f"$pullAll requires an array argument but was given a {type_name(operand)}")
-    return _pulling(path, lambda value: any(equal(value, one, context.text) for one in operand), "$pullAll")
+    keys = {sort_key(one, context.text) for one in operand}
+    return _pulling(path, lambda value: sort_key(value, context.text) in keys, "$pullAll")
 
 
 def _pulling(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
             raise MongoError(2, f"Cannot apply {name} to a non-array value, which '{path}' has")
+        spend_value(value)
         made = [one for one in value if not is_pulled(one)]
         return KEPT if len(made) == len(value) else made
 
@@ -428,6 +434,7 @@ def _pop(path: str, operand: Any, context: Context) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
             raise MongoError(14, f"Path '{path}' contains an element of non-array type '{type_name(value)}'")
+        spend_value(value)
         return KEPT if not value else value[:-1] if end == 1 else value[1:]
 
     return Modifier(work, creates=False, needs_viable_path=True)

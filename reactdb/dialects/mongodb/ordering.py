@@ -29,6 +29,7 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import decimal_of
 from reactdb.dialects.mongodb.values import ms_of_date
@@ -197,6 +198,7 @@ def _refused(value: Any, text: TextKey | None) -> _Key:
 
 def _document_key(value: Any, text: TextKey | None) -> _Key:
     fields = []
+    spend_value(value)
     for name, inner in value.items():
         key = sort_key(inner, text)
         fields.append((key[0], name, key))
@@ -204,6 +206,7 @@ def _document_key(value: Any, text: TextKey | None) -> _Key:
 
 
 def _array_key(value: Any, text: TextKey | None) -> _Key:
+    spend_value(value)
     return 25, tuple([sort_key(inner, text) for inner in value])
 
 
@@ -220,7 +223,10 @@ _NAN: Final = (10, 0, 0)
 
 
 def _text_key(value: str, text: TextKey | None) -> _Key:
-    return 15, value if text is None else text(value)
+    if text is None:
+        return 15, value
+    spend_value(value)
+    return 15, text(value)
 
 
 def _binary_key(value: Any, text: TextKey | None) -> _Key:

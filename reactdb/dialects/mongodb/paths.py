@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.ordering import MISSING
 
 __all__ = ["candidates", "ends", "is_index", "sort_ends", "split", "value_at"]
@@ -46,6 +47,7 @@ def ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
 
 
 def _through(values: list[Any], parts: Sequence[str], start: int) -> list[Any]:
+    spend_value(values)
     found: list[Any] = []
     part = parts[start]
     if is_index(part) and int(part) < len(values):
@@ -70,6 +72,7 @@ def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
                 value = value[int(part)]
                 start += 1
                 continue
+            spend_value(value)
             found: list[Any] = []
             for inner in value:
                 found += sort_ends(inner, parts, start) if type(inner) is dict else [MISSING]
@@ -87,6 +90,7 @@ def candidates(value: Any, parts: Sequence[str]) -> list[Any]:
     every: list[Any] = []
     for end in found:
         if type(end) is list:
+            spend_value(end)
             every += end
         every.append(end)
     return every
@@ -98,6 +102,7 @@ def value_at(value: Any, parts: Sequence[str], start: int = 0) -> Any:
         if type(value) is dict:
             value = value.get(parts[number], MISSING)
         elif type(value) is list:
+            spend_value(value)
             found = [value_at(inner, parts, number) for inner in value if type(inner) is dict]
             return [inner for inner in found if inner is not MISSING]
         else:

@@ -1,11 +1,10 @@
-"""Regular expressions that may never end: they are refused before anything is matched.
+"""How many steps a regular expression may take: what has no bound is refused before anything is matched.
 
 `re` tries one way to match after the other while the whole process waits: `(a+)+$` on forty letters takes hours.
-`reactdb.expression.pattern_reader` bounds the number of ways in which a pattern may match. It reads RE2's syntax only, so what
-PCRE has beside is replaced before: a lookahead or lookbehind is bounded by itself and left out of the pattern, a back-reference
-becomes any one character, and an atomic group or a possessive repetition becomes an ordinary one.
-
-Only what has no bound is refused. What takes a power of the text's length is not, nor is a pattern that the reader cannot read.
+`reactdb.expression.pattern_reader` bounds the steps. It reads RE2's syntax only, so what PCRE has beside is replaced before:
+a lookahead or lookbehind is bounded by itself and left out of the pattern, a back-reference becomes any one character, and an
+atomic group or a possessive repetition becomes an ordinary one. What it cannot read even so has no bound, unless nothing in it
+has a choice.
 
 Rule of this file: it matches nothing.
 """
@@ -13,16 +12,32 @@ Rule of this file: it matches nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from reactdb.dialects.mongodb.unicode_classes import CLASS, ascii_and_others, read_class
-from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read
+from reactdb.expression.pattern_reader import (
+    Subpattern,
+    TooLarge,
+    UnreadablePattern,
+    begins_with_anything,
+    read,
+    search_steps,
+)
+from reactdb.expression.pattern_steps import Subject
 
-__all__ = ["is_bounded"]
+__all__ = ["SearchBound", "search_bound"]
+
+MAX_REPEATS: Final = 65_535
+"""PCRE's own."""
 
 _ESCAPED: Final = {"Z": r"\z", "h": r"[ \t]", "H": r"[^ \t]", "R": r"\n", "G": "", "e": r"\x1b"}
 _CLASSES: Final = re.compile(CLASS)
+_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
+_FLAG_X: Final = re.compile("[xua]")
+_REFERENCE: Final = re.compile(r"\\[1-9]|\\k|\(\?P=")
 _LOOKS: Final = ("(?=", "(?!", "(?<=", "(?<!")
 _TOKENS: Final = re.compile(
     r"\\[pP](?:\{\^?[\w&]+\}|\w)|\\[0-9]|\\k[<{'][^>}']*[>}']|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?<?[=!]|\(\?>|\(\?#[^)]*\)"
@@ -31,20 +46,59 @@ _TOKENS: Final = re.compile(
 )
 
 
+@dataclass(slots=True, frozen=True)
+class SearchBound:
+    """How many steps a search may take.
+
+    Attributes:
+        in_text: In a whole text.
+        from_one_place: From one place of it.
+        is_by_lines: A match from the beginning of each line is enough, as for `.*a`: elsewhere in the line it finds none either.
+    """
+
+    in_text: Callable[[Subject], float]
+    from_one_place: Callable[[Subject], float]
+    is_by_lines: bool
+
+
 @lru_cache(maxsize=512)
-def is_bounded(pattern: str, options: str = "") -> bool:
-    """Whether a search for the pattern takes at most a power of the text's length, as far as can be told."""
-    # Letters in either case would hide from the reader where one repetition ends and the next begins.
-    flags = "".join(letter for letter in "ms" if letter in options)
+def search_bound(pattern: str, options: str = "") -> SearchBound | None:
+    """The bound of a search for the pattern; None if it might never end, as far as can be told."""
+    flags = "".join(letter for letter in "ims" if letter in options)
     prefix = f"(?{flags})" if flags else ""
-    return all(_has_bound(prefix + part) for part in _parts(pattern, is_verbose="x" in options))
+    *looks, whole = _parts(pattern, is_verbose="x" in options or _sets_verbose(pattern))
+    found = [_read(prefix + part) for part in (*looks, whole)]
+    if not all(part.is_bounded for part in found):
+        return None
+    refers_back = _REFERENCE.search(pattern) is not None
+
+    def times(subject: Subject) -> float:
+        """What each step costs: the looks that may be taken there, and the text that a back-reference is compared with."""
+        steps = 1.0 + sum(look.measure(subject)[0] for look in found[:-1])
+        return steps * (subject.length + 1) if refers_back else steps
+
+    main = found[-1]
+    in_text = search_steps(main)
+    return SearchBound(
+        lambda subject: in_text(subject) * times(subject),
+        lambda subject: main.measure(subject)[0] * times(subject),
+        begins_with_anything(main) and not refers_back,
+    )
 
 
-def _has_bound(part: str) -> bool:
+def _read(part: str) -> Subpattern:
     try:
-        return read(part)[1] is not None
+        return read(part, max_repeats=MAX_REPEATS)
     except (TooLarge, UnreadablePattern):
-        return True
+        # Without a choice there is one way, of no more steps than there are characters.
+        steps = float(len(part) + 1)
+        return Subpattern(
+            "", is_bounded=not any(sign in part for sign in "*+?{|"), measure=lambda subject: (steps, 1.0)
+        )
+
+
+def _sets_verbose(pattern: str) -> bool:
+    return _VERBOSE.search(pattern) is not None
 
 
 def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
@@ -81,6 +135,10 @@ def _superset(found: re.Match[str]) -> str:
 
 
 def _respelled(token: str) -> str:
+    if token.startswith("(?") and token[-1] in ":)" and not token.startswith("(?P="):
+        # Spaces and remarks are left out already where the flag x is set.
+        token = _FLAG_X.sub("", token)
+        return "" if token in ("(?)", "(?-)") else token
     if token[0] == "[":
         return _CLASSES.sub(_superset, token)
     if token[:2] in ("\\p", "\\P"):

@@ -2,19 +2,27 @@
 
     i   letters in either case      m   ^ and $ at each line      s   . is also a line's end      x   spaces do not count
 
+How long a search may take is known before (`pattern_bounds`). What may take `re` more than `MAX_STEPS` is matched from one place
+of the text after the other, and each of them spends the budget; where even one place may take more, it is refused.
+
 Rule of this file: a pattern is compiled once for as long as it is in use.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from reactdb.dialects.mongodb.pattern_bounds import is_bounded
+from reactdb.budget import CALL_STEPS, STEPS, spend
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.pattern_bounds import SearchBound, search_bound
 from reactdb.dialects.mongodb.unicode_classes import CLASS, members, read_class
+from reactdb.expression.pattern import MAX_STEPS, safe_length
+from reactdb.expression.pattern_steps import Subject
 
-__all__ = ["UnreadablePattern", "compiled_pattern", "option_letters"]
+__all__ = ["BoundedPattern", "UnreadablePattern", "compiled_pattern", "option_letters"]
 
 _FLAGS: Final = {
     "i": re.IGNORECASE,
@@ -51,6 +59,10 @@ _POSIX: Final = {
     "xdigit": "0-9A-Fa-f",
 }
 _MOST_LETTERS: Final = 32_764
+# As `re` writes it. It reads a million letters in a second, and a class of Unicode's takes up to 20,000.
+_MOST_SPELLED: Final = 500_000
+# How many steps of `re` take as long as one of the budget.
+_STEPS_OF_RE: Final = 1_000
 _TOKENS: Final = re.compile(rf"\[:(\^?)(\w*):\]|{CLASS}|\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
 # All text is UTF-8 here, so a pattern may say so.
 _UTF: Final = re.compile(r"(?:\(\*UTF8?\))+")
@@ -66,13 +78,63 @@ def option_letters(flags: int) -> str:
     return "".join(letter for letter, flag in _LETTERS.items() if flags & flag)
 
 
+class BoundedPattern:
+    """A pattern that is matched within bounds.
+
+    Raises:
+        MongoError: By `search` and `find_all`: a text is too long for the pattern (51156).
+    """
+
+    __slots__ = ("_bound", "_compiled", "_max_letters")
+
+    def __init__(self, compiled: re.Pattern[str], bound: SearchBound) -> None:
+        self._compiled = compiled
+        self._bound = bound
+        self._max_letters = safe_length(bound.in_text, MAX_STEPS)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first match."""
+        if self._is_quick(text):
+            return self._compiled.search(text)
+        return next(self._from_each_place(text), None)
+
+    def find_all(self, text: str) -> Iterator[re.Match[str]]:
+        """All matches, one behind the other."""
+        return self._compiled.finditer(text) if self._is_quick(text) else self._from_each_place(text)
+
+    def _is_quick(self, text: str) -> bool:
+        spend(CALL_STEPS + len(text))
+        return len(text) <= self._max_letters or self._bound.in_text(Subject(len(text), text)) <= MAX_STEPS
+
+    def _from_each_place(self, text: str) -> Iterator[re.Match[str]]:
+        steps = self._bound.from_one_place(Subject(len(text), text))
+        if steps > MAX_STEPS:
+            raise MongoError(
+                51156, f"the regular expression can take too long for a text of {len(text)} characters"
+            )
+        cost = min(int(steps) // _STEPS_OF_RE + 1, STEPS)
+        match, place = self._compiled.match, 0
+        while place <= len(text):
+            spend(cost)
+            found = match(text, place)
+            if found is not None:
+                yield found
+            if found is not None:
+                place = max(found.end(), place + 1)
+            elif self._bound.is_by_lines:
+                place = text.find("\n", place) + 1 or len(text) + 1
+            else:
+                place += 1
+
+
 @lru_cache(maxsize=512)
-def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
+def compiled_pattern(pattern: str, options: str = "") -> BoundedPattern:
     """The pattern, ready to search with.
 
     Raises:
         UnreadablePattern: `re` cannot read it, a search might never end, or there is no such option.
     """
+    spend(CALL_STEPS + len(pattern))
     flags = re.NOFLAG
     for letter in options:
         if letter not in _FLAGS:
@@ -82,27 +144,34 @@ def compiled_pattern(pattern: str, options: str = "") -> re.Pattern[str]:
         raise UnreadablePattern(f"it has more than {_MOST_LETTERS} letters")
     said = _UTF.match(pattern)
     pattern = pattern if said is None else pattern[said.end() :]
-    if not is_bounded(pattern, options):
-        raise UnreadablePattern("parts of it can match in so many ways that a search might never end")
     try:
-        return re.compile(_respelled(pattern, ignores_case="i" in options), flags)
+        compiled = re.compile(_respelled(pattern, ignores_case="i" in options), flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnreadablePattern(str(error)) from None
+    bound = search_bound(pattern, options)
+    if bound is None:
+        raise UnreadablePattern("parts of it can match in so many ways that a search might never end")
+    return BoundedPattern(compiled, bound)
 
 
 def _respelled(pattern: str, *, ignores_case: bool) -> str:
     """The pattern as `re` writes it."""
     is_inside = False
+    letters = 0
 
     def spelled(found: re.Match[str]) -> str:
-        nonlocal is_inside
+        nonlocal is_inside, letters
         token = found[0]
         if found[2] is not None:
             if not is_inside:
                 raise UnreadablePattern("POSIX named classes are supported only within a class")
             return _posix(found[2], is_negated=bool(found[1]))
         if found[3] is not None:
-            return _unicode(found, is_inside=is_inside, ignores_case=ignores_case)
+            members = _unicode(found, is_inside=is_inside, ignores_case=ignores_case)
+            letters += len(members)
+            if letters > _MOST_SPELLED:
+                raise UnreadablePattern("it has too many classes of Unicode's characters")
+            return members
         if found[7] is not None:
             return (_INSIDE if is_inside else _OUTSIDE).get(found[7], token)
         if token.startswith("["):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import Scope
 from reactdb.dialects.mongodb.filters import Filter, is_operators
@@ -179,6 +180,7 @@ def _cut(value: Any, parts: Sequence[str], cut: Cut) -> Any:
     if not parts:
         return cut(value)
     if type(value) is list:
+        spend_value(value)
         return [_cut(element, parts, cut) if type(element) is dict else element for element in value]
     if type(value) is not dict or parts[0] not in value:
         return value
@@ -213,6 +215,7 @@ def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
     def cut(value: Any) -> Any:
         if type(value) is not list:
             return MISSING
+        spend_value(value)
         found = [element for element in value if matches({"element": [element]})]
         return found[:1] if found else MISSING
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from reactdb.budget import paced
+from reactdb.budget import STEP_BYTES, paced, spend
 from reactdb.dialects.mongodb.capped import all_places, order_of
 from reactdb.dialects.mongodb.entries import document_of, fields_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -100,7 +100,8 @@ def selected(
     """The key and the document of each that matches, in natural order; by a range of `_id`s in theirs."""
     chosen = selection.plan(indexes, table)
     matches = None if chosen.is_exact else selection.filter.matches
-    for key, body in paced(rows_of(snapshot, table, chosen)):
+    for key, body in rows_of(snapshot, table, chosen):
+        spend(1 + len(body) // STEP_BYTES)
         document = document_of(table, body)
         if matches is None or matches(document):
             yield key, document
@@ -202,7 +203,8 @@ class Scan:
             return
         matches = None if chosen.is_exact else selection.filter.matches
         for bodies in self._pages(chosen):
-            for body in paced(bodies):
+            for body in bodies:
+                spend(1 + len(body) // STEP_BYTES)
                 document = document_of(table, body)
                 if matches is None or matches(document):
                     yield document

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.conditions import comparison, has_type, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import NUMBERS, as_decimal, decimal128, remainder, whole
@@ -73,7 +74,14 @@ def _refused(name: str, wanted: str) -> MongoError:
 
 def _only_of(kinds: frozenset[type], test: Test) -> Test:
     """A test of some types; values of all others pass."""
-    return lambda value: type(value) not in kinds or test(value)
+
+    def holds(value: Any) -> bool:
+        if type(value) not in kinds:
+            return True
+        spend_value(value)
+        return test(value)
+
+    return holds
 
 
 _TEXTS: Final[frozenset[type]] = frozenset({str})

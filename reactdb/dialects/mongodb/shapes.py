@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
@@ -78,6 +79,7 @@ class FieldTree:
     def including(self, document: dict[str, Any]) -> dict[str, Any]:
         """The fields that are kept."""
         kept, inner = self.kept, self.inner
+        spend_value(document)
         if not inner:
             return {name: value for name, value in document.items() if name in kept}
         result = {}
@@ -95,6 +97,7 @@ class FieldTree:
         if isinstance(value, dict):
             return self.including(value)
         if isinstance(value, list):
+            spend_value(value)
             parts = (self.included(element) for element in value)
             return [part for part in parts if part is not MISSING]
         return value if self.has_computed else MISSING
@@ -102,6 +105,7 @@ class FieldTree:
     def excluding(self, document: dict[str, Any]) -> dict[str, Any]:
         """The fields that are not left out."""
         left_out, inner = self.left_out, self.inner
+        spend_value(document)
         result = {}
         for name, value in document.items():
             if name in inner:
@@ -115,6 +119,7 @@ class FieldTree:
         if isinstance(value, dict):
             return self.excluding(value)
         if isinstance(value, list):
+            spend_value(value)
             return [self.excluded(element) for element in value]
         return value
 
@@ -122,6 +127,7 @@ class FieldTree:
         self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
         """`target` with the fields that are computed from `root`. It is changed: the caller has made it for this."""
+        spend(len(self.computed))
         for name, evaluate in self.computed.items():
             value = evaluate(root, variables)
             if value is MISSING:
@@ -136,6 +142,7 @@ class FieldTree:
     def computed_in(self, value: Any, root: dict[str, Any], variables: dict[str, Any]) -> Any:
         """A value with the fields that are computed in it; a scalar becomes a document of these."""
         if isinstance(value, list):
+            spend_value(value)
             return [self.computed_in(element, root, variables) for element in value]
         return self.computing(dict(value) if isinstance(value, dict) else {}, root, variables)
 

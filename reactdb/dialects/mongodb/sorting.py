@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import NUMBERS, truncated
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key
@@ -125,6 +126,7 @@ def _key_maker(name: str, down: bool, text: TextKey | None) -> Callable[[Any], K
         if value is None or value is MISSING:
             return _NULL
         if isinstance(value, list):
+            spend_value(value)
             return (
                 choose(_NULL if inner is MISSING else sort_key(inner, text) for inner in value)
                 if value

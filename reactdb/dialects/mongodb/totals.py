@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
@@ -256,6 +257,7 @@ def quantiles(wanted: Any, method: Any) -> Callable[[list[Any]], list[Any]]:
     parts = [as_float(part) for part in wanted]
 
     def compute(values: list[Any]) -> list[Any]:
+        spend_value(values)
         numbers = sorted(as_float(value) for value in values if is_number(value))
         if not numbers:
             return [None] * len(parts)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from bson.timestamp import Timestamp
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.diff import Description, difference
@@ -293,6 +294,7 @@ class _Operators:
             raise MongoError(
                 2, f"Cannot apply array updates to non-array element {reached[-1]}: {value!r:.60}"
             )
+        spend_value(value)
         if part == "$[]":
             return list(range(len(value)))
         return [index for index, element in enumerate(value) if self._filters.matches(part[2:-1], element)]

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from bson.decimal128 import Decimal128
 
+from reactdb.budget import spend
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS, OF_ONE_VALUE, GroupAccumulator
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
@@ -147,6 +148,7 @@ def _over_windows(accumulator: GroupAccumulator, window: Window) -> Over:
             if start != first or end < until:
                 total, result = begin(None), MISSING
                 first = until = start
+            spend(1 + max(end - until, 0))
             if end > until or result is MISSING:
                 for value in values[until:end]:
                     total.add(value)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.dates import is_unit, moved_date
@@ -51,12 +52,14 @@ class Partition:
     def values(self, evaluate: Evaluate) -> list[Any]:
         """What an expression gives of each document."""
         variables = self.variables
+        spend_value(self.documents)
         return [evaluate(document, variables) for document in self.documents]
 
     def places(self) -> list[Any]:
         """What each document has in the field that they are ordered by. There is one such field."""
         assert self.order is not None
         path = split(self.order.fields[0][0])
+        spend_value(self.documents)
         return [value_at(document, path) for document in self.documents]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from reactdb.budget import CALL_STEPS, Stopped, spend
+from reactdb.budget import CALL_STEPS, Stopped, WorkStopped, spend
 from reactdb.budget import current as budget_in_force
 from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.rethinkdb import tables
@@ -144,7 +144,6 @@ def carry_out(
         try:
             work(write, hook)
         except Stopped as stopped:
-            # To the store this is a failed write like any other, so the writes that share its commit go on.
             raise WorkStopped(stopped) from None
         finally:
             array_limit.reset(outer_limit)
@@ -165,14 +164,6 @@ def carry_out(
         # The table was dropped after it had been looked up.
         tables.table_info(native, table)
         raise QueryError(f"Table `{table}` does not exist.") from None
-
-
-class WorkStopped(Exception):
-    """The work of a write was stopped; see `carry_out`."""
-
-    def __init__(self, stopped: Stopped) -> None:
-        super().__init__()
-        self.stopped = stopped
 
 
 def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,18 @@ class TestRules:
         pytest.importorskip("re2")
 
         assert not selects({"a": {"$regex": "^(a+)+$"}}, {"a": "a" * 100_000 + "!"})
+
+    def test_a_pattern_of_very_many_repetitions_is_refused(self):
+        with pytest.raises(CouchError, match="too") as caught:
+            Selector({"a": {"$regex": "a{0,1000}" * 20 + "$"}})
+
+        assert 400 == caught.value.status
+
+    def test_a_text_that_is_too_long_for_a_pattern_does_not_match(self):
+        began = time.thread_time()
+
+        assert not selects({"a": {"$regex": "(a{0,400}){1}b?$"}}, {"a": "a" * 400_000 + "c"})
+        assert time.thread_time() - began < 2
 
     def test_without_re2_such_a_pattern_is_refused(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "re2", None)

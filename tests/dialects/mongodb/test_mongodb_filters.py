@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +21,11 @@ from bson.min_key import MinKey
 from bson.objectid import ObjectId
 from bson.regex import Regex
 
+from reactdb import budget
+from reactdb.budget import Budget, Stopped
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern
 from tests.dialects.mongodb.naive import naive_matches
 from tests.support.scaling import examples
 
@@ -277,6 +281,7 @@ def test_a_filter_knows_what_a_matching_document_has_to_have() -> None:
     "pattern",
     [
         *("^(a+)+$", "(a|a)*b", "(?!x)(a*)*b", "(?=(a+)+b)c", r"(x+x+)+y", r"((a)\2*)*c", "( a + ) + # x"),
+        *("(?x)( a + ) + $", "(?x:(a+) +)+b", "(?i)(a|A)*(a|A)*b|(a|A|aa)+$"),
         *(r"(\p{L}+)+$", r"([^\PL]+)+$", r"(\p{Lu}+é)+$", r"(\P{Nd}+a)+$"),
     ],
 )
@@ -305,6 +310,67 @@ def test_a_pattern_whose_search_might_never_end_is_refused(pattern: str) -> None
 )
 def test_a_pattern_that_is_often_written_is_not(pattern: str, text: str) -> None:
     assert Filter({"a": Regex(pattern, "i")}).matches({"a": text})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("a{0,1000}" * 20 + "$", "a" * 400_000 + "b"),
+        ("(a|A)" * 40 + "b", "a" * 60),
+        ("(?=a*a*a*a*b)a", "a" * 10_000),
+        (r"(a*)a*a*\1b", "a" * 10_000),
+        (r"^.*a.*a.*a.*a.*a.*b$", "a" * 10_000),
+    ],
+)
+def test_a_text_may_be_too_long_for_a_pattern(pattern: str, text: str) -> None:
+    started = time.thread_time()
+    with pytest.raises(MongoError) as caught:
+        Filter({"a": Regex(pattern, "i")}).matches({"a": text})
+
+    assert (51156, True) == (caught.value.code, time.thread_time() - started < 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_there"),
+    [
+        (r"\w+@\w+\.com", True),
+        (".*joe.*com.*", True),
+        ("joe.*org", False),
+        (".*none.*", False),
+        ("JOE@", True),
+    ],
+)
+def test_a_simple_pattern_is_looked_for_in_a_megabyte(pattern: str, is_there: bool) -> None:
+    text = "some words of a text " * 50_000 + "joe@mail.com"
+
+    assert is_there == Filter({"a": Regex(pattern, "i")}).matches({"a": text})
+
+
+def test_a_pattern_that_is_matched_from_each_place_spends_the_budget() -> None:
+    """From one place it takes as many steps as the text is long, and from all places the square of that."""
+    clock = iter(range(1_000))
+    outer = budget.current.set(Budget(5, clock=lambda: next(clock)))
+    try:
+        with pytest.raises(Stopped):
+            Filter({"a": Regex("b[ab]*c")}).matches({"a": "ab" * 50_000})
+    finally:
+        budget.current.reset(outer)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    st.lists(st.sampled_from([*"ab.*+?()|", "[ab]", ".*", "b*", "$", "^", r"\b"]), max_size=8).map("".join),
+    st.text(alphabet="ab\n", max_size=12),
+)
+def test_from_each_place_the_same_is_found(pattern: str, text: str) -> None:
+    try:
+        ready = compiled_pattern(pattern)
+    except UnreadablePattern:
+        return
+    whole = ready.search(text)
+    found = next(ready._from_each_place(text), None)
+
+    assert (whole and whole.span()) == (found and found.span())
 
 
 # What is in the class, and what is not.
@@ -364,7 +430,10 @@ def test_any_pattern_is_matched_or_refused(tokens: list[str]) -> None:
     except MongoError as error:
         assert error.code == 51091  # noqa: PT017 (most of them are patterns)
         return
-    assert matches({"a": "ab" * 10 + "a" * 20}) in (True, False)
+    try:
+        assert matches({"a": "ab" * 10 + "a" * 20}) in (True, False)
+    except MongoError as error:
+        assert error.code == 51156  # noqa: PT017 (most of them are matched)
 
 
 def test_a_collation_decides_about_texts() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -268,6 +269,38 @@ def test_the_driver_hears_that_its_query_took_too_long(db: Any, games: Any) -> N
         with pytest.raises(ReqlResourceLimitError, match=r"longer than the 0\.05 seconds"):
             r.range(ENDLESS).sum().run(connection)
         assert 200 == table.count().run(connection)
+
+
+def test_a_pattern_that_is_large_for_its_text_is_refused_while_others_are_answered(
+    db: Any, games: Any
+) -> None:
+    """It took more than a minute, in which no other thread ran."""
+    from rethinkdb.errors import ReqlResourceLimitError
+
+    pattern, longest_s, is_over = "a{0,1000}" * 20 + "$", 0.0, threading.Event()
+
+    with served(db, query_s=3) as server:
+
+        def attack() -> None:
+            with r.connect(server.host, server.port) as connection:
+                with pytest.raises(ReqlResourceLimitError, match="The regexp"):
+                    r.expr("a" * 400_000 + "b").match(pattern).run(connection)
+                with pytest.raises(ReqlResourceLimitError, match="The regexp"):
+                    r.expr("a" * 400_000 + "b").match("(a|b){0,400}$").run(connection)
+            is_over.set()
+
+        attacker = threading.Thread(target=attack)
+        with r.connect(server.host, server.port) as connection:
+            assert 200 == table.count().run(connection)
+            attacker.start()
+            while not is_over.is_set() and attacker.is_alive():
+                began = time.monotonic()
+                assert 200 == table.count().run(connection)
+                longest_s = max(longest_s, time.monotonic() - began)
+        attacker.join(10)
+
+    assert is_over.is_set()
+    assert longest_s < 1.5
 
 
 @pytest.mark.parametrize("name", FOUR)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -202,6 +203,7 @@ def _zip(spec: Any, scope: Scope) -> Evaluate:
             else [None] * len(arrays)
         )
         length = (max if longest else min)(len(array) for array in arrays)
+        spend(length * len(arrays))
         return [
             _present(
                 [
@@ -221,7 +223,7 @@ def _zip(spec: Any, scope: Scope) -> Evaluate:
 @syntax("$in")
 def _in(spec: Any, scope: Scope) -> Evaluate:
     value, array = arguments("$in", spec, scope, 2, 2)
-    compare, key = scope.compare(), scope.identity()
+    key = scope.identity()
     constants = constant_of(array)
     if isinstance(constants, list):
         keys = frozenset(key(element) for element in constants)
@@ -233,7 +235,10 @@ def _in(spec: Any, scope: Scope) -> Evaluate:
             raise MongoError(
                 40081, f"$in requires an array as a second argument, found: {type_name(elements)}"
             )
-        return any(compare(wanted, element) == 0 for element in elements)
+        spend_value(elements)
+        # The key of what is looked for is made once: it may be an array itself.
+        wanted_key = key(wanted)
+        return any(key(element) == wanted_key for element in elements)
 
     return evaluate
 
@@ -241,7 +246,7 @@ def _in(spec: Any, scope: Scope) -> Evaluate:
 @syntax("$indexOfArray")
 def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
     parts = arguments("$indexOfArray", spec, scope, 2, 4)
-    compare = scope.compare()
+    key = scope.identity()
 
     def evaluate(document: Any, variables: Variables) -> Any:
         array, wanted, *bounds = [part(document, variables) for part in parts]
@@ -254,7 +259,9 @@ def _index_of_array(spec: Any, scope: Scope) -> Evaluate:
         numbers = [_index("$indexOfArray", bound) for bound in bounds]
         start = numbers[0] if numbers else 0
         end = min(numbers[1], len(array)) if len(numbers) > 1 else len(array)
-        return next((place for place in range(start, end) if compare(array[place], wanted) == 0), -1)
+        spend(max(end - start, 0))
+        wanted_key = key(wanted)
+        return next((place for place in range(start, end) if key(array[place]) == wanted_key), -1)
 
     return evaluate
 
@@ -301,7 +308,12 @@ def _sorter(spec: Any, scope: Scope) -> Callable[[list[Any]], list[Any]]:
     if whole(spec) not in (1, -1):
         raise MongoError(2942506, "$sortArray sorts by 1, by -1 or by an object of fields")
     identity, down = scope.identity(), whole(spec) == -1
-    return lambda array: sorted(array, key=identity, reverse=down)
+
+    def put_in_order(array: list[Any]) -> list[Any]:
+        spend_value(array)
+        return sorted(array, key=identity, reverse=down)
+
+    return put_in_order
 
 
 def _sorter_by_fields(spec: Mapping[str, Any], scope: Scope) -> Callable[[list[Any]], list[Any]]:
@@ -313,6 +325,7 @@ def _sorter_by_fields(spec: Mapping[str, Any], scope: Scope) -> Callable[[list[A
     def put_in_order(array: list[Any]) -> list[Any]:
         result = list(array)
         for parts, down in reversed(ways):
+            spend_value(result)
             # Other than `$sort` it compares arrays as they are, and what is not there with null.
             result.sort(key=lambda element: identity(_or_null(value_at(element, parts))), reverse=down)
         return result
@@ -341,6 +354,7 @@ def _ends(name: str, *, of_order: bool, from_end: bool) -> None:
                 raise MongoError(5788200, f"Input must be an array, but is {type_name(array)}")
             if not of_order:
                 return array[-wanted:] if from_end else array[:wanted]
+            spend_value(array)
             values = [value for value in array if value is not None]
             return sorted(values, key=identity, reverse=from_end)[:wanted]
 
@@ -384,6 +398,7 @@ def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Sc
             return None
         if not isinstance(array, list):
             raise MongoError(code, f"input to {name} must be an array not {type_name(array)}")
+        spend_value(array)
         return values(array, document, dict(variables))
 
     def values(array: list[Any], document: Any, inner: Variables) -> Iterator[tuple[Any, Any]]:
@@ -463,6 +478,7 @@ def _reduce(spec: Any, scope: Scope) -> Evaluate:
             return None
         if not isinstance(array, list):
             raise MongoError(40080, f"$reduce requires that 'input' be an array, found: {type_name(array)}")
+        spend_value(array)
         inner = dict(variables)
         value = start(document, variables)
         for inner[index], inner[element] in enumerate(array):
@@ -505,6 +521,7 @@ def _let(spec: Any, scope: Scope) -> Evaluate:
 def _distinct(values: Any, scope: Scope) -> dict[Any, Any]:
     identity = scope.identity()
     found: dict[Any, Any] = {}
+    spend_value(values)
     for value in values:
         found.setdefault(identity(value), value)
     return found
@@ -584,6 +601,7 @@ def _quantified(name: str, code: int, holds: Callable[[Any], bool]) -> None:
 
         def evaluate(document: Any, variables: Variables) -> bool:
             array = _checked_array(name, part(document, variables), code)
+            spend_value(array)
             return holds(is_true(element) for element in array)
 
         return evaluate

@@ -10,6 +10,9 @@ An operator is a function in the file of its group, registered with its name by 
     named      its argument is an object of named arguments, each an expression
     syntax     it reads its argument itself
 
+Each evaluation of an operator spends the budget: so an expression ends in time, however deep the loops of its operators lie
+within each other.
+
 Rule of this file: it knows no operator. An expression never changes a value that it was given, and shares parts of it.
 """
 
@@ -19,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from reactdb.budget import current, spend, steps_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.ordering import MISSING, TextKey, compare, is_text, sort_key
 from reactdb.dialects.mongodb.paths import value_at
@@ -254,7 +258,31 @@ def _operator(name: str, spec: Any, scope: Scope) -> Evaluate:
     compiler = OPERATORS.get(name)
     if compiler is None:
         raise MongoError(168, f"Unrecognized expression '{name}'")
-    return compiler(spec, scope)
+    evaluate = compiler(spec, scope)
+    return evaluate if constant_of(evaluate) is not MISSING else _spending(evaluate, 1 + _parts_of(spec))
+
+
+def _parts_of(spec: Any) -> int:
+    """How many expressions an operator may have for its arguments: `$switch` has them one level below."""
+    if isinstance(spec, Mapping):
+        return len(spec) + sum(
+            len(part) for part in spec.values() if isinstance(part, list | tuple | Mapping)
+        )
+    return len(spec) if isinstance(spec, list | tuple) else 1
+
+
+def _spending(evaluate: Evaluate, steps: int) -> Evaluate:
+    """An operator that spends a step of the budget for each argument, and for each element or field of what it gives. What goes
+    through a value that it is given, and gives less, spends that by itself."""
+
+    def spending(document: Any, variables: Variables) -> Any:
+        value = evaluate(document, variables)
+        budget = current.get()
+        if budget is not None:
+            budget.spend(steps + steps_of(value))
+        return value
+
+    return spending
 
 
 def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
@@ -273,6 +301,7 @@ def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
         return constant(dict(constants))
 
     def evaluate(document: Any, variables: Variables) -> Any:
+        spend(len(members))
         result = {}
         for name, member in members:
             value = member(document, variables)
@@ -289,6 +318,7 @@ def _array(parts: list[Evaluate]) -> Evaluate:
         return constant(constants)
 
     def evaluate(document: Any, variables: Variables) -> Any:
+        spend(len(parts))
         return [None if (value := part(document, variables)) is MISSING else value for part in parts]
 
     return evaluate

@@ -12,6 +12,7 @@ from typing import Any
 
 from bson.decimal128 import Decimal128
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -53,9 +54,14 @@ def _comparison(name: str, holds: Callable[[int], Any]) -> None:
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         left, right = arguments(name, spec, scope, 2, 2)
         compare = scope.compare()
-        return lambda document, variables: holds(
-            compare(left(document, variables), right(document, variables))
-        )
+
+        def evaluate(document: Any, variables: dict[str, Any]) -> Any:
+            one, other = left(document, variables), right(document, variables)
+            if type(one) is str:
+                spend_value(one)
+            return holds(compare(one, other))
+
+        return evaluate
 
 
 _comparison("$cmp", lambda order: order)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -38,6 +39,7 @@ def merged(*objects: Any) -> dict[str, Any]:
             raise MongoError(
                 40400, f"$mergeObjects requires object inputs, but input is of type {type_name(value)}"
             )
+        spend_value(value)
         result.update(value)
     return result
 
@@ -59,6 +61,7 @@ def from_pairs(array: Any) -> Any:
         return None
     if not isinstance(array, list):
         raise MongoError(40386, f"$arrayToObject requires an array input, found: {type_name(array)}")
+    spend_value(array)
     if not array:
         return {}
     if isinstance(array[0], list):
@@ -163,6 +166,7 @@ def _sets_field(name: str, names: NamedArguments) -> None:
                 raise MongoError(
                     4161105, f"{name} requires 'input' to evaluate to type Object, not {type_name(value)}"
                 )
+            spend_value(value)
             result = dict(value)
             part = new(document, variables)
             if part is MISSING:

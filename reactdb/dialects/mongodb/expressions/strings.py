@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
+from reactdb.budget import paced, spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -40,7 +41,12 @@ from reactdb.dialects.mongodb.numeric import (
     whole,
 )
 from reactdb.dialects.mongodb.ordering import is_text, type_name
-from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.patterns import (
+    BoundedPattern,
+    UnreadablePattern,
+    compiled_pattern,
+    option_letters,
+)
 from reactdb.dialects.mongodb.times import EPOCH, is_date
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES
 
@@ -55,6 +61,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 def _coerced(value: Any) -> str:
     """A value as a text: null is empty; numbers, dates and timestamps are written."""
     if is_text(value):
+        spend_value(value)
         return value
     if is_nullish(value):
         return ""
@@ -122,6 +129,7 @@ def length_in_bytes(text: Any) -> int:
     """Its bytes of UTF-8."""
     if not is_text(text):
         raise MongoError(34473, f"$strLenBytes requires a string argument, found: {type_name(text)}")
+    spend_value(text)
     return len(text.encode())
 
 
@@ -195,6 +203,7 @@ def split(text: Any, delimiter: Any) -> Any:
         raise MongoError(10503900, f"$split takes a text to split at, not {type_name(delimiter)}")
     if not delimiter:
         raise MongoError(40087, "$split requires a non-empty separator")
+    spend_value(text)
     return text.split(delimiter)
 
 
@@ -219,6 +228,7 @@ def _finds(name: str, measure: Callable[[str], Any], code_text: int, code_part: 
             if number < 0:
                 raise MongoError(40097, f"{name} takes bounds of at least 0")
             numbers.append(number)
+        spend_value(text)
         subject, wanted = measure(text), measure(part)
         start = numbers[0] if numbers else 0
         end = numbers[1] if len(numbers) > 1 else len(subject)
@@ -253,6 +263,7 @@ def _trims(name: str, work: Callable[[str, str], str]) -> None:
                 return None
             if not is_text(text):
                 raise MongoError(50699, f"{name} requires its input to be a string, got {type_name(text)}")
+            spend_value(text)
             if letters is None:
                 return work(text, _SPACES)
             chars = letters(document, variables)
@@ -299,6 +310,7 @@ def _replaces(name: str, most: int) -> None:
                 )
             if is_nullish(text) or is_nullish(wanted) or is_nullish(new):
                 return None
+            spend_value(text)
             return text.replace(wanted, new, most)
 
         return evaluate
@@ -313,7 +325,7 @@ _replaces("$replaceAll", -1)
 _REGEX: Final = NamedArguments(51103, 31024, {"input": 31022, "regex": 31023}, ("options",))
 
 
-def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
+def _read_pattern(name: str, pattern: Any, options: str) -> BoundedPattern:
     if isinstance(pattern, Regex | re.Pattern):
         text = pattern.pattern
         letters = option_letters(pattern.flags) or options
@@ -330,7 +342,7 @@ def _read_pattern(name: str, pattern: Any, options: str) -> re.Pattern[str]:
         raise MongoError(51111, f"Invalid Regex in {name}: {error}") from None
 
 
-def _matches(name: str, work: Callable[[re.Pattern[str], str], Any], otherwise: Callable[[], Any]) -> None:
+def _matches(name: str, work: Callable[[BoundedPattern, str], Any], otherwise: Callable[[], Any]) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         parts = {key: compiled(value, scope) for key, value in named_parts(name, spec, _REGEX).items()}
@@ -368,15 +380,15 @@ def _told(found: re.Match[str]) -> dict[str, Any]:
     return {"match": found[0], "idx": found.start(), "captures": list(found.groups())}
 
 
-def _first(pattern: re.Pattern[str], text: str) -> Any:
+def _first(pattern: BoundedPattern, text: str) -> Any:
     found = pattern.search(text)
     return None if found is None else _told(found)
 
 
-def _all(pattern: re.Pattern[str], text: str) -> list[dict[str, Any]]:
-    matches: Iterable[re.Match[str]] = pattern.finditer(text)
+def _all(pattern: BoundedPattern, text: str) -> list[dict[str, Any]]:
+    matches = pattern.find_all(text)
     # PCRE's loop stops at the end: what is empty is not found there once more.
-    return [_told(found) for found in matches if found[0] or found.start() < len(text) or not text]
+    return [_told(found) for found in paced(matches) if found[0] or found.start() < len(text) or not text]
 
 
 _matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)

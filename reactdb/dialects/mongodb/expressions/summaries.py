@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
     NamedArguments,
@@ -38,6 +39,7 @@ def _summary(name: str) -> None:
             values = [part(document, variables) for part in parts]
             if len(values) == 1 and isinstance(values[0], list):
                 values = values[0]
+            spend_value(values)
             summary = begin(text)
             for value in values:
                 summary.add(value)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import bson
 
+from reactdb.budget import spend_bytes, spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compiling import (
     Evaluate,
@@ -56,7 +57,9 @@ def bson_size(value: Any) -> Any:
         return None
     if not isinstance(value, dict):
         raise MongoError(31393, f"$bsonSize requires a document input, found: {type_name(value)}")
-    return len(bson.encode(value))
+    size = len(bson.encode(value))
+    spend_bytes(size)
+    return size
 
 
 @function("$binarySize", 1)
@@ -64,6 +67,7 @@ def binary_size(value: Any) -> Any:
     """The bytes of a text or of binary data."""
     if is_nullish(value):
         return None
+    spend_value(value)
     if is_text(value):
         return len(value.encode())
     if isinstance(value, bytes):
@@ -122,6 +126,7 @@ def _convert(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _converted(value: Any, target: str, subtype: int, pattern: Any, byte_order: str) -> Any:
+    spend_value(value)
     if target == "binData":
         return to_binary(value, pattern, subtype, byte_order)
     if isinstance(value, bytes):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from reactdb.budget import spend
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.dates import is_unit, moved_date
@@ -15,7 +16,15 @@ from reactdb.dialects.mongodb.paths import split, value_at
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.stages.selecting import with_value
-from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, each, stage
+from reactdb.dialects.mongodb.stages.stage import (
+    DOCUMENT_STEPS,
+    Document,
+    MemoryBound,
+    Setting,
+    Stage,
+    each,
+    stage,
+)
 from reactdb.dialects.mongodb.stages.windowing import partition_key, partitioned
 from reactdb.dialects.mongodb.times import is_date
 from reactdb.dialects.mongodb.window_functions import carried, interpolated
@@ -263,6 +272,7 @@ def _dense(
         low, high, includes_high = reach.low, reach.high, False
     place, following, made = low, 0, 0
     while True:
+        spend(DOCUMENT_STEPS)
         while following < len(part) and compare(value_at(part[following], path), place) < 0:
             yield part[following]
             following += 1

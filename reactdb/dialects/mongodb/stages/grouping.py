@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+from reactdb.budget import spend
 from reactdb.dialects.mongodb.accumulators import GroupAccumulator, compile_accumulator
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
@@ -44,10 +45,12 @@ class _Group:
         ]
 
     def add(self, document: Document, variables: dict[str, Any]) -> None:
+        spend(1 + len(self._adders))
         for add, of_document in self._adders:
             add(of_document(document, variables))
 
     def document(self) -> Document:
+        spend(1 + len(self._totals))
         return {"_id": self.id} | {name: total.result() for name, total in self._totals}
 
 
@@ -281,6 +284,7 @@ def _auto(
     if rounding is not None and entries:
         least = rounding.down(least)
     for number in range(count):
+        spend(1)
         if start >= total:
             return
         # What is left is shared evenly among the buckets that are left; equal values are never parted.

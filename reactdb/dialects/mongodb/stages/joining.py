@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from reactdb.budget import paced, spend, spend_value, steps_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
 from reactdb.dialects.mongodb.expressions.compiling import variable_name
@@ -140,6 +141,7 @@ class _Join:
             if table is None:
                 table = self._table()
             found = {number: other for key in self._wanted(document) for number, other in table.get(key, ())}
+            spend_value(found)
             return [found[number] for number in sorted(found)]
 
         return find
@@ -152,7 +154,7 @@ class _Join:
         wanted = self._wanted(document)
         return [
             other
-            for other in others
+            for other in paced(others)
             if not wanted.isdisjoint({self._key(value) for value in candidates(other, self._foreign)})
         ]
 
@@ -162,6 +164,7 @@ class _Join:
         for value in found if found else [None]:
             # An array asks for each of its elements; an empty one asks for null.
             asked = (value or [None]) if isinstance(value, list) else [value]
+            spend_value(asked)
             wanted |= {self._key(element) for element in asked}
         return wanted
 
@@ -244,6 +247,8 @@ def _int64(value: int) -> Any:
 
 
 def _keys(values: Iterable[Any], setting: Setting) -> set[Any]:
+    values = list(values)
+    spend(len(values) + sum(steps_of(value) for value in values))
     each = chain.from_iterable(value if isinstance(value, list) else [value] for value in values)
     return {sort_key(value, setting.text) for value in each if value is not MISSING}
 
@@ -261,8 +266,11 @@ def _reached(
     while wanted and (most is None or depth <= most):
         asked |= wanted
         fresh = []
+        spend(len(wanted))
         for key in wanted:
-            for number, other in table.get(key, ()):
+            there = table.get(key, ())
+            spend(len(there))
+            for number, other in there:
                 if number not in found:
                     found[number] = depth, other
                     fresh.append(other)
@@ -321,6 +329,7 @@ def _facet(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         inner.variables.update(setting.variables)
         held = list(MemoryBound("$facet", setting).counting(documents))
+        spend(len(held) * len(facets))
         yield {name: list(through(stages, iter(held))) for name, stages in facets.items()}
 
     return Stage("$facet", run)

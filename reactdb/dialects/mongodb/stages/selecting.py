@@ -12,6 +12,7 @@ from typing import Any
 
 from bson.int64 import Int64
 
+from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
@@ -126,6 +127,7 @@ def _redact(spec: Any, setting: Setting) -> Stage:
             return MISSING
         if decision != "descend":
             raise MongoError(17053, "$redact's expression gives $$DESCEND, $$PRUNE or $$KEEP")
+        spend_value(document)
         result = {}
         for name, value in document.items():
             part = within(value, root)
@@ -137,6 +139,7 @@ def _redact(spec: Any, setting: Setting) -> Stage:
         if isinstance(value, dict):
             return redacted(value, root)
         if isinstance(value, list):
+            spend_value(value)
             parts = (within(element, root) for element in value)
             return [part for part in parts if part is not MISSING]
         return value

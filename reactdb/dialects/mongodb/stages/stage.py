@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import bson
 
+from reactdb.budget import current, spend
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
 from reactdb.dialects.mongodb.expressions.compiling import compiled
@@ -161,6 +162,8 @@ class Setting:
 
 
 MOST_NESTED: Final = 100
+DOCUMENT_STEPS: Final = 4
+"""The steps of the budget that a document counts as, beside its fields, in each stage."""
 
 
 def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
@@ -172,8 +175,17 @@ def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[
     for number, one in enumerate(stages):
         if number and number % MOST_NESTED == 0:
             documents = iter(list(documents))
-        documents = one.run(documents)
+        documents = _spending(one.run(documents))
     return documents
+
+
+def _spending(documents: Iterator[Document]) -> Iterator[Document]:
+    """The documents. Each of them spends the budget that is in force when it is asked for."""
+    for document in documents:
+        budget = current.get()
+        if budget is not None:
+            budget.spend(DOCUMENT_STEPS + len(document))
+        yield document
 
 
 class MemoryBound:
@@ -191,6 +203,7 @@ class MemoryBound:
         Raises:
             MongoError: They are too many bytes (292).
         """
+        spend(DOCUMENT_STEPS)
         if self._count % 32 == 0:
             self._bytes += 32 * _weight(document)
             if self._bytes > self._most:
