@@ -37,6 +37,7 @@ MAX_POSITIONS: Final = 5_000
 # What RE2 may use for one pattern: its own default. For one that cannot be read here, what 10,000 positions take.
 MAX_MEMORY_BYTES: Final = 8 << 20
 MAX_UNREAD_BYTES: Final = 1 << 18
+LITERAL: Final = re.compile(r"[^\\.^$*+?()\[\]{}|]*")
 
 _REMEDY: Final = (
     "parts of it can match in very many ways. Install google-re2, to which none of this applies:"
@@ -90,6 +91,9 @@ class Re2Pattern:
             raise _refusal(text, error.args[0]) from None
         self._text = text
         size = self._compiled.programsize if positions is None else positions
+        if LITERAL.fullmatch(text):
+            # A text without operators has one state for each character, which RE2 always keeps: then it takes 1 step a character.
+            size = 1
         self._max_characters = MAX_STEPS // max(size, 1)
 
     def search(self, subject: str) -> Spans | None:
