@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from threading import Lock
@@ -33,7 +34,9 @@ __all__ = [
     "Crowd",
     "MemoryFull",
     "Stopped",
+    "check",
     "current",
+    "in_turn",
     "paced",
     "process_bytes",
     "spend",
@@ -129,6 +132,7 @@ class Budget:
         "_crowd",
         "_ends_at",
         "_held_bytes",
+        "_is_in_turn",
         "_left",
         "_resumed_at",
         "is_cancelled",
@@ -150,6 +154,7 @@ class Budget:
         self._clock = clock
         self._crowd = crowd
         self._left = STEPS
+        self._is_in_turn = False
         self.is_cancelled = False
         self.begin()
 
@@ -178,19 +183,35 @@ class Budget:
         self._left -= steps
         if self._left < 0:
             self._left = STEPS
-            self._look()
+            self.check()
 
-    def _look(self) -> None:
+    def check(self) -> None:
+        """Look at the clock and the memory now.
+
+        Raises:
+            Stopped: As `spend`.
+        """
         now = self._clock()
         if self.is_cancelled or now >= self._ends_at:
             raise Stopped
         crowd, computed_s = self._crowd, now - self._resumed_at
         if crowd is not None and self.most_bytes is not None:
             self._count_memory(crowd, self.most_bytes)
-        if crowd is not None and computed_s >= TURN_S and now - self._began_at >= SLOW_S:
+        if crowd is None or self._is_in_turn:
+            return
+        if computed_s >= TURN_S and now - self._began_at >= SLOW_S:
             crowd.join(self)
             crowd.make_way(computed_s)
             self._resumed_at = self._clock()
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Inside, it does not sleep: its thread holds the turn to write, for which other threads wait."""
+        outer, self._is_in_turn = self._is_in_turn, True
+        try:
+            yield
+        finally:
+            self._is_in_turn = outer
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()
@@ -225,6 +246,29 @@ def spend_bytes(count: int) -> None:
     budget = current.get()
     if budget is not None:
         budget.spend(count // STEP_BYTES)
+
+
+def check() -> None:
+    """Look now whether the current budget is spent, if there is one: where the next step takes long.
+
+    Raises:
+        Stopped: As `spend`.
+    """
+    budget = current.get()
+    if budget is not None:
+        budget.check()
+
+
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """Inside, the current budget still ends what takes too long, but it does not sleep for other queries, because this thread holds
+    the turn to write."""
+    budget = current.get()
+    if budget is None:
+        yield
+        return
+    with budget.in_turn():
+        yield
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:
