@@ -17,7 +17,9 @@ from typing import Any, Final
 
 import yaml
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.servers.http.json_bodies import decode_json
 from reactdb.servers.http.responses import JSON, encoded
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
@@ -49,12 +51,14 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     """
     Raises:
         AidboxError: 400, it is neither JSON nor YAML.
+        ResourceLimit, Stopped: See `decode_json`.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind in YAMLS:
             return yaml.load(body, _Simple)
-        return json.loads(body, parse_constant=_refuse)
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        return decode_json(text, parse_constant=_refuse)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         line = str(error).splitlines()[0]
         raise AidboxError(
@@ -68,6 +72,14 @@ def _refuse(word: str) -> Any:
 
 class _Simple(yaml.SafeLoader):
     """Loads what JSON can say."""
+
+    def fetch_more_tokens(self) -> Any:
+        spend(CALL_STEPS)
+        return super().fetch_more_tokens()
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        spend(CALL_STEPS)
+        return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -91,6 +103,14 @@ class _Plain(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+    def represent_data(self, data: Any) -> Any:
+        spend(CALL_STEPS)
+        return super().represent_data(data)
+
+    def emit(self, event: Any) -> None:
+        spend(CALL_STEPS)
+        super().emit(event)
 
 
 # As in JSON: what looks like a date, a time of day or `yes` is a text. (What is written has quotes around such a text, because

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import UsageError
 from reactdb.json import quick_decode
+from reactdb.servers.http.json_bodies import SHORT, decode_json
 
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
@@ -223,15 +224,16 @@ def read_json(text: bytes) -> Any:
     """
     Raises:
         CouchError: 400, it is not JSON in UTF-8.
+        ResourceLimit, Stopped: See `decode_json`.
     """
-    if quick_decode is not None:
+    if quick_decode is not None and len(text) <= SHORT:
         try:
             return quick_decode(text)
         except (ValueError, RecursionError):
             # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
             pass
     try:
-        return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+        return decode_json(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
 
