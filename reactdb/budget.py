@@ -261,8 +261,8 @@ def check() -> None:
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    """Inside, the current budget still ends what takes too long, but it does not sleep for other queries, because this thread holds
-    the turn to write."""
+    """Inside, the current budget still ends what takes too long, but does not sleep for other queries: this thread holds the turn
+    to write, or a lock."""
     budget = current.get()
     if budget is None:
         yield

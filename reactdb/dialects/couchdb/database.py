@@ -1,6 +1,7 @@
 """CouchDatabase: one database, which is a table. Documents in and out, with their revisions.
 
-Reads are of one moment each. Each write is one commit; of `bulk_docs`, all documents that are not refused are one.
+Reads are of one moment each. Each write is one commit, but for `bulk_docs`: many documents are several commits, so that no other
+writer waits for all of them.
 
 Rule of this file: arguments come checked for their JSON types as far as HTTP can check them; what they mean is checked here, and
 refused with a CouchError in CouchDB's words.
@@ -8,11 +9,12 @@ refused with a CouchError in CouchDB's words.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
+from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, spend
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
@@ -22,17 +24,20 @@ from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
-from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
+from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of, key_of
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
+    Prepared,
     State,
     Tables,
     conflict,
     earlier,
+    prepare,
 )
 from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
+from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
 from reactdb.store.transaction import WriteTransaction
@@ -47,11 +52,45 @@ T = TypeVar("T")
 PAGE: Final = 500
 """Documents of `bulk_get` that are read in one snapshot."""
 
+# The documents of a bulk that are written in one commit: not fewer than the first number, which take some milliseconds; and not
+# more than the others say, so that no other writer waits for longer than 50 ms.
+FEWEST_TOGETHER: Final = 8
+MOST_TOGETHER: Final = 500
+READ_TOGETHER: Final = 100
+MOST_TOGETHER_BYTES: Final = 1 << 20
+MOST_TOGETHER_S: Final = 0.02
+PAUSE: Final = 0.25
+"""How much of the time of a commit passes until the next one of the same bulk: a writer in another process looks several times in
+a second whether it can write, and must not find each time that it cannot."""
+
 Opened = tuple[Rev, "tuple[State, KeptLeaf, Path] | None"]
 """A revision that was asked for, and what it is; None where it is not there."""
 
 Counts = dict[int, tuple[int, int, int]]
 """By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
+
+
+class BulkEdit(NamedTuple):
+    """One document of a bulk.
+
+    Attributes:
+        document: As it was given.
+        refusal: What is wrong with it alone; None where nothing is.
+        prepared: None where its fields depend on what is stored.
+    """
+
+    document: Any
+    given: GivenDocument
+    id: str
+    key: bytes
+    fill: Fill
+    refusal: CouchError | None
+    prepared: Prepared | None
+
+    @property
+    def size(self) -> int:
+        body = None if self.prepared is None else self.prepared.body
+        return 0 if body is None else len(body)
 
 
 class CouchDatabase(DocumentReader):
@@ -169,7 +208,8 @@ class CouchDatabase(DocumentReader):
                     f"`{self.name}` has the write hook `{tables.main.hook}`, and cannot be written from here."
                 )
                 raise CouchError(403, "forbidden", reason)
-            return work(transaction, tables)
+            with in_turn():
+                return work(transaction, tables)
 
         return writing(lambda: self.session.transact(one, origin=self.origin))
 
@@ -430,7 +470,7 @@ class CouchDatabase(DocumentReader):
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
         given = self._given(document)
-        id = given.id if given.id is not None else uuid4().hex
+        id = given.id if given.id is not None else new_id()
         if rev is not None:
             wanted = parse_rev(rev)
             if given.rev is not None and given.rev != wanted:
@@ -448,7 +488,7 @@ class CouchDatabase(DocumentReader):
             def work(editor: Editor) -> Rev:
                 made = editor.edit(key, given.rev, fill, is_deleted=given.is_deleted)
                 for loser in gone:
-                    editor.edit(key, loser, lambda *_: {}, is_deleted=True)
+                    editor.edit(key, loser, nothing, is_deleted=True)
                 return made
 
             return {"ok": True, "id": id, "rev": str(self._write(work))}
@@ -464,7 +504,7 @@ class CouchDatabase(DocumentReader):
         """
         if id.startswith(LOCAL):
             return self.delete_local(id)
-        return self._edit_there(id, rev, lambda *_: {}, is_deleted=True)
+        return self._edit_there(id, rev, nothing, is_deleted=True)
 
     def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
         """Edit a document that has to be there.
@@ -485,46 +525,66 @@ class CouchDatabase(DocumentReader):
         return {"ok": True, "id": id, "rev": str(self._write(work))}
 
     def bulk_docs(self, documents: Sequence[Any], new_edits: bool = True) -> list[dict[str, Any]]:
-        """Write many documents.
+        """Write many documents: some of them in one commit, then the next.
 
         Returns:
             One row a document, `{"ok", "id", "rev"}` or `{"id", "error", "reason"}`; with new_edits=False only the failures.
 
         Raises:
             CouchError: 400, one of them cannot be a document. Nothing was written.
+            Whatever a commit raises. The commits before it stay.
         """
-        given = [self._given(one) for one in documents]
-        if not new_edits:
-            for one in given:
+        edits = self._bulk_edits(documents, new_edits)
+        rows: list[dict[str, Any]] = []
+        place = 0
+        while place < len(edits):
+            check()
+            began = time.perf_counter()
+            count, found = self._write(partial(_write_some, edits, place, new_edits, self.put_local))
+            place += count
+            rows += found
+            if place < len(edits):
+                time.sleep(PAUSE * (time.perf_counter() - began))
+        return rows
+
+    def _bulk_edits(self, documents: Sequence[Any], is_new_edit: bool) -> list[BulkEdit]:
+        """The documents with everything that can be known of them before anything is locked.
+
+        Raises:
+            CouchError: 400, one of them cannot be a document.
+        """
+        given = []
+        for document in documents:
+            spend(CALL_STEPS)
+            one = self._given(document)
+            if not is_new_edit:
                 _told_path(one)
-        ids = [uuid4().hex if one.id is None else one.id for one in given]
-        keys = [b"" if id.startswith(LOCAL) else key_bytes_of(id) for id in ids]
-        fills: list[Fill | CouchError] = []
-        for one, id in zip(given, ids, strict=True):
-            try:
-                fills.append(self._fill(one, id, None, is_new_edit=new_edits))
-            except CouchError as error:
-                fills.append(error)
+            id = new_id() if one.id is None else one.id
+            given.append((document, one, id, b"" if id.startswith(LOCAL) else key_bytes_of(id)))
+        return [self._bulk_edit(*one, is_new_edit=is_new_edit) for one in given]
 
-        def work(editor: Editor) -> list[dict[str, Any]]:
-            rows = []
-            for place, (id, key, one, fill) in enumerate(zip(ids, keys, given, fills, strict=True)):
-                try:
-                    if isinstance(fill, CouchError):
-                        raise fill
-                    if id.startswith(LOCAL):
-                        made_local = self.put_local(documents[place])
-                        rows += [made_local] if new_edits else []
-                    elif new_edits:
-                        made = editor.edit(key, one.rev, fill, is_deleted=one.is_deleted)
-                        rows.append({"ok": True, "id": id, "rev": str(made)})
-                    else:
-                        editor.add(key, _told_path(one), fill, is_deleted=one.is_deleted)
-                except CouchError as error:
-                    rows.append({"id": id, "error": error.error, "reason": error.reason})
-            return rows
-
-        return self._write(work)
+    def _bulk_edit(
+        self, document: Any, given: GivenDocument, id: str, key: bytes, *, is_new_edit: bool
+    ) -> BulkEdit:
+        refusal = prepared = None
+        fill: Fill = nothing
+        try:
+            fill = self._fill(given, id, None, is_new_edit=is_new_edit)
+            if key and not given.attachments:
+                is_deleted = given.is_deleted
+                prepared = prepare(
+                    given.fields,
+                    self._primary_key,
+                    key_of(id),
+                    given.rev,
+                    is_edit=is_new_edit,
+                    is_deleted=is_deleted,
+                )
+        except CouchError as error:
+            refusal = error
+        edit = BulkEdit(document, given, id, key, fill, refusal, prepared)
+        spend(CALL_STEPS + edit.size // STEP_BYTES)
+        return edit
 
     def _given(self, document: object) -> GivenDocument:
         return given_document(document, self._primary_key)
@@ -676,6 +736,66 @@ class CouchDatabase(DocumentReader):
 
 
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def new_id() -> str:
+    """An id for a document that has none. Each is greater than the one before, because keys in order are written faster."""
+    return new_key().replace("-", "")
+
+
+def nothing(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+    """The fields of a deleted document."""
+    return {}
+
+
+def _write_some(
+    edits: Sequence[BulkEdit],
+    place: int,
+    is_new_edit: bool,
+    put_local: Callable[[dict[str, Any]], dict[str, Any]],
+    editor: Editor,
+) -> tuple[int, list[dict[str, Any]]]:
+    """Write the next documents of a bulk in one commit. (How many these were, the rows that tell of them.)"""
+    began, size = time.perf_counter(), 0
+    rows: list[dict[str, Any]] = []
+    some = edits[place : place + MOST_TOGETHER]
+    for count, edit in enumerate(some):
+        if count % READ_TOGETHER == 0:
+            page = some[count : count + READ_TOGETHER]
+            editor.load_all(list(dict.fromkeys(edit.key for edit in page if edit.key)))
+        if count and size + edit.size > MOST_TOGETHER_BYTES:
+            return count, rows
+        if count >= FEWEST_TOGETHER and time.perf_counter() - began > MOST_TOGETHER_S:
+            return count, rows
+        size += edit.size
+        row = _write_one(edit, is_new_edit, put_local, editor)
+        if row is not None:
+            rows.append(row)
+    return len(some), rows
+
+
+def _write_one(
+    edit: BulkEdit,
+    is_new_edit: bool,
+    put_local: Callable[[dict[str, Any]], dict[str, Any]],
+    editor: Editor,
+) -> dict[str, Any] | None:
+    """The row that tells of it; None for none."""
+    key, given, prepared = edit.key, edit.given, edit.prepared
+    is_deleted = given.is_deleted
+    try:
+        if edit.refusal is not None:
+            raise edit.refusal
+        if not key:
+            made_local = put_local(edit.document)
+            return made_local if is_new_edit else None
+        if is_new_edit:
+            made = editor.edit(key, given.rev, edit.fill, is_deleted=is_deleted, prepared=prepared)
+            return {"ok": True, "id": edit.id, "rev": str(made)}
+        editor.add(key, _told_path(given), edit.fill, is_deleted=is_deleted, prepared=prepared)
+        return None
+    except CouchError as error:
+        return {"id": edit.id, "error": error.error, "reason": error.reason}
 
 
 def _must_live(state: State | None) -> State:

@@ -3,9 +3,9 @@
     decode_json(text)      the value; a long text is decoded in pieces, each of which spends the budget
 
 Python's decoders work in C and give no other thread a turn: a body of 60 MB stopped the whole process for seconds. So a long text
-is read in windows of some kilobytes. Of a list, the decoder of `json` is given all elements at once that are whole in a window. Where
-it is not seen easily which these are, it is given one element after the other. An element that is longer than a window is taken apart
-into its own elements.
+is read in windows of some kilobytes. Of a list, the decoder of `json` is given all elements at once that are whole in a window.
+Where it is not seen easily which these are, it is given one element after the other. An element that is longer than a window is
+taken apart into its own elements.
 
 Rule of this file: text in, value out, for every dialect. The value is the one that `json.loads` gives.
 """
@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from json.decoder import scanstring  # type: ignore[attr-defined]
-from json.scanner import make_scanner  # type: ignore[attr-defined]
+from json.decoder import scanstring
+from json.scanner import make_scanner
 from typing import Any, Final
 
 from reactdb.budget import STEP_BYTES, current
@@ -30,8 +30,8 @@ SHORT: Final = 256 * 1024
 WINDOW: Final = 32 * 1024
 
 MOST_CONTAINERS: Final = 1_000_000
-"""Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so many,
-and gives no other thread a turn meanwhile."""
+"""Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so
+many, and gives no other thread a turn meanwhile."""
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -58,7 +58,7 @@ def decode_json(
         return decoder.decode(text)
     if text.startswith("\ufeff"):
         raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
-    return _LongText(text, make_scanner(decoder)).decoded()
+    return _LongText(text, make_scanner(decoder)).decoded()  # type: ignore[arg-type]
 
 
 class _LongText:

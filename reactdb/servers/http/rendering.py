@@ -79,7 +79,7 @@ class _Simple(yaml.SafeLoader):
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         spend(CALL_STEPS)
-        return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        return super().construct_object(node, deep)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

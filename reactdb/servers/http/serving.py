@@ -121,7 +121,8 @@ class HTTPServer:
         await self._server.is_up.wait()
 
     async def close(self) -> None:
-        """Stop listening, end the feeds, cancel what takes longer than a second, and disconnect every client within some seconds."""
+        """Stop listening, end the feeds, cancel what takes longer than `CARRY_OUT_S`, and disconnect every client within some
+        seconds."""
         if self._server is None or self._serving is None:
             return
         self._server.should_exit = True
