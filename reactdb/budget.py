@@ -17,6 +17,7 @@ context in which `current` was set: a thread that does the work of another threa
 
 from __future__ import annotations
 
+import heapq
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 __all__ = [
     "CALL_STEPS",
@@ -34,14 +35,18 @@ __all__ = [
     "Crowd",
     "MemoryFull",
     "Stopped",
+    "WritesTooLong",
     "check",
     "current",
     "in_turn",
     "paced",
     "process_bytes",
+    "sort_paced",
     "spend",
     "spend_bytes",
 ]
+
+T = TypeVar("T")
 
 STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
@@ -52,10 +57,15 @@ CALL_STEPS: Final = 64
 STEP_BYTES: Final = 256
 """Bytes of documents and strings that count as a step, so that the memory is looked at after each MiB of them."""
 
+SORTED_AT_ONCE: Final = 8_192
+"""Elements that are sorted without a look at the budget: it takes some milliseconds."""
+
 SLOW_S: Final = 0.05
 """A query that has taken this long takes turns with the other slow ones."""
 
 TURN_S: Final = 0.002
+MOST_WRITING_S: Final = 2.0
+"""How long a query of a server may hold the turn to write in one piece. Other writers wait for 5 s and then fail."""
 MOST_SLEEP_S: Final = 0.5
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4_096
 
@@ -66,6 +76,10 @@ class Stopped(BaseException):
 
 class MemoryFull(Stopped):
     """The query fills more memory than it may."""
+
+
+class WritesTooLong(Stopped):
+    """The query holds the turn to write for longer than it may. Nothing of this commit is written."""
 
 
 def process_bytes() -> int | None:
@@ -135,6 +149,7 @@ class Budget:
         "_is_in_turn",
         "_left",
         "_resumed_at",
+        "_turn_ends_at",
         "is_cancelled",
         "most_bytes",
         "seconds",
@@ -155,6 +170,7 @@ class Budget:
         self._crowd = crowd
         self._left = STEPS
         self._is_in_turn = False
+        self._turn_ends_at = float("inf")
         self.is_cancelled = False
         self.begin()
 
@@ -185,8 +201,11 @@ class Budget:
             self._left = STEPS
             self.check()
 
-    def check(self) -> None:
+    def check(self, *, may_sleep: bool = True) -> None:
         """Look at the clock and the memory now.
+
+        Args:
+            may_sleep: It may make way for other queries.
 
         Raises:
             Stopped: As `spend`.
@@ -194,10 +213,12 @@ class Budget:
         now = self._clock()
         if self.is_cancelled or now >= self._ends_at:
             raise Stopped
+        if now >= self._turn_ends_at:
+            raise WritesTooLong
         crowd, computed_s = self._crowd, now - self._resumed_at
         if crowd is not None and self.most_bytes is not None:
             self._count_memory(crowd, self.most_bytes)
-        if crowd is None or self._is_in_turn:
+        if crowd is None or self._is_in_turn or not may_sleep:
             return
         if computed_s >= TURN_S and now - self._began_at >= SLOW_S:
             crowd.join(self)
@@ -206,12 +227,14 @@ class Budget:
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Inside, it does not sleep: its thread holds the turn to write, for which other threads wait."""
-        outer, self._is_in_turn = self._is_in_turn, True
+        """Inside, it does not sleep, and ends after MOST_WRITING_S: its thread holds the turn to write."""
+        outer = self._is_in_turn, self._turn_ends_at
+        self._turn_ends_at = min(self._turn_ends_at, self._clock() + MOST_WRITING_S)
+        self._is_in_turn = True
         try:
             yield
         finally:
-            self._is_in_turn = outer
+            self._is_in_turn, self._turn_ends_at = outer
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()
@@ -248,21 +271,27 @@ def spend_bytes(count: int) -> None:
         budget.spend(count // STEP_BYTES)
 
 
-def check() -> None:
+def check(*, may_sleep: bool = True) -> None:
     """Look now whether the current budget is spent, if there is one: where the next step takes long.
+
+    Args:
+        may_sleep: As of `Budget.check`.
 
     Raises:
         Stopped: As `spend`.
     """
     budget = current.get()
     if budget is not None:
-        budget.check()
+        budget.check(may_sleep=may_sleep)
 
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    """Inside, the current budget still ends what takes too long, but does not sleep for other queries: this thread holds the turn
-    to write, or a lock."""
+    """Around what holds the turn to write: the current budget does not sleep for other queries, and ends it after MOST_WRITING_S.
+
+    Raises:
+        WritesTooLong, and as `spend`.
+    """
     budget = current.get()
     if budget is None:
         yield
@@ -276,6 +305,23 @@ def paced(elements: Iterable[Any]) -> Iterable[Any]:
     element is asked for: a cursor may be opened by one client, and read by another when the first has gone.
     """
     return elements if current.get() is None else _paced(elements)
+
+
+def sort_paced(elements: Iterable[T], key: Callable[[T], Any], *, is_descending: bool = False) -> list[T]:
+    """The elements in order, as `sorted` gives them. Where there is a budget, only some thousand are compared at a time without a
+    look at it: Python's own sort gives no other thread a turn.
+    """
+    if current.get() is None:
+        return sorted(elements, key=key, reverse=is_descending)
+    remaining = iter(elements)
+    runs: list[list[T]] = []
+    while run := list(islice(remaining, SORTED_AT_ONCE)):
+        run.sort(key=key, reverse=is_descending)
+        spend(STEPS)
+        runs.append(run)
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    return list(paced(heapq.merge(*runs, key=key, reverse=is_descending)))
 
 
 def _paced(elements: Iterable[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
-from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, spend
+from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, paced, spend
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
@@ -59,6 +59,8 @@ MOST_TOGETHER: Final = 500
 READ_TOGETHER: Final = 100
 MOST_TOGETHER_BYTES: Final = 1 << 20
 MOST_TOGETHER_S: Final = 0.02
+PURGED_TOGETHER: Final = 100
+"""Documents of `purge` in one commit."""
 PAUSE: Final = 0.25
 """How much of the time of a commit passes until the next one of the same bulk: a writer in another process looks several times in
 a second whether it can write, and must not find each time that it cannot."""
@@ -276,7 +278,7 @@ class CouchDatabase(DocumentReader):
         Raises:
             CouchError: 400, a revision is none; 404, all leaves of a document that never was.
         """
-        asked = None if wanted == "all" else [parse_rev(one) for one in wanted]
+        asked = None if wanted == "all" else [parse_rev(one) for one in paced(wanted)]
         with self.reading() as reading:
             opened = _opened(reading, reading.state(id), asked, latest=latest)
         return self._told(opened, revs=revs, attachments=attachments, atts_since=atts_since)
@@ -292,6 +294,7 @@ class CouchDatabase(DocumentReader):
         """Revisions as `open_revs` gives them. Outside of a snapshot, because attachments may be large."""
         found: list[dict[str, Any]] = []
         for rev, there in opened:
+            spend(CALL_STEPS)
             if there is None:
                 found.append({"missing": str(rev)})
                 continue
@@ -372,9 +375,9 @@ class CouchDatabase(DocumentReader):
             for id, texts in asked.items():
                 if not isinstance(texts, list):
                     raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
-                wanted = list(dict.fromkeys(map(parse_rev, texts)))
+                wanted = list(dict.fromkeys(map(parse_rev, paced(texts))))
                 state = None if not id else reading.state(id)
-                missing = [rev for rev in wanted if state is None or not reading.knows(state, rev)]
+                missing = [rev for rev in paced(wanted) if state is None or not reading.knows(state, rev)]
                 if not missing:
                     continue
                 found[id] = {"missing": [str(rev) for rev in missing]}
@@ -406,7 +409,9 @@ class CouchDatabase(DocumentReader):
             offset: int | None = None
             found: list[tuple[Any, State | None]]
             if keys is not None:
-                found = [(key, reading.state(key) if isinstance(key, str) and key else None) for key in keys]
+                found = [
+                    (key, reading.state(key) if isinstance(key, str) and key else None) for key in paced(keys)
+                ]
                 found = found[::-1] if descending else found
                 found = found[skip:][: limit if limit is not None else len(found)]
             else:
@@ -421,7 +426,7 @@ class CouchDatabase(DocumentReader):
             ]
             seq = reading.seq_text(reading.newest)
         rows = []
-        for (key, state), document in zip(found, documents, strict=True):
+        for (key, state), document in paced(zip(found, documents, strict=True)):
             if state is None:
                 rows.append({"key": key, "error": "not_found"})
                 continue
@@ -716,15 +721,24 @@ class CouchDatabase(DocumentReader):
             return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
 
     def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-        """Take leaves out of trees, without a tombstone. The revisions that were taken, by id."""
-        wanted = {id: [parse_rev(rev) for rev in revs] for id, revs in asked.items()}
+        """Take leaves out of trees, without a tombstone; of many documents in several commits. The revisions that were taken, by
+        id."""
+        wanted = [
+            (id, key_bytes_of(id), [parse_rev(rev) for rev in paced(revs)])
+            for id, revs in paced(asked.items())
+        ]
+        found: dict[str, list[str]] = {}
+        place = 0
+        while place < len(wanted):
+            some = wanted[place : place + PURGED_TOGETHER]
+            check()
 
-        def work(editor: Editor) -> dict[str, list[str]]:
-            return {
-                id: [str(rev) for rev in editor.purge(key_bytes_of(id), revs)] for id, revs in wanted.items()
-            }
+            def work(editor: Editor, some: Sequence[Any] = some) -> dict[str, list[str]]:
+                return {id: [str(rev) for rev in editor.purge(key, revs)] for id, key, revs in some}
 
-        return self._write(work)
+            found |= self._write(work)
+            place += len(some)
+        return found
 
     def changes(self, request: ChangesRequest) -> ChangesFeed:
         """A feed of the database's changes.
@@ -845,7 +859,7 @@ def _opened(
     leaves: dict[Rev, KeptLeaf | None] = {}
     if asked is None:
         leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
-    for rev in asked or ():
+    for rev in paced(asked or ()):
         below = reading.below(state, rev) if latest else []
         if below:
             leaves |= {leaf.lineage.rev: leaf for leaf in below}

@@ -17,6 +17,7 @@ from functools import reduce
 from hashlib import sha1
 from typing import Any, Final
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, native_path
@@ -187,6 +188,7 @@ def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[s
     """What `POST /{db}/_index/_bulk_delete` answers: the design documents whose index is gone, and those where it is not."""
     success, fail = [], []
     for given in checked_bulk_delete(body):
+        spend(CALL_STEPS)
         id = DESIGN + given.removeprefix(DESIGN)
         found = [index for index in indexes_of(database) if index.design == id]
         if len(found) == 1:

@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from reactdb.budget import Budget, MemoryFull, Stopped, current
+from reactdb.budget import MOST_WRITING_S, Budget, MemoryFull, Stopped, WritesTooLong, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
@@ -314,6 +314,12 @@ class HTTPApplication:
         except MemoryFull:
             sentence = f"The request was stopped, because it filled more than {self.limits.memory_bytes} bytes of memory."
             raise RequestRefused(500, "too_much_memory", sentence) from None
+        except WritesTooLong:
+            sentence = (
+                f"Nothing was written: one transaction may keep other writers waiting for {MOST_WRITING_S:g} s."
+                " Send it in several requests."
+            )
+            raise RequestRefused(500, "timeout", sentence) from None
         except Stopped:
             if client.is_gone:
                 raise ClientDisconnect from None
