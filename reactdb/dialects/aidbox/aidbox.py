@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reactdb.budget import check, in_turn, paced
+from reactdb.budget import CALL_STEPS, check, in_turn, paced, spend
 from reactdb.database import Database
 from reactdb.dialects.aidbox import bundles
 from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
@@ -138,6 +138,7 @@ class Aidbox:
         Raises:
             AidboxError: 404, there is no such type.
         """
+        spend(CALL_STEPS)
         with self._session.read() as snapshot:
             table = snapshot.table(type)
             if table is None:
@@ -153,6 +154,7 @@ class Aidbox:
 
         def one(transaction: WriteTransaction) -> T:
             with in_turn():
+                spend(CALL_STEPS)
                 return work(transaction)
 
         try:

@@ -19,6 +19,7 @@ import time
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
@@ -63,7 +64,7 @@ class Couch:
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        names = map(database_name, self._session.tables())
+        names = map(database_name, paced(self._session.tables()))
         return sorted(name for name in names if name not in RESERVED)
 
     def create(self, name: str) -> CouchDatabase:
@@ -75,6 +76,8 @@ class Couch:
         """
         check_served(name)
         check_name(name)
+
+        spend(CALL_STEPS)
 
         def work(transaction: WriteTransaction) -> TableInfo:
             if table_name(name) in transaction.catalogue.live:
@@ -95,6 +98,7 @@ class Couch:
             CouchError: 404, there is none; 403, the file cannot be written; 501, CouchDB has a meaning for it.
         """
         check_served(name)
+        spend(CALL_STEPS)
 
         def work(transaction: WriteTransaction) -> None:
             table = transaction.catalogue.live.get(table_name(name))

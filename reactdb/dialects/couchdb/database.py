@@ -77,6 +77,7 @@ class BulkEdit(NamedTuple):
 
     Attributes:
         document: As it was given.
+        key: Of its id; empty for a `_local/` document.
         refusal: What is wrong with it alone; None where nothing is.
         prepared: None where its fields depend on what is stored.
     """
@@ -211,6 +212,7 @@ class CouchDatabase(DocumentReader):
                 )
                 raise CouchError(403, "forbidden", reason)
             with in_turn():
+                spend(CALL_STEPS)
                 return work(transaction, tables)
 
         return writing(lambda: self.session.transact(one, origin=self.origin))
@@ -539,38 +541,43 @@ class CouchDatabase(DocumentReader):
             CouchError: 400, one of them cannot be a document. Nothing was written.
             Whatever a commit raises. The commits before it stay.
         """
-        edits = self._bulk_edits(documents, new_edits)
+        for document in documents:
+            spend(CALL_STEPS)
+            self._bulk_given(document, new_edits)
         rows: list[dict[str, Any]] = []
+        # Prepared, and not yet written. Only some at a time: what is known of a document takes more room than the document.
+        edits: list[BulkEdit] = []
         place = 0
-        while place < len(edits):
+        while edits or place < len(documents):
+            until = place + MOST_TOGETHER - len(edits)
+            edits += [self._bulk_edit(one, is_new_edit=new_edits) for one in documents[place:until]]
+            place = until
             check()
             began = time.perf_counter()
-            count, found = self._write(partial(_write_some, edits, place, new_edits, self.put_local))
-            place += count
+            count, found = self._write(partial(_write_some, edits, new_edits, self.put_local))
+            del edits[:count]
             rows += found
-            if place < len(edits):
+            if edits or place < len(documents):
                 time.sleep(PAUSE * (time.perf_counter() - began))
         return rows
 
-    def _bulk_edits(self, documents: Sequence[Any], is_new_edit: bool) -> list[BulkEdit]:
-        """The documents with everything that can be known of them before anything is locked.
-
-        Raises:
-            CouchError: 400, one of them cannot be a document.
+    def _bulk_given(self, document: Any, is_new_edit: bool) -> GivenDocument:
         """
-        given = []
-        for document in documents:
-            spend(CALL_STEPS)
-            one = self._given(document)
-            if not is_new_edit:
-                _told_path(one)
-            id = new_id() if one.id is None else one.id
-            given.append((document, one, id, b"" if id.startswith(LOCAL) else key_bytes_of(id)))
-        return [self._bulk_edit(*one, is_new_edit=is_new_edit) for one in given]
+        Raises:
+            CouchError: 400, it cannot be a document.
+        """
+        given = self._given(document)
+        if not is_new_edit:
+            _told_path(given)
+        if given.id is not None and not given.id.startswith(LOCAL):
+            key_bytes_of(given.id)
+        return given
 
-    def _bulk_edit(
-        self, document: Any, given: GivenDocument, id: str, key: bytes, *, is_new_edit: bool
-    ) -> BulkEdit:
+    def _bulk_edit(self, document: Any, *, is_new_edit: bool) -> BulkEdit:
+        """A document of a bulk, with everything that can be known of it before anything is locked."""
+        given = self._given(document)
+        id = new_id() if given.id is None else given.id
+        key = b"" if id.startswith(LOCAL) else key_bytes_of(id)
         refusal = prepared = None
         fill: Fill = nothing
         try:
@@ -764,7 +771,6 @@ def nothing(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
 
 def _write_some(
     edits: Sequence[BulkEdit],
-    place: int,
     is_new_edit: bool,
     put_local: Callable[[dict[str, Any]], dict[str, Any]],
     editor: Editor,
@@ -772,10 +778,9 @@ def _write_some(
     """Write the next documents of a bulk in one commit. (How many these were, the rows that tell of them.)"""
     began, size = time.perf_counter(), 0
     rows: list[dict[str, Any]] = []
-    some = edits[place : place + MOST_TOGETHER]
-    for count, edit in enumerate(some):
+    for count, edit in enumerate(edits):
         if count % READ_TOGETHER == 0:
-            page = some[count : count + READ_TOGETHER]
+            page = edits[count : count + READ_TOGETHER]
             editor.load_all(list(dict.fromkeys(edit.key for edit in page if edit.key)))
         if count and size + edit.size > MOST_TOGETHER_BYTES:
             return count, rows
@@ -785,7 +790,7 @@ def _write_some(
         row = _write_one(edit, is_new_edit, put_local, editor)
         if row is not None:
             rows.append(row)
-    return len(some), rows
+    return len(edits), rows
 
 
 def _write_one(

@@ -137,6 +137,7 @@ class DocumentReader:
         Raises:
             CouchError: 404, it was deleted.
         """
+        spend(CALL_STEPS)
         with self.session.read() as snapshot:
             yield OpenReading(snapshot, self.tables(snapshot.catalogue), self.sequences)
 

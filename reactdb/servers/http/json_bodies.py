@@ -19,7 +19,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.scanner import make_scanner
 from typing import Any, Final
 
-from reactdb.budget import STEP_BYTES, current
+from reactdb.budget import STEP_BYTES, current, spend
 from reactdb.errors import ResourceLimit
 
 __all__ = ["SHORT", "decode_json"]
@@ -33,7 +33,8 @@ MOST_CONTAINERS: Final = 1_000_000
 """Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so
 many, and gives no other thread a turn meanwhile."""
 
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive: what it has passed over need not be remembered, however long the string is.
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
 _COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
@@ -58,7 +59,34 @@ def decode_json(
         return decoder.decode(text)
     if text.startswith("\ufeff"):
         raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+    _check_containers(text)
     return _LongText(text, make_scanner(decoder)).decoded()  # type: ignore[arg-type]
+
+
+def _check_containers(text: str) -> None:
+    """
+    Raises:
+        ResourceLimit: See `decode_json`.
+    """
+    # Those in strings are counted first, too. Only where these are too many is it worth while to leave strings out.
+    if text.count("{") + text.count("[") <= MOST_CONTAINERS:
+        return
+    count = place = 0
+    while place < len(text):
+        quote = text.find('"', place)
+        end = len(text) if quote < 0 else quote
+        spend(1 + (end - place) // STEP_BYTES)
+        count += text.count("{", place, end) + text.count("[", place, end)
+        if count > MOST_CONTAINERS:
+            sentence = (
+                f"the JSON has more than {MOST_CONTAINERS} objects and arrays: send it in several requests"
+            )
+            raise ResourceLimit(sentence)
+        string = _STRING.match(text, end)
+        if string is None:
+            # It ends here, or is malformed, which the decoder says.
+            return
+        place = string.end()
 
 
 class _LongText:
@@ -71,9 +99,6 @@ class _LongText:
         self._start = 0
         self._window = text[:WINDOW]
         self._budget = current.get()
-        # Those in strings are counted, too. Only where these are too many is it worth while to count exactly.
-        is_much = text.count("{") + text.count("[") > MOST_CONTAINERS
-        self._left = MOST_CONTAINERS if is_much else None
 
     def decoded(self) -> Any:
         value, end = self._value(self._after_space(0))
@@ -121,7 +146,7 @@ class _LongText:
         # A number that is cut off looks like a shorter one: `1e+5` like 1.
         if end > len(window) - 3:
             return None
-        self._count(window, at, end)
+        self._spend(end - at)
         return value, start + end
 
     def _scanned(self, text: str, at: int, start: int) -> tuple[Any, int]:
@@ -131,27 +156,14 @@ class _LongText:
             raise self._malformed("Expecting value", start + stop.value) from None
         except json.JSONDecodeError as error:
             raise self._malformed(error.msg, start + error.pos) from None
-        self._count(text, at, end)
+        self._spend(end - at)
         return value, start + end
 
-    def _count(self, text: str, at: int, end: int) -> None:
-        """A value is decoded: spend what it costs, and count its containers."""
+    def _spend(self, characters: int) -> None:
         if self._budget is not None:
-            self._budget.spend(1 + (end - at) // STEP_BYTES)
-        if self._left is not None:
-            outside = _STRING.sub("", text[at:end])
-            self._note_containers(outside.count("{") + outside.count("["))
-
-    def _note_containers(self, count: int) -> None:
-        if self._left is not None:
-            self._left -= count
-            if self._left < 0:
-                raise ResourceLimit(
-                    f"the JSON has more than {MOST_CONTAINERS} objects and arrays: send it in several requests"
-                )
+            self._budget.spend(1 + characters // STEP_BYTES)
 
     def _array(self, place: int) -> tuple[list[Any], int]:
-        self._note_containers(1)
         found: list[Any] = []
         place = self._after_space(place + 1)
         if self._text[place : place + 1] == "]":
@@ -190,11 +202,10 @@ class _LongText:
         if end != cut + 1 or not elements:
             return 0
         found += elements
-        self._count(window, 0, cut)
+        self._spend(cut)
         return cut
 
     def _object(self, place: int) -> tuple[dict[str, Any], int]:
-        self._note_containers(1)
         found: dict[str, Any] = {}
         # As in `json`: the same name is the same object.
         names: dict[str, str] = {}

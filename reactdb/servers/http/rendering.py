@@ -20,7 +20,7 @@ import yaml
 from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.servers.http.json_bodies import decode_json
-from reactdb.servers.http.responses import JSON, encoded
+from reactdb.servers.http.responses import JSON, encoded_in_pieces
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
 
@@ -44,7 +44,7 @@ def render(value: Any, headers: Mapping[str, str]) -> tuple[bytes, str]:
     if wants_yaml(headers):
         text = yaml.dump(value, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=2**31)
         return text.encode("utf-8", "replace"), YAML
-    return encoded(value), JSON
+    return encoded_in_pieces(value), JSON
 
 
 def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
