@@ -64,6 +64,7 @@ class Couch:
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
+        spend(CALL_STEPS)
         names = map(database_name, paced(self._session.tables()))
         return sorted(name for name in names if name not in RESERVED)
 
@@ -160,6 +161,7 @@ class Couch:
         Raises:
             CouchError: 400, `since` is no position of this file.
         """
+        spend(CALL_STEPS)
         return DatabaseUpdates(self._session, since, descending=descending)
 
     def _database(self, name: str, table: TableInfo) -> CouchDatabase:

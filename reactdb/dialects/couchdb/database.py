@@ -182,6 +182,7 @@ class CouchDatabase(DocumentReader):
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
+        spend(CALL_STEPS)
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
         if retention is None:
