@@ -94,9 +94,7 @@ QUICK = {
 }
 # One table has both, and each is at its own path.
 NOT_THERE = {("POST", "/todo/_index/_design/app/json/all"), ("DELETE", "/todo/_index/_bulk_delete")}
-SPENDING = [
-    one for one in ROUTES if one[0] == "aidbox" or (one[2] not in QUICK and one[1:] not in NOT_THERE)
-]
+SPENDING = [one for one in ROUTES if one[0] == "aidbox" or (one[2] not in QUICK and one[1:] not in NOT_THERE)]
 
 BODIES: dict[str, Any] = {
     "_bulk_docs": {"docs": [{"n": number} for number in range(COUNT)]},
@@ -114,7 +112,10 @@ BODIES: dict[str, Any] = {
     "_all_docs": {"keys": IDS},
     "_design_docs": {"keys": IDS},
     "all": {"keys": IDS},
-    "": {"type": "transaction", "entry": [{"request": {"method": "GET", "url": f"Patient/{id}"}} for id in IDS]},
+    "": {
+        "type": "transaction",
+        "entry": [{"request": {"method": "GET", "url": f"Patient/{id}"}} for id in IDS],
+    },
 }
 
 
