@@ -226,10 +226,11 @@ class Budget:
             self._resumed_at = self._clock()
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
-        """Inside, it does not sleep, and ends after MOST_WRITING_S: its thread holds the turn to write."""
+    def in_turn(self, most_s: float | None = None) -> Iterator[None]:
+        """See the function of this name."""
+        most_s = MOST_WRITING_S if most_s is None else most_s
         outer = self._is_in_turn, self._turn_ends_at
-        self._turn_ends_at = min(self._turn_ends_at, self._clock() + MOST_WRITING_S)
+        self._turn_ends_at = min(self._turn_ends_at, self._clock() + most_s)
         self._is_in_turn = True
         try:
             yield
@@ -286,8 +287,11 @@ def check(*, may_sleep: bool = True) -> None:
 
 
 @contextmanager
-def in_turn() -> Iterator[None]:
-    """Around what holds the turn to write: the current budget does not sleep for other queries, and ends it after MOST_WRITING_S.
+def in_turn(most_s: float | None = None) -> Iterator[None]:
+    """Around what holds the turn to write: the current budget does not sleep for other queries, and ends it after some time.
+
+    Args:
+        most_s: How many seconds; None: MOST_WRITING_S.
 
     Raises:
         WritesTooLong, and as `spend`.
@@ -296,7 +300,7 @@ def in_turn() -> Iterator[None]:
     if budget is None:
         yield
         return
-    with budget.in_turn():
+    with budget.in_turn(most_s):
         yield
 
 

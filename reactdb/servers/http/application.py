@@ -183,7 +183,6 @@ class HTTPApplication:
         self._budgets.add(client.budget)
         try:
             answer = await self._answer(Request(scope, receive), headers, client, spools)
-            client.watch()
             if isinstance(answer, Deferred):
                 answer = await self._wait(answer, client)
             answer_headers = {**answer.headers, **cors}
@@ -224,7 +223,9 @@ class HTTPApplication:
             if not found.is_public and not self._speaker.authenticator.is_open:
                 await self._run(client, self._speaker.authenticator.must_be_known, asking)
             await self._read_body(request, asking, found, spools)
-            client.watch()
+            if found.bodies is not Bodies.NONE or not has_body(headers):
+                # A body that nobody wants is not asked for.
+                client.watch()
             return await self._carry_out(found, asking, client)
         except (ClientDisconnect, asyncio.CancelledError):
             raise
@@ -342,6 +343,7 @@ class HTTPApplication:
             await send({"type": "http.response.body", "body": body, "more_body": False})
             return
         await self._begin(send, answer.status, headers, answer.content_type)
+        client.watch()
         pieces = iter(answer.body)
         try:
             while method != "HEAD":
@@ -379,6 +381,7 @@ class HTTPApplication:
         """A feed's bytes, until it ends or the client has gone, whichever is first."""
         # A filter may let pass nothing of a long history. It is searched for as long as the client is there.
         client.budget.seconds = None
+        client.watch()
         stream = opened.stream(partial(self._run, client))
         try:
             await self._until_gone(stream, self._feed(stream, headers, send), client)
@@ -391,6 +394,7 @@ class HTTPApplication:
         Raises:
             ClientDisconnect: Nobody waits for it any more.
         """
+        client.watch()
         poll = LongPoll(deferred, partial(self._run, client))
         try:
             return await self._until_gone(poll, poll.answer(), client)
@@ -447,6 +451,11 @@ def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
     made = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
     spools.append(made)
     return made
+
+
+def has_body(headers: Mapping[str, str]) -> bool:
+    """Whether a body comes with the request."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
 def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
