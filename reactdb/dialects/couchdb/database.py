@@ -28,7 +28,7 @@ from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
-    Prepared,
+    PreparedRevision,
     State,
     Tables,
     conflict,
@@ -88,7 +88,7 @@ class BulkEdit(NamedTuple):
     key: bytes
     fill: Fill
     refusal: CouchError | None
-    prepared: Prepared | None
+    prepared: PreparedRevision | None
 
     @property
     def size(self) -> int:

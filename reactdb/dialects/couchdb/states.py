@@ -255,7 +255,7 @@ Fill = Callable[[Sequence[KeptLeaf], int], dict[str, Any]]
 """Gives the fields of a new revision, for the leaves that it may have attachments from, the nearest first, and its generation."""
 
 
-class Prepared(NamedTuple):
+class PreparedRevision(NamedTuple):
     """What was worked out of a new revision before anything was locked.
 
     Attributes:
@@ -279,7 +279,7 @@ def prepare(
     *,
     is_edit: bool,
     is_deleted: bool,
-) -> Prepared:
+) -> PreparedRevision:
     """
     Raises:
         CouchError: 413, it cannot be stored: it is too large, or nested too deep.
@@ -288,7 +288,7 @@ def prepare(
         within_size(lambda: hash_of(fields, primary_key, parent, is_deleted=is_deleted)) if is_edit else None
     )
     body = None if is_deleted else encoded({primary_key: key, **fields})
-    return Prepared(fields, parent, hash, body)
+    return PreparedRevision(fields, parent, hash, body)
 
 
 def conflict() -> CouchError:
@@ -322,7 +322,7 @@ class Editor:
         fill: Fill,
         *,
         is_deleted: bool,
-        prepared: Prepared | None = None,
+        prepared: PreparedRevision | None = None,
     ) -> Rev:
         """Make a child of a leaf, or a new document.
 
@@ -370,7 +370,13 @@ class Editor:
         return lineage.rev
 
     def add(
-        self, key: bytes, path: Path, fill: Fill, *, is_deleted: bool, prepared: Prepared | None = None
+        self,
+        key: bytes,
+        path: Path,
+        fill: Fill,
+        *,
+        is_deleted: bool,
+        prepared: PreparedRevision | None = None,
     ) -> bool:
         """Graft a revision with its ancestors on the document's tree. Whether the tree has changed.
 
@@ -489,7 +495,7 @@ class Editor:
         state: State | None,
         leaves: list[KeptLeaf],
         chunks: Sequence[tuple[Rev, Chunk]],
-        prepared: Prepared | None = None,
+        prepared: PreparedRevision | None = None,
     ) -> None:
         """Let the document have these leaves. `prepared`: of one that is new."""
         transaction, tables = self._transaction, self._tables

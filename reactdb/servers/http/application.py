@@ -33,7 +33,7 @@ from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http.changing import Counts
-from reactdb.servers.http.client import Client
+from reactdb.servers.http.client import RequestClient
 from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
@@ -179,7 +179,7 @@ class HTTPApplication:
             await Response(status_code=204, headers=allowed)(scope, receive, send)
             return
         spools: list[IO[bytes]] = []
-        client = Client(receive, self._budget())
+        client = RequestClient(receive, self._budget())
         self._budgets.add(client.budget)
         try:
             answer = await self._answer(Request(scope, receive), headers, client, spools)
@@ -213,7 +213,7 @@ class HTTPApplication:
     # One request
 
     async def _answer(
-        self, request: Request, headers: Headers, client: Client, spools: list[IO[bytes]]
+        self, request: Request, headers: Headers, client: RequestClient, spools: list[IO[bytes]]
     ) -> Answer | Opened | Deferred:
         try:
             asking = self._asked(request, headers)
@@ -287,7 +287,9 @@ class HTTPApplication:
         """How large a body may be, when it is unpacked."""
         return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
-    async def _carry_out(self, found: Route, asking: Asking, client: Client) -> Answer | Opened | Deferred:
+    async def _carry_out(
+        self, found: Route, asking: Asking, client: RequestClient
+    ) -> Answer | Opened | Deferred:
         answer = await self._run(client, self._unpack_and_call, found, asking)
         if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
             if not isinstance(answer, Deferred):
@@ -301,7 +303,7 @@ class HTTPApplication:
         unpack(asking, self._most_bytes(found))
         return self._speaker.call(found, asking)
 
-    async def _run(self, client: Client, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _run(self, client: RequestClient, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function gives, which is called in a thread, within the request's budget. Its time begins with each call.
 
         Raises:
@@ -333,7 +335,7 @@ class HTTPApplication:
     # Sending
 
     async def _send(
-        self, answer: Answer, headers: dict[str, str], method: str, client: Client, send: Send
+        self, answer: Answer, headers: dict[str, str], method: str, client: RequestClient, send: Send
     ) -> None:
         if isinstance(answer.body, bytes):
             if answer.status != 304 or "content-length" not in headers:
@@ -377,7 +379,9 @@ class HTTPApplication:
         async with asyncio.timeout(self.limits.write_s):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    async def _stream(self, opened: Opened, headers: dict[str, str], client: Client, send: Send) -> None:
+    async def _stream(
+        self, opened: Opened, headers: dict[str, str], client: RequestClient, send: Send
+    ) -> None:
         """A feed's bytes, until it ends or the client has gone, whichever is first."""
         # A filter may let pass nothing of a long history. It is searched for as long as the client is there.
         client.budget.seconds = None
@@ -388,7 +392,7 @@ class HTTPApplication:
         finally:
             opened.close()
 
-    async def _wait(self, deferred: Deferred, client: Client) -> Answer:
+    async def _wait(self, deferred: Deferred, client: RequestClient) -> Answer:
         """The answer of a long poll.
 
         Raises:
@@ -403,7 +407,9 @@ class HTTPApplication:
         except Exception as error:
             return self._speaker.error_of(error)
 
-    async def _until_gone(self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: Client) -> T:
+    async def _until_gone(
+        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: RequestClient
+    ) -> T:
         """What `work` gives.
 
         Raises:

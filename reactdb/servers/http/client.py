@@ -1,6 +1,6 @@
-"""Client: who waits for the answer to one request. When it goes, what is still done for it ends.
+"""RequestClient: who waits for the answer to one request. When it goes, what is still done for it ends.
 
-    client = Client(receive, budget)
+    client = RequestClient(receive, budget)
     client.watch()                       from here on it is noticed when the client goes; the budget is cancelled then
     await client.until_gone(work)        what `work` gives, unless the client goes first
     client.close()
@@ -20,12 +20,12 @@ from starlette.types import Receive
 
 from reactdb.budget import Budget
 
-__all__ = ["Client"]
+__all__ = ["RequestClient"]
 
 T = TypeVar("T")
 
 
-class Client:
+class RequestClient:
     """See the head of this file.
 
     Attributes:
