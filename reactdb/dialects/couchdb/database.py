@@ -10,8 +10,10 @@ refused with a CouchError in CouchDB's words.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
 from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, paced, spend
@@ -37,7 +39,6 @@ from reactdb.dialects.couchdb.states import (
 )
 from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
-from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.retention import Retention, named_retention
 from reactdb.store.transaction import WriteTransaction
@@ -478,7 +479,7 @@ class CouchDatabase(DocumentReader):
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
         given = self._given(document)
-        id = given.id if given.id is not None else new_id()
+        id = given.id if given.id is not None else next(new_ids())
         if rev is not None:
             wanted = parse_rev(rev)
             if given.rev is not None and given.rev != wanted:
@@ -546,12 +547,13 @@ class CouchDatabase(DocumentReader):
             spend(CALL_STEPS)
             self._bulk_given(document, new_edits)
         rows: list[dict[str, Any]] = []
+        ids = new_ids()
         # Prepared, and not yet written. Only some at a time: what is known of a document takes more room than the document.
         edits: list[BulkEdit] = []
         place = 0
         while edits or place < len(documents):
             until = place + MOST_TOGETHER - len(edits)
-            edits += [self._bulk_edit(one, is_new_edit=new_edits) for one in documents[place:until]]
+            edits += [self._bulk_edit(one, ids, is_new_edit=new_edits) for one in documents[place:until]]
             place = until
             check()
             began = time.perf_counter()
@@ -574,10 +576,11 @@ class CouchDatabase(DocumentReader):
             key_bytes_of(given.id)
         return given
 
-    def _bulk_edit(self, document: Any, *, is_new_edit: bool) -> BulkEdit:
-        """A document of a bulk, with everything that can be known of it before anything is locked."""
+    def _bulk_edit(self, document: Any, ids: Iterator[str], *, is_new_edit: bool) -> BulkEdit:
+        """A document of a bulk, with everything that can be known of it before anything is locked. `ids`: for those that have
+        none."""
         given = self._given(document)
-        id = new_id() if given.id is None else given.id
+        id = next(ids) if given.id is None else given.id
         key = b"" if id.startswith(LOCAL) else key_bytes_of(id)
         refusal = prepared = None
         fill: Fill = nothing
@@ -760,9 +763,11 @@ class CouchDatabase(DocumentReader):
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def new_id() -> str:
-    """An id for a document that has none. Each is greater than the one before, because keys in order are written faster."""
-    return new_key().replace("-", "")
+def new_ids() -> Iterator[str]:
+    """Ids for the documents of one request that have none. Each is greater than the one before, because keys in order are written
+    faster: 48 bits of milliseconds, 48 bits by chance, and a number."""
+    begin = f"{time.time_ns() // 1_000_000:012x}{token_hex(6)}"
+    return (f"{begin}{number:08x}" for number in count(1))
 
 
 def nothing(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
@@ -779,14 +784,14 @@ def _write_some(
     """Write the next documents of a bulk in one commit. (How many these were, the rows that tell of them.)"""
     began, size = time.perf_counter(), 0
     rows: list[dict[str, Any]] = []
-    for count, edit in enumerate(edits):
-        if count % READ_TOGETHER == 0:
-            page = edits[count : count + READ_TOGETHER]
+    for place, edit in enumerate(edits):
+        if place % READ_TOGETHER == 0:
+            page = edits[place : place + READ_TOGETHER]
             editor.load_all(list(dict.fromkeys(edit.key for edit in page if edit.key)))
-        if count and size + edit.size > MOST_TOGETHER_BYTES:
-            return count, rows
-        if count >= FEWEST_TOGETHER and time.perf_counter() - began > MOST_TOGETHER_S:
-            return count, rows
+        if place and size + edit.size > MOST_TOGETHER_BYTES:
+            return place, rows
+        if place >= FEWEST_TOGETHER and time.perf_counter() - began > MOST_TOGETHER_S:
+            return place, rows
         size += edit.size
         row = _write_one(edit, is_new_edit, put_local, editor)
         if row is not None:
