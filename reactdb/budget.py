@@ -17,9 +17,11 @@ context in which `current` was set: a thread that does the work of another threa
 
 from __future__ import annotations
 
+import heapq
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from threading import Lock
@@ -34,9 +36,13 @@ __all__ = [
     "MemoryFull",
     "Stopped",
     "WorkStopped",
+    "WritesTooLong",
+    "check",
     "current",
+    "in_turn",
     "paced",
     "process_bytes",
+    "sort_paced",
     "spend",
     "spend_bytes",
     "spend_value",
@@ -56,10 +62,15 @@ CALL_STEPS: Final = 64
 STEP_BYTES: Final = 256
 """Bytes of documents and strings that count as a step, so that the memory is looked at after each MiB of them."""
 
+SORTED_AT_ONCE: Final = 8_192
+"""Elements that are sorted without a look at the budget: it takes some milliseconds."""
+
 SLOW_S: Final = 0.05
 """A query that has taken this long takes turns with the other slow ones."""
 
 TURN_S: Final = 0.002
+MOST_WRITING_S: Final = 2.0
+"""How long a query of a server may hold the turn to write in one piece. Other writers wait for 5 s and then fail."""
 MOST_SLEEP_S: Final = 0.5
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4_096
 
@@ -79,6 +90,10 @@ class WorkStopped(Exception):
     def __init__(self, stopped: Stopped) -> None:
         super().__init__()
         self.stopped = stopped
+
+
+class WritesTooLong(Stopped):
+    """The query holds the turn to write for longer than it may. Nothing of this commit is written."""
 
 
 def process_bytes() -> int | None:
@@ -145,8 +160,10 @@ class Budget:
         "_crowd",
         "_ends_at",
         "_held_bytes",
+        "_is_in_turn",
         "_left",
         "_resumed_at",
+        "_turn_ends_at",
         "is_cancelled",
         "most_bytes",
         "seconds",
@@ -166,6 +183,8 @@ class Budget:
         self._clock = clock
         self._crowd = crowd
         self._left = STEPS
+        self._is_in_turn = False
+        self._turn_ends_at = float("inf")
         self.is_cancelled = False
         self.begin()
 
@@ -194,19 +213,43 @@ class Budget:
         self._left -= steps
         if self._left < 0:
             self._left = STEPS
-            self._look()
+            self.check()
 
-    def _look(self) -> None:
+    def check(self, *, may_sleep: bool = True) -> None:
+        """Look at the clock and the memory now.
+
+        Args:
+            may_sleep: It may make way for other queries.
+
+        Raises:
+            Stopped: As `spend`.
+        """
         now = self._clock()
         if self.is_cancelled or now >= self._ends_at:
             raise Stopped
+        if now >= self._turn_ends_at:
+            raise WritesTooLong
         crowd, computed_s = self._crowd, now - self._resumed_at
         if crowd is not None and self.most_bytes is not None:
             self._count_memory(crowd, self.most_bytes)
-        if crowd is not None and computed_s >= TURN_S and now - self._began_at >= SLOW_S:
+        if crowd is None or self._is_in_turn or not may_sleep:
+            return
+        if computed_s >= TURN_S and now - self._began_at >= SLOW_S:
             crowd.join(self)
             crowd.make_way(computed_s)
             self._resumed_at = self._clock()
+
+    @contextmanager
+    def in_turn(self, most_s: float | None = None) -> Iterator[None]:
+        """See the function of this name."""
+        most_s = MOST_WRITING_S if most_s is None else most_s
+        outer = self._is_in_turn, self._turn_ends_at
+        self._turn_ends_at = min(self._turn_ends_at, self._clock() + most_s)
+        self._is_in_turn = True
+        try:
+            yield
+        finally:
+            self._is_in_turn, self._turn_ends_at = outer
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()
@@ -282,11 +325,60 @@ def steps_of(value: Any) -> int:
     return len(value) // STEP_BYTES if kind is str or kind is bytes else 0
 
 
+def check(*, may_sleep: bool = True) -> None:
+    """Look now whether the current budget is spent, if there is one: where the next step takes long.
+
+    Args:
+        may_sleep: As of `Budget.check`.
+
+    Raises:
+        Stopped: As `spend`.
+    """
+    budget = current.get()
+    if budget is not None:
+        budget.check(may_sleep=may_sleep)
+
+
+@contextmanager
+def in_turn(most_s: float | None = None) -> Iterator[None]:
+    """Around what holds the turn to write: the current budget does not sleep for other queries, and ends it after some time.
+
+    Args:
+        most_s: How many seconds; None: MOST_WRITING_S.
+
+    Raises:
+        WritesTooLong, and as `spend`.
+    """
+    budget = current.get()
+    if budget is None:
+        yield
+        return
+    with budget.in_turn(most_s):
+        yield
+
+
 def paced(elements: Iterable[Any]) -> Iterable[Any]:
     """The elements; where there is a budget, each of them spends one step. It is a step of the budget that is in force when the
     element is asked for: a cursor may be opened by one client, and read by another when the first has gone.
     """
     return elements if current.get() is None else _paced(elements)
+
+
+def sort_paced(elements: Iterable[T], key: Callable[[T], Any], *, is_descending: bool = False) -> list[T]:
+    """The elements in order, as `sorted` gives them. Where there is a budget, only some thousand are compared at a time without a
+    look at it: Python's own sort gives no other thread a turn.
+    """
+    if current.get() is None:
+        return sorted(elements, key=key, reverse=is_descending)
+    remaining = iter(elements)
+    runs: list[list[T]] = []
+    while run := list(islice(remaining, SORTED_AT_ONCE)):
+        run.sort(key=key, reverse=is_descending)
+        spend(STEPS)
+        runs.append(run)
+    if len(runs) < 2:
+        return runs[0] if runs else []
+    return list(paced(heapq.merge(*runs, key=key, reverse=is_descending)))
 
 
 def _paced(elements: Iterable[Any]) -> Iterator[Any]:

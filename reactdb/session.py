@@ -28,6 +28,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from reactdb.access import find_table
+from reactdb.budget import check
 from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
     DatabaseClosed,
@@ -403,6 +404,7 @@ class Session:
                     return
                 found, start = sweep.find(snapshot, table, start)
             for place in range(0, len(found), SWEPT):
+                check()
                 some = found[place : place + SWEPT]
                 self.transact(partial(sweep.remove, table, some), operation="compact")
 

@@ -409,6 +409,7 @@ async def _start_http(
                 body_bytes=limits.message_bytes,
                 feeds=limits.streams,
                 request_s=limits.query_s or 86_400.0,
+                memory_bytes=limits.query_bytes,
             ),
             connections=limits.connections,
             tls=options.tls,

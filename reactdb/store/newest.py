@@ -14,6 +14,7 @@ from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any, Final
 
+from reactdb.budget import STEP_BYTES, STEPS, current, spend
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.damage import missing_entry
@@ -25,6 +26,8 @@ BY_KEY: Final = (
     f"SELECT {ENTRY} FROM heads h CROSS JOIN log l ON l.seq = h.seq"
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
 )
+ENTRY_STEPS: Final = 8
+"""The steps of a budget that reading one entry counts as, beside its bytes."""
 # Keys that are looked up with one statement.
 PICKED: Final = 100
 OF_KEYS: Final = (
@@ -147,9 +150,17 @@ def count_newest(snapshot: Snapshot, tables: Sequence[TableInfo], since: int, un
     """How many keys have their newest entry, in one of these tables, in since < seq <= until."""
     execute = snapshot.connection.execute
     marked = _marked(snapshot, since, until)
-    found = set(execute(KEYS.format(_ids(tables)), (since, marked)).fetchall()) if marked > since else set()
-    for table in tables:
-        found.update(execute(KEYS_OF_TABLE, (table.id, marked, until)).fetchall())
+    found: set[tuple[Any, ...]] = set()
+    asked: list[tuple[str, tuple[int, ...]]] = [
+        (KEYS_OF_TABLE, (table.id, marked, until)) for table in tables
+    ]
+    if marked > since:
+        asked.append((KEYS.format(_ids(tables)), (since, marked)))
+    for text, arguments in asked:
+        cursor = execute(text, arguments)
+        while rows := cursor.fetchmany(STEPS):
+            spend(STEPS)
+            found.update(rows)
     return len(found)
 
 
@@ -175,4 +186,8 @@ def _changes(snapshot: Snapshot, rows: list[tuple[object, ...]]) -> list[Change]
     if not rows:
         return []
     entries = verified(rows, snapshot.catalogue, is_complete=False)
-    return list(changes_of(entries._replace(olds=[None] * len(rows)), snapshot.catalogue))
+    found = list(changes_of(entries._replace(olds=[None] * len(rows)), snapshot.catalogue))
+    budget = current.get()
+    if budget is not None:
+        budget.spend(sum(ENTRY_STEPS + len(change.new_bytes or b"") // STEP_BYTES for change in found))
+    return found

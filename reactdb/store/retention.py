@@ -24,6 +24,7 @@ from functools import partial
 from threading import get_ident
 from typing import Any, Literal
 
+from reactdb.budget import check
 from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError, shown
 from reactdb.logs import logger
 from reactdb.store.blobs import drop_references, has_unused, remove_unused
@@ -278,6 +279,8 @@ class Compaction:
         target = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True
         while more:
+            # A request whose client goes, or whose time is over, leaves the rest to the next compaction.
+            check()
             try:
                 more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
                 if most < CHUNK_CHANGES:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol
 from zlib import adler32
 
+from reactdb.budget import paced
 from reactdb.change import (
     CATALOGUE,
     DELETE,
@@ -767,7 +768,7 @@ class WriteTransaction:
         index = make_index(index_id, table.id, name, expression, multi)
         found = [
             (entry_index_id, value, key, tag)
-            for key, body in self.snapshot().rows(table)
+            for key, body in paced(self.snapshot().rows(table))
             for entry_index_id, value, tag in index.stored_entries(codec.decode(body))
         ]
         found.sort()

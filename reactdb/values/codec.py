@@ -140,7 +140,7 @@ def encode(document: dict[str, Any]) -> bytes:
             return _encode_carefully(document)
     elif not isinstance(document, dict):
         raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
-    return encode_value(document)
+    return _encode_scanned(document)
 
 
 def encode_foreign(
@@ -268,6 +268,17 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
 
 def encode_value(value: Any) -> bytes:
     """The bytes of any value that a document may hold; the rules are those of `encode`."""
+    try:
+        if _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
+            data = _own.pack(value)
+            return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+    except _PACK_ERRORS:
+        return _encode_carefully(value)
+    return _encode_scanned(value)
+
+
+def _encode_scanned(value: Any) -> bytes:
+    """The same for what is not as plain as most values are."""
     scan = _Scan(_FEW_VALUES)
     try:
         scan.look_at((value,), MAX_DEPTH + 1)

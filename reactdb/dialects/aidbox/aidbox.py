@@ -12,9 +12,10 @@ Rule of this file: it opens snapshots and transactions, and closes them. Any thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reactdb.budget import CALL_STEPS, check, in_turn, paced, spend
 from reactdb.database import Database
 from reactdb.dialects.aidbox import bundles
 from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
@@ -89,18 +90,21 @@ class Aidbox:
             }
 
         written = self.write(work)
+        times = self._times(written.values())
         return [
-            self._answer(written[place]) if place in written else self._read(entry)
-            for place, entry in enumerate(entries)
+            self._answer(written[place], times[written[place].version])
+            if place in written
+            else self._read(entry)
+            for place, entry in paced(enumerate(entries))
         ]
 
     def _one(self, entry: bundles.BundledRequest) -> dict[str, Any]:
+        check()
         try:
             if entry.method == "GET":
                 return self._read(entry)
-            return self._answer(
-                self.write(lambda transaction: bundles.carry_out(Writing(transaction), entry))
-            )
+            written = self.write(lambda transaction: bundles.carry_out(Writing(transaction), entry))
+            return self._answer(written, self._times([written])[written.version])
         except AidboxError as error:
             return bundles.refusal_of(error)
 
@@ -111,10 +115,19 @@ class Aidbox:
         found = of_type.resource(entry.id)
         return {"resource": found.body, "response": {"status": "200", "etag": found.etag}}
 
-    def _answer(self, written: Written) -> dict[str, Any]:
-        resource = self.shown(written)
-        modified = None if resource.time is None else instant(resource.time)
+    def _answer(self, written: Written, time: int | None) -> dict[str, Any]:
+        resource = Resource(written.type, written.fields, written.version, time)
+        modified = None if time is None else instant(time)
         return bundles.answer_of(written, resource.body, modified)
+
+    def _times(self, written: Iterable[Written]) -> dict[int, int | None]:
+        """When these versions were made, by version; None where the log no longer has it."""
+        times: dict[int, int | None] = {}
+        with self._session.read() as snapshot:
+            for one in paced(written):
+                entry = snapshot.entry(one.version)
+                times[one.version] = None if entry is None else entry.time
+        return times
 
     # -----------------------------------------------------------------------------------------------------------
     # For those who stand on it
@@ -125,6 +138,7 @@ class Aidbox:
         Raises:
             AidboxError: 404, there is no such type.
         """
+        spend(CALL_STEPS)
         with self._session.read() as snapshot:
             table = snapshot.table(type)
             if table is None:
@@ -137,16 +151,21 @@ class Aidbox:
         Raises:
             AidboxError: 403, the file is only read; what `work` raises: then nothing was written.
         """
+
+        def one(transaction: WriteTransaction) -> T:
+            with in_turn():
+                spend(CALL_STEPS)
+                return work(transaction)
+
         try:
-            return self._session.transact(work)
+            return self._session.transact(one)
         except ReadOnlyDatabase as error:
             raise AidboxError(403, "forbidden", str(error)) from None
 
     def shown(self, written: Written) -> Resource:
         """What was written, as it is shown."""
-        with self._session.read() as snapshot:
-            entry = snapshot.entry(written.version)
-        return Resource(written.type, written.fields, written.version, None if entry is None else entry.time)
+        time = self._times([written])[written.version]
+        return Resource(written.type, written.fields, written.version, time)
 
     def watch(self, type: str, id: str | None, on_ready: Callable[[], object]) -> FeedReader:
         """A reader that calls `on_ready` when a type, or one resource, has changed: poll it until nothing is left, and ask for

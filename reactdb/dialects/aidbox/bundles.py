@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.resources import Writing, Written, etag_of
 from reactdb.dialects.aidbox.spelling import check_id
@@ -61,6 +62,7 @@ def entries_of(bundle: object) -> tuple[str, list[BundledRequest]]:
 
 
 def _entry(entry: object, number: int) -> BundledRequest:
+    spend(CALL_STEPS)
     where = f"entry {number}"
     request = entry.get("request") if isinstance(entry, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(request, Mapping):
@@ -97,6 +99,7 @@ def _entry(entry: object, number: int) -> BundledRequest:
 
 def carry_out(writing: Writing, entry: BundledRequest) -> Written:
     """A request that writes."""
+    spend(CALL_STEPS)
     if entry.method == "POST":
         return writing.create(entry.type, entry.resource)
     assert entry.id is not None
@@ -114,7 +117,7 @@ def in_order(entries: list[BundledRequest]) -> list[int]:
         AidboxError: 400, one resource is written twice.
     """
     seen = set()
-    for entry in entries:
+    for entry in paced(entries):
         named = (entry.type, entry.id)
         if entry.method != "GET" and entry.id is not None:
             if named in seen:
@@ -133,6 +136,7 @@ def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
     """
     made, named = [], {}
     for entry in entries:
+        spend(CALL_STEPS)
         if entry.method == "POST":
             given = entry.resource.get("id")
             id = new_key() if given is None else check_id(given)
@@ -148,6 +152,8 @@ def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
 
 
 def _renamed(value: Any, named: Mapping[str, tuple[str, str]]) -> Any:
+    if isinstance(value, (list, Mapping)):
+        spend(1 + len(value))
     if isinstance(value, list):
         return [_renamed(one, named) for one in value]
     if not isinstance(value, Mapping):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import STEP_BYTES, spend
 from reactdb.change import Change
 from reactdb.dialects.aidbox.dotted import DotExpression, passes
 from reactdb.dialects.aidbox.errors import AidboxError
@@ -26,6 +27,8 @@ from reactdb.store.snapshot import Snapshot, lost_until, low_water, read_documen
 from reactdb.values import collation
 
 PAGE: Final = 500
+CHANGE_STEPS: Final = 8
+"""The steps of a budget that looking at one change counts as, beside its bytes."""
 MOST_CHANGES: Final = 10_000
 """In one answer, where nothing else is asked for; the rest is asked for with the version of the answer."""
 
@@ -167,6 +170,7 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
     found: list[Change] = []
     for key in keys_of(id):
         for change in snapshot.history(table, key):
+            spend(CHANGE_STEPS)
             if change.seq <= since:
                 break
             if change.seq <= until:
@@ -219,6 +223,7 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
 
 def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, Any] | None:
     """A change as Aidbox tells it; None where it does not pass. Of a deletion the last state is told."""
+    spend(CHANGE_STEPS + len(change.new_bytes or change.old_bytes or b"") // STEP_BYTES)
     if change.is_of_meta_alone:
         # Something that only another dialect knows of.
         return None

@@ -8,11 +8,11 @@ Rule of this file: a resource in, a resource out; what is given is not changed.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.dialects.aidbox.errors import AidboxError
 
 _PLACE: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
@@ -26,8 +26,9 @@ def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
     if isinstance(patch, Mapping):
         merged = _merge(resource, patch)
     elif isinstance(patch, list):
-        merged = copy.deepcopy(resource)
+        merged = _copied(resource)
         for operation in patch:
+            spend(CALL_STEPS)
             merged = _carry_out(merged, operation)
     else:
         raise AidboxError(400, "invalid", "a patch is an object to merge, or a list of operations")
@@ -36,11 +37,22 @@ def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
     return merged
 
 
+def _copied(value: Any) -> Any:
+    """A copy of a JSON value. It spends the budget: a few operations that copy what others have copied make much of little."""
+    if isinstance(value, (list, dict)):
+        spend(1 + len(value))
+    if isinstance(value, list):
+        return [_copied(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _copied(one) for name, one in value.items()}
+    return value
+
+
 def _merge(target: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     found = dict(target) if isinstance(target, Mapping) else {}
-    for name, value in patch.items():
+    for name, value in paced(patch.items()):
         if value is None:
             found.pop(name, None)
         else:
@@ -99,11 +111,11 @@ def _put(document: Any, steps: list[str], value: Any, *, is_there: bool) -> Any:
 
 
 def _add(document: Any, operation: Mapping[str, Any]) -> Any:
-    return _put(document, _steps(operation["path"]), copy.deepcopy(operation["value"]), is_there=False)
+    return _put(document, _steps(operation["path"]), _copied(operation["value"]), is_there=False)
 
 
 def _put_instead(document: Any, operation: Mapping[str, Any]) -> Any:
-    return _put(document, _steps(operation["path"]), copy.deepcopy(operation["value"]), is_there=True)
+    return _put(document, _steps(operation["path"]), _copied(operation["value"]), is_there=True)
 
 
 def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
@@ -126,7 +138,7 @@ def _move(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
-    value = copy.deepcopy(_at(document, _steps(operation["from"])))
+    value = _copied(_at(document, _steps(operation["from"])))
     return _put(document, _steps(operation["path"]), value, is_there=False)
 
 

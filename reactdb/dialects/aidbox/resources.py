@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from reactdb.budget import spend_bytes
 from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import meta_of
@@ -98,6 +99,7 @@ def read_resource(snapshot: Snapshot, table: TableInfo, id: str) -> Resource:
 
 
 def resource_at(snapshot: Snapshot, table: TableInfo, seq: int, body: bytes) -> Resource:
+    spend_bytes(len(body))
     entry = snapshot.entry(seq)
     fields = resource_of(codec.decode(body), table.primary_key)
     return Resource(table.name, fields, seq, None if entry is None else entry.time)
@@ -229,6 +231,7 @@ class Writing:
             raise AidboxError(422, "invalid", str(error)) from None
         head = self._transaction.head(table, key)
         assert head is not None
+        spend_bytes(len(head[1]))
         event = "created" if old is None else "unchanged" if old[0] == head[0] else "updated"
         return Written(event, table.name, key, resource_of(document, table.primary_key), head[0])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import CALL_STEPS, STEP_BYTES, spend
 from reactdb.dialects.aidbox.asked import SEARCH, Parameters, check_known, has_total, last, number, page_size
 from reactdb.dialects.aidbox.dotted import dot_expressions, passes
 from reactdb.dialects.aidbox.resources import Resource, resource_at
@@ -21,6 +22,8 @@ from reactdb.values import codec
 
 COUNT: Final = 100
 ROWS: Final = 500
+ROW_STEPS: Final = 8
+"""The steps of a budget that looking at one resource counts as, beside its bytes."""
 
 
 class SearchPage(NamedTuple):
@@ -54,6 +57,7 @@ def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Sear
     counts = said is None or said or not count
     first, found, total = (page - 1) * count, [], 0
     for key, body in _rows(snapshot, table, last(parameters, "_id")):
+        spend(ROW_STEPS + len(body) // STEP_BYTES)
         if filters and not passes(resource_of(codec.decode(body), table.primary_key), filters):
             continue
         if first <= total < first + count:
@@ -70,6 +74,7 @@ def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tup
     """(key, encoded document)."""
     if ids is not None:
         for id in dict.fromkeys(ids.split(",")):
+            spend(CALL_STEPS)
             for key in keys_of(id):
                 body = snapshot.get(table, key)
                 if body is not None:

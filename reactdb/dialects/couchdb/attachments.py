@@ -23,7 +23,7 @@ from hashlib import md5
 from typing import Any, Final
 
 from reactdb.blobs import Blobs, pieces_of
-from reactdb.budget import CALL_STEPS, spend
+from reactdb.budget import CALL_STEPS, check, spend, spend_bytes
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.headers import check_text, header_text
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf
@@ -94,6 +94,8 @@ def with_data(
             del found[name]["stub"]
             del found[name]["length"]
             found[name]["data"] = b64encode(blobs.read(stub["blob"])).decode("ascii")
+            # It may be large.
+            check()
     return found
 
 
@@ -108,6 +110,7 @@ class _Digested:
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in pieces_of(self._source):
+            spend_bytes(len(piece))
             self._digest.update(piece)
             self.length += len(piece)
             if self._most is not None and self.length > self._most:
@@ -218,6 +221,7 @@ class Given:
         if not isinstance(attachments, dict):
             raise CouchError(400, "bad_request", "Attachments must be a JSON object")
         for name, said in attachments.items():
+            spend(CALL_STEPS)
             check_name(name)
             if not isinstance(said, dict):
                 raise CouchError(400, "bad_request", f"Invalid attachment `{name}`: it is a JSON object")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.change import Change
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter
@@ -148,7 +149,7 @@ class ChangesFeed:
         if ids is None and isinstance(request.filter, IdFilter):
             ids = request.filter.ids
         if ids is not None:
-            self._keys = list(dict.fromkeys(key for id in ids if (key := key_or_none(id)) is not None))
+            self._keys = list(dict.fromkeys(key for id in paced(ids) if (key := key_or_none(id)) is not None))
         self._end_listening: Callable[[], None] | None = None
         self._wakers = wakers
         with database.reading() as reading:
@@ -211,6 +212,7 @@ class ChangesFeed:
         found: list[dict[str, Any]] = []
         size = 0
         while len(found) < most and not self._is_finished and not (found and size >= PAGE_BYTES):
+            spend(CALL_STEPS)
             wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
             try:
                 page = self._page(wanted)
@@ -279,7 +281,8 @@ class ChangesFeed:
                 end = states[-1].seq
             texts = reading.seq_texts([state.seq for state in states])
             candidates = [
-                self._candidate(reading, state, text) for state, text in zip(states, texts, strict=True)
+                self._candidate(reading, state, text)
+                for state, text in paced(zip(states, texts, strict=True))
             ]
             return _Page(candidates, end, reading.seq_text(end), newest, size)
 

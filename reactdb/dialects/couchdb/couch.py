@@ -19,6 +19,7 @@ import time
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
@@ -63,7 +64,8 @@ class Couch:
 
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
-        names = map(database_name, self._session.tables())
+        spend(CALL_STEPS)
+        names = map(database_name, paced(self._session.tables()))
         return sorted(name for name in names if name not in RESERVED)
 
     def create(self, name: str) -> CouchDatabase:
@@ -75,6 +77,8 @@ class Couch:
         """
         check_served(name)
         check_name(name)
+
+        spend(CALL_STEPS)
 
         def work(transaction: WriteTransaction) -> TableInfo:
             if table_name(name) in transaction.catalogue.live:
@@ -95,6 +99,7 @@ class Couch:
             CouchError: 404, there is none; 403, the file cannot be written; 501, CouchDB has a meaning for it.
         """
         check_served(name)
+        spend(CALL_STEPS)
 
         def work(transaction: WriteTransaction) -> None:
             table = transaction.catalogue.live.get(table_name(name))
@@ -156,6 +161,7 @@ class Couch:
         Raises:
             CouchError: 400, `since` is no position of this file.
         """
+        spend(CALL_STEPS)
         return DatabaseUpdates(self._session, since, descending=descending)
 
     def _database(self, name: str, table: TableInfo) -> CouchDatabase:

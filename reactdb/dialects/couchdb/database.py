@@ -1,6 +1,7 @@
 """CouchDatabase: one database, which is a table. Documents in and out, with their revisions.
 
-Reads are of one moment each. Each write is one commit; of `bulk_docs`, all documents that are not refused are one.
+Reads are of one moment each. Each write is one commit, but for `bulk_docs`: many documents are several commits, so that no other
+writer waits for all of them.
 
 Rule of this file: arguments come checked for their JSON types as far as HTTP can check them; what they mean is checked here, and
 refused with a CouchError in CouchDB's words.
@@ -8,11 +9,14 @@ refused with a CouchError in CouchDB's words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
-from uuid import uuid4
+from itertools import count
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
+from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, paced, spend
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
@@ -23,14 +27,16 @@ from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
-from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of
+from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of, key_of
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
+    PreparedRevision,
     State,
     Tables,
     conflict,
     earlier,
+    prepare,
 )
 from reactdb.dialects.couchdb.tasks import active_tasks, running
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
@@ -48,11 +54,48 @@ T = TypeVar("T")
 PAGE: Final = 500
 """Documents of `bulk_get` that are read in one snapshot."""
 
+# The documents of a bulk that are written in one commit: not fewer than the first number, which take some milliseconds; and not
+# more than the others say, so that no other writer waits for longer than 50 ms.
+FEWEST_TOGETHER: Final = 8
+MOST_TOGETHER: Final = 500
+READ_TOGETHER: Final = 100
+MOST_TOGETHER_BYTES: Final = 1 << 20
+MOST_TOGETHER_S: Final = 0.02
+PURGED_TOGETHER: Final = 100
+"""Documents of `purge` in one commit."""
+PAUSE: Final = 0.25
+"""How much of the time of a commit passes until the next one of the same bulk: a writer in another process looks several times in
+a second whether it can write, and must not find each time that it cannot."""
+
 Opened = tuple[Rev, "tuple[State, KeptLeaf, Path] | None"]
 """A revision that was asked for, and what it is; None where it is not there."""
 
 Counts = dict[int, tuple[int, int, int]]
 """By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
+
+
+class BulkEdit(NamedTuple):
+    """One document of a bulk.
+
+    Attributes:
+        document: As it was given.
+        key: Of its id; empty for a `_local/` document.
+        refusal: What is wrong with it alone; None where nothing is.
+        prepared: None where its fields depend on what is stored.
+    """
+
+    document: Any
+    given: GivenDocument
+    id: str
+    key: bytes
+    fill: Fill
+    refusal: CouchError | None
+    prepared: PreparedRevision | None
+
+    @property
+    def size(self) -> int:
+        body = None if self.prepared is None else self.prepared.body
+        return 0 if body is None else len(body)
 
 
 class CouchDatabase(DocumentReader):
@@ -141,6 +184,7 @@ class CouchDatabase(DocumentReader):
     def compact(self) -> None:
         """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
         whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
+        spend(CALL_STEPS)
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
         if retention is None:
@@ -170,7 +214,9 @@ class CouchDatabase(DocumentReader):
                     f"`{self.name}` has the write hook `{tables.main.hook}`, and cannot be written from here."
                 )
                 raise CouchError(403, "forbidden", reason)
-            return work(transaction, tables)
+            with in_turn():
+                spend(CALL_STEPS)
+                return work(transaction, tables)
 
         return writing(lambda: self.session.transact(one, origin=self.origin))
 
@@ -237,7 +283,7 @@ class CouchDatabase(DocumentReader):
         Raises:
             CouchError: 400, a revision is none; 404, all leaves of a document that never was.
         """
-        asked = None if wanted == "all" else [parse_rev(one) for one in wanted]
+        asked = None if wanted == "all" else [parse_rev(one) for one in paced(wanted)]
         with self.reading() as reading:
             opened = _opened(reading, reading.state(id), asked, latest=latest)
         return self._told(opened, revs=revs, attachments=attachments, atts_since=atts_since)
@@ -253,6 +299,7 @@ class CouchDatabase(DocumentReader):
         """Revisions as `open_revs` gives them. Outside of a snapshot, because attachments may be large."""
         found: list[dict[str, Any]] = []
         for rev, there in opened:
+            spend(CALL_STEPS)
             if there is None:
                 found.append({"missing": str(rev)})
                 continue
@@ -333,9 +380,9 @@ class CouchDatabase(DocumentReader):
             for id, texts in asked.items():
                 if not isinstance(texts, list):
                     raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
-                wanted = list(dict.fromkeys(map(parse_rev, texts)))
+                wanted = list(dict.fromkeys(map(parse_rev, paced(texts))))
                 state = None if not id else reading.state(id)
-                missing = [rev for rev in wanted if state is None or not reading.knows(state, rev)]
+                missing = [rev for rev in paced(wanted) if state is None or not reading.knows(state, rev)]
                 if not missing:
                     continue
                 found[id] = {"missing": [str(rev) for rev in missing]}
@@ -367,7 +414,9 @@ class CouchDatabase(DocumentReader):
             offset: int | None = None
             found: list[tuple[Any, State | None]]
             if keys is not None:
-                found = [(key, reading.state(key) if isinstance(key, str) and key else None) for key in keys]
+                found = [
+                    (key, reading.state(key) if isinstance(key, str) and key else None) for key in paced(keys)
+                ]
                 found = found[::-1] if descending else found
                 found = found[skip:][: limit if limit is not None else len(found)]
             else:
@@ -382,7 +431,7 @@ class CouchDatabase(DocumentReader):
             ]
             seq = reading.seq_text(reading.newest)
         rows = []
-        for (key, state), document in zip(found, documents, strict=True):
+        for (key, state), document in paced(zip(found, documents, strict=True)):
             if state is None:
                 rows.append({"key": key, "error": "not_found"})
                 continue
@@ -431,7 +480,7 @@ class CouchDatabase(DocumentReader):
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
         given = self._given(document)
-        id = given.id if given.id is not None else uuid4().hex
+        id = given.id if given.id is not None else next(new_ids())
         if rev is not None:
             wanted = parse_rev(rev)
             if given.rev is not None and given.rev != wanted:
@@ -449,7 +498,7 @@ class CouchDatabase(DocumentReader):
             def work(editor: Editor) -> Rev:
                 made = editor.edit(key, given.rev, fill, is_deleted=given.is_deleted)
                 for loser in gone:
-                    editor.edit(key, loser, lambda *_: {}, is_deleted=True)
+                    editor.edit(key, loser, nothing, is_deleted=True)
                 return made
 
             return {"ok": True, "id": id, "rev": str(self._write(work))}
@@ -465,7 +514,7 @@ class CouchDatabase(DocumentReader):
         """
         if id.startswith(LOCAL):
             return self.delete_local(id)
-        return self._edit_there(id, rev, lambda *_: {}, is_deleted=True)
+        return self._edit_there(id, rev, nothing, is_deleted=True)
 
     def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
         """Edit a document that has to be there.
@@ -486,46 +535,73 @@ class CouchDatabase(DocumentReader):
         return {"ok": True, "id": id, "rev": str(self._write(work))}
 
     def bulk_docs(self, documents: Sequence[Any], new_edits: bool = True) -> list[dict[str, Any]]:
-        """Write many documents.
+        """Write many documents: some of them in one commit, then the next.
 
         Returns:
             One row a document, `{"ok", "id", "rev"}` or `{"id", "error", "reason"}`; with new_edits=False only the failures.
 
         Raises:
             CouchError: 400, one of them cannot be a document. Nothing was written.
+            Whatever a commit raises. The commits before it stay.
         """
-        given = [self._given(one) for one in documents]
-        if not new_edits:
-            for one in given:
-                _told_path(one)
-        ids = [uuid4().hex if one.id is None else one.id for one in given]
-        keys = [b"" if id.startswith(LOCAL) else key_bytes_of(id) for id in ids]
-        fills: list[Fill | CouchError] = []
-        for one, id in zip(given, ids, strict=True):
-            try:
-                fills.append(self._fill(one, id, None, is_new_edit=new_edits))
-            except CouchError as error:
-                fills.append(error)
+        for document in documents:
+            spend(CALL_STEPS)
+            self._bulk_given(document, new_edits)
+        rows: list[dict[str, Any]] = []
+        ids = new_ids()
+        # Prepared, and not yet written. Only some at a time: what is known of a document takes more room than the document.
+        edits: list[BulkEdit] = []
+        place = 0
+        while edits or place < len(documents):
+            until = place + MOST_TOGETHER - len(edits)
+            edits += [self._bulk_edit(one, ids, is_new_edit=new_edits) for one in documents[place:until]]
+            place = until
+            check()
+            began = time.perf_counter()
+            count, found = self._write(partial(_write_some, edits, new_edits, self.put_local))
+            del edits[:count]
+            rows += found
+            if edits or place < len(documents):
+                time.sleep(PAUSE * (time.perf_counter() - began))
+        return rows
 
-        def work(editor: Editor) -> list[dict[str, Any]]:
-            rows = []
-            for place, (id, key, one, fill) in enumerate(zip(ids, keys, given, fills, strict=True)):
-                try:
-                    if isinstance(fill, CouchError):
-                        raise fill
-                    if id.startswith(LOCAL):
-                        made_local = self.put_local(documents[place])
-                        rows += [made_local] if new_edits else []
-                    elif new_edits:
-                        made = editor.edit(key, one.rev, fill, is_deleted=one.is_deleted)
-                        rows.append({"ok": True, "id": id, "rev": str(made)})
-                    else:
-                        editor.add(key, _told_path(one), fill, is_deleted=one.is_deleted)
-                except CouchError as error:
-                    rows.append({"id": id, "error": error.error, "reason": error.reason})
-            return rows
+    def _bulk_given(self, document: Any, is_new_edit: bool) -> GivenDocument:
+        """
+        Raises:
+            CouchError: 400, it cannot be a document.
+        """
+        given = self._given(document)
+        if not is_new_edit:
+            _told_path(given)
+        if given.id is not None and not given.id.startswith(LOCAL):
+            key_bytes_of(given.id)
+        return given
 
-        return self._write(work)
+    def _bulk_edit(self, document: Any, ids: Iterator[str], *, is_new_edit: bool) -> BulkEdit:
+        """A document of a bulk, with everything that can be known of it before anything is locked. `ids`: for those that have
+        none."""
+        given = self._given(document)
+        id = next(ids) if given.id is None else given.id
+        key = b"" if id.startswith(LOCAL) else key_bytes_of(id)
+        refusal = prepared = None
+        fill: Fill = nothing
+        try:
+            fill = self._fill(given, id, None, is_new_edit=is_new_edit)
+            if key and not given.attachments:
+                is_deleted = given.is_deleted
+                prepared = prepare(
+                    given.fields,
+                    self._primary_key,
+                    key_of(id),
+                    given.rev,
+                    is_edit=is_new_edit,
+                    is_deleted=is_deleted,
+                )
+        except CouchError as error:
+            refusal = error
+        edit = BulkEdit(document, given, id, key, fill, refusal, prepared)
+        spend(CALL_STEPS + edit.size // STEP_BYTES)
+        return edit
 
     def _given(self, document: object) -> GivenDocument:
         return given_document(document, self._primary_key)
@@ -659,15 +735,24 @@ class CouchDatabase(DocumentReader):
             return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
 
     def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-        """Take leaves out of trees, without a tombstone. The revisions that were taken, by id."""
-        wanted = {id: [parse_rev(rev) for rev in revs] for id, revs in asked.items()}
+        """Take leaves out of trees, without a tombstone; of many documents in several commits. The revisions that were taken, by
+        id."""
+        wanted = [
+            (id, key_bytes_of(id), [parse_rev(rev) for rev in paced(revs)])
+            for id, revs in paced(asked.items())
+        ]
+        found: dict[str, list[str]] = {}
+        place = 0
+        while place < len(wanted):
+            some = wanted[place : place + PURGED_TOGETHER]
+            check()
 
-        def work(editor: Editor) -> dict[str, list[str]]:
-            return {
-                id: [str(rev) for rev in editor.purge(key_bytes_of(id), revs)] for id, revs in wanted.items()
-            }
+            def work(editor: Editor, some: Sequence[Any] = some) -> dict[str, list[str]]:
+                return {id: [str(rev) for rev in editor.purge(key, revs)] for id, key, revs in some}
 
-        return self._write(work)
+            found |= self._write(work)
+            place += len(some)
+        return found
 
     def changes(self, request: ChangesRequest) -> ChangesFeed:
         """A feed of the database's changes.
@@ -679,6 +764,66 @@ class CouchDatabase(DocumentReader):
 
 
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def new_ids() -> Iterator[str]:
+    """Ids for the documents of one request that have none. Each is greater than the one before, because keys in order are written
+    faster: 48 bits of milliseconds, 48 bits by chance, and a number."""
+    begin = f"{time.time_ns() // 1_000_000:012x}{token_hex(6)}"
+    return (f"{begin}{number:08x}" for number in count(1))
+
+
+def nothing(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+    """The fields of a deleted document."""
+    return {}
+
+
+def _write_some(
+    edits: Sequence[BulkEdit],
+    is_new_edit: bool,
+    put_local: Callable[[dict[str, Any]], dict[str, Any]],
+    editor: Editor,
+) -> tuple[int, list[dict[str, Any]]]:
+    """Write the next documents of a bulk in one commit. (How many these were, the rows that tell of them.)"""
+    began, size = time.perf_counter(), 0
+    rows: list[dict[str, Any]] = []
+    for place, edit in enumerate(edits):
+        if place % READ_TOGETHER == 0:
+            page = edits[place : place + READ_TOGETHER]
+            editor.load_all(list(dict.fromkeys(edit.key for edit in page if edit.key)))
+        if place and size + edit.size > MOST_TOGETHER_BYTES:
+            return place, rows
+        if place >= FEWEST_TOGETHER and time.perf_counter() - began > MOST_TOGETHER_S:
+            return place, rows
+        size += edit.size
+        row = _write_one(edit, is_new_edit, put_local, editor)
+        if row is not None:
+            rows.append(row)
+    return len(edits), rows
+
+
+def _write_one(
+    edit: BulkEdit,
+    is_new_edit: bool,
+    put_local: Callable[[dict[str, Any]], dict[str, Any]],
+    editor: Editor,
+) -> dict[str, Any] | None:
+    """The row that tells of it; None for none."""
+    key, given, prepared = edit.key, edit.given, edit.prepared
+    is_deleted = given.is_deleted
+    try:
+        if edit.refusal is not None:
+            raise edit.refusal
+        if not key:
+            made_local = put_local(edit.document)
+            return made_local if is_new_edit else None
+        if is_new_edit:
+            made = editor.edit(key, given.rev, edit.fill, is_deleted=is_deleted, prepared=prepared)
+            return {"ok": True, "id": edit.id, "rev": str(made)}
+        editor.add(key, _told_path(given), edit.fill, is_deleted=is_deleted, prepared=prepared)
+        return None
+    except CouchError as error:
+        return {"id": edit.id, "error": error.error, "reason": error.reason}
 
 
 def _must_live(state: State | None) -> State:
@@ -728,7 +873,7 @@ def _opened(
     leaves: dict[Rev, KeptLeaf | None] = {}
     if asked is None:
         leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
-    for rev in asked or ():
+    for rev in paced(asked or ()):
         below = reading.below(state, rev) if latest else []
         if below:
             leaves |= {leaf.lineage.rev: leaf for leaf in below}

@@ -18,6 +18,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from reactdb.access import access
+from reactdb.budget import paced, sort_paced, spend
 from reactdb.dialects.couchdb.collation import collation_key
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
@@ -76,7 +77,7 @@ def find(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
         rows, examined = _page(_rows(database, reading, chosen, options, after), options)
         documents = [_shown(database, row.state, options["conflicts"]) for row in rows]
     answer: dict[str, Any] = {
-        "docs": [projected(document, paths) for document in documents],
+        "docs": [projected(document, paths) for document in paced(documents)],
         "bookmark": _bookmark(rows[-1]) if rows else options["bookmark"],
     }
     is_covered = covers(chosen.index, options)
@@ -150,6 +151,7 @@ def _rows(
     else:
         states = _scanned(reading, selector, is_descending, after if index.is_special else None)
     for state in states:
+        spend(selector.size)
         document = database.shown(state.winner, state)
         if document["_id"].startswith(DESIGN) or not partial.passes(document):
             continue
@@ -170,8 +172,7 @@ def _rows(
             yield row
         else:
             found.append(row)
-    found.sort(key=lambda row: row.place, reverse=is_descending)
-    yield from found
+    yield from sort_paced(found, key=lambda row: row.place, is_descending=is_descending)
 
 
 def _limits(found: FieldRange) -> tuple[_Key, _Key]:

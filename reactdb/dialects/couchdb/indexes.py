@@ -11,12 +11,14 @@ Rule of this file: definitions. Which one serves a request is in `planning`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import sha1
 from typing import Any, Final
 
+from reactdb.budget import CALL_STEPS, in_turn, spend
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, native_path
@@ -187,6 +189,7 @@ def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[s
     """What `POST /{db}/_index/_bulk_delete` answers: the design documents whose index is gone, and those where it is not."""
     success, fail = [], []
     for given in checked_bulk_delete(body):
+        spend(CALL_STEPS)
         id = DESIGN + given.removeprefix(DESIGN)
         found = [index for index in indexes_of(database) if index.design == id]
         if len(found) == 1:
@@ -217,7 +220,9 @@ def _make_native(database: CouchDatabase, field: str | None) -> None:
     def work(transaction: WriteTransaction) -> None:
         table = database.tables(transaction.catalogue).main
         if name not in table.indexes:
-            transaction.create_index(table, name, data, False)
+            # It is made in one commit, however many documents there are.
+            with in_turn(math.inf):
+                transaction.create_index(table, name, data, False)
 
     database.session.transact(work, operation="index_create")
 

@@ -23,6 +23,7 @@ from reactdb.dialects.couchdb.script_process import (
     ScriptsEnded,
     ScriptsGone,
     forget,
+    held_within_budget,
     new_number,
     script_process,
 )
@@ -168,7 +169,7 @@ class _Function:
     def _answers(self, documents: Iterable[dict[str, Any]]) -> Iterator[Any]:
         """What the function answers for each document. A batch is asked about when its first answer is taken."""
         for batch in _batches(map(_json, documents)):
-            with self._lock:
+            with held_within_budget(self._lock):
                 given = self._called(f"[{','.join(batch)}]")
             if not (isinstance(given, list) and len(given) == len(batch)):
                 raise self._refusal("it did not answer for each document")

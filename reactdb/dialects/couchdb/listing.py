@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import paced
+from reactdb.change import Change
 from reactdb.dialects.couchdb.spelling import AFTER_DESIGNS, DESIGN, id_of
 from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, states_of
+from reactdb.store.catalogue import TableInfo
 from reactdb.store.newest import count_range, newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
@@ -62,11 +65,12 @@ def listed(
     start, stop = _stretch(bounds)
     if start >= stop:
         return 0, []
-    count = -1 if wanted.limit is None else wanted.limit + wanted.skip
-    changes = newest_by_key(snapshot, tables.main, start, stop, reverse=wanted.descending, limit=count)
+    count = None if wanted.limit is None else wanted.limit + wanted.skip
+    found = _pages(snapshot, tables, heads, start, stop, is_descending=wanted.descending)
+    states = list(islice(found, count))
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
-    offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(changes))
-    return offset, states_of(heads, tables, changes[wanted.skip :])
+    offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(states))
+    return offset, states[wanted.skip :]
 
 
 def each(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange) -> Iterator[State]:
@@ -102,9 +106,23 @@ def _pages(
     *,
     is_descending: bool = False,
 ) -> Iterator[State]:
-    while start < stop:
-        changes = newest_by_key(snapshot, tables.main, start, stop, reverse=is_descending, limit=PAGE)
+    for changes in entry_pages(snapshot, tables.main, start, stop, is_descending=is_descending):
         yield from states_of(heads, tables, changes)
+
+
+def entry_pages(
+    snapshot: Snapshot,
+    table: TableInfo,
+    start: bytes = LEAST,
+    stop: bytes = GREATEST,
+    *,
+    is_descending: bool = False,
+) -> Iterator[list[Change]]:
+    """The newest entries of the documents with start <= key < stop, in the order of keys, a page at a time."""
+    while start < stop:
+        changes = newest_by_key(snapshot, table, start, stop, reverse=is_descending, limit=PAGE)
+        if changes:
+            yield changes
         if len(changes) < PAGE:
             return
         if is_descending:
@@ -156,7 +174,7 @@ def _bound(id: str, *, is_after: bool) -> bytes:
 def _among_all(
     snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange, bounds: Bounds
 ) -> tuple[int, list[State]]:
-    changes = newest_by_key(snapshot, tables.main)
+    changes = [change for page in entry_pages(snapshot, tables.main) for change in page]
     ordered = sorted((id_of(change.key).encode(), place) for place, change in enumerate(changes))
     if wanted.descending:
         ordered.reverse()
@@ -168,7 +186,11 @@ def _among_all(
             return False
         return upper is None or id < upper.encode() or (id == upper.encode() and most[1])
 
-    inside = [number for number, (id, _) in enumerate(ordered) if is_within(id)]
+    inside = [number for number, (id, _) in enumerate(paced(ordered)) if is_within(id)]
     found = inside[wanted.skip :][: len(inside) if wanted.limit is None else wanted.limit]
     offset = found[0] if found else 0
-    return offset, states_of(heads, tables, [changes[ordered[number][1]] for number in found])
+    states = []
+    for place in range(0, len(found), PAGE):
+        some = [changes[ordered[number][1]] for number in found[place : place + PAGE]]
+        states += states_of(heads, tables, some)
+    return offset, states

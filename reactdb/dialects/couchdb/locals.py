@@ -6,13 +6,14 @@ Rule of this file: the last write wins, whatever revision it quotes.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Any, Final
 
 from reactdb.dialects.couchdb.documents import PASSED_OVER, SAID
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.listing import entry_pages
 from reactdb.dialects.couchdb.spelling import LOCAL, shown_fields, stored_fields
 from reactdb.dialects.couchdb.states import HeadSource, Tables, encoded
-from reactdb.store.newest import newest_by_key
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -64,7 +65,8 @@ def delete_local(transaction: WriteTransaction, tables: Tables, id: str) -> dict
 
 def local_docs(snapshot: Snapshot, tables: Tables, *, include_docs: bool) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
-    for change in [] if tables.local is None else newest_by_key(snapshot, tables.local):
+    pages = iter(()) if tables.local is None else entry_pages(snapshot, tables.local)
+    for change in chain.from_iterable(pages):
         assert change.new_bytes is not None
         document = _shown(change.new_bytes)
         row = {"id": document["_id"], "key": document["_id"], "value": {"rev": document["_rev"]}}

@@ -22,6 +22,7 @@ from functools import reduce
 from operator import and_
 from typing import Any, Final
 
+from reactdb.budget import spend
 from reactdb.dialects.couchdb.collation import collation_key, identity, raw_key
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import QueryError, ResourceLimit
@@ -55,6 +56,7 @@ class Selector:
     """A selector that has been read.
 
     `source` is the selector as it was given, `normal` its normal form: nested objects of one member each, fields joined by dots.
+    `size` is how many objects, lists and values it has: the steps of a budget that asking it about a document counts as.
 
     Raises:
         CouchError: It is not one (400). `error` has the name that `_find` gives, such as `bad_arg`.
@@ -62,6 +64,7 @@ class Selector:
 
     def __init__(self, source: dict[str, Any]) -> None:
         self.source = source
+        self.size = _size_of(source)
         self.normal = _normalized(source)
         self.passes: Condition = _compiled(self.normal)
         """Whether a document, in CouchDB's form, is selected."""
@@ -171,6 +174,19 @@ def _normalized(selector: dict[str, Any]) -> dict[str, Any]:
     if "" in normal:
         raise _no_field()
     return normal
+
+
+def _size_of(selector: Any) -> int:
+    size, level = 1, [selector]
+    while level:
+        found = []
+        for value in level:
+            members = value.values() if isinstance(value, dict) else value
+            size += len(members)
+            spend(1 + len(members))
+            found += [inner for inner in members if isinstance(inner, dict | list)]
+        level = found
+    return size
 
 
 def _check_depth(selector: Any) -> None:

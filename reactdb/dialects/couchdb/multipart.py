@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import IO, Any, Final, NamedTuple
 from urllib.parse import quote
 
+from reactdb.budget import CALL_STEPS, spend, spend_bytes
 from reactdb.dialects.couchdb.attachments import DEFAULT_TYPE
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.headers import header_text
@@ -112,9 +113,11 @@ def _marks(file: IO[bytes], mark: bytes) -> Iterator[tuple[int, int, bool]]:
     held, held_at, count = b"\r\n", -2, 0
     while True:
         block = file.read(BLOCK)
+        spend_bytes(len(block))
         held += block
         place = held.find(needle)
         while place >= 0:
+            spend(CALL_STEPS)
             after = place + len(needle)
             line_end = held.find(b"\n", after)
             if line_end < 0 and block and len(held) - after < MOST_HEAD_BYTES:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from reactdb.budget import CALL_STEPS, paced, spend
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.documents import shown_document
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+SHOW_STEPS: Final = 8
+"""The steps of a budget that showing one document counts as."""
 
 
 class OpenReading:
@@ -69,15 +73,17 @@ class OpenReading:
         return self._sequences.texts(self.snapshot, self.tables, self.settings, seqs)
 
     def state(self, id: str) -> State | None:
+        spend(CALL_STEPS)
         return load(self.heads, self.tables, key_bytes_of(id))
 
     def states(self, ids: Iterable[str]) -> dict[str, State]:
         """By id, those of these documents that are there, or were."""
-        keys = {id: key for id in ids if (key := key_or_none(id)) is not None}
+        keys = {id: key for id in paced(ids) if (key := key_or_none(id)) is not None}
         found = load_many(self.heads, self.tables, list(dict.fromkeys(keys.values())))
         return {id: found[key] for id, key in keys.items() if key in found}
 
     def state_of(self, key: bytes) -> State | None:
+        spend(CALL_STEPS)
         return load(self.heads, self.tables, key)
 
     def path(self, state: State, lineage: Lineage) -> Path:
@@ -131,6 +137,7 @@ class DocumentReader:
         Raises:
             CouchError: 404, it was deleted.
         """
+        spend(CALL_STEPS)
         with self.session.read() as snapshot:
             yield OpenReading(snapshot, self.tables(snapshot.catalogue), self.sequences)
 
@@ -142,6 +149,7 @@ class DocumentReader:
 
     def shown(self, leaf: KeptLeaf, state: State) -> dict[str, Any]:
         """A leaf as CouchDB shows it, with stubs."""
+        spend(SHOW_STEPS)
         stubs = attached.stubs_of(leaf.fields)
         found = shown_document(
             id_of(collation.key_value(state.key_bytes)),

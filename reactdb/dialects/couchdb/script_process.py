@@ -15,12 +15,16 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 import msgpack
+
+from reactdb.budget import check
 
 __all__ = [
     "Life",
@@ -29,6 +33,7 @@ __all__ = [
     "ScriptsEnded",
     "ScriptsGone",
     "forget",
+    "held_within_budget",
     "new_number",
     "script_process",
 ]
@@ -40,6 +45,9 @@ RUNNER: Final = Path(__file__).with_name("script_runner.py")
 
 START_S: Final = 60.0
 """How long the process may take to start, on a busy machine."""
+
+LOOK_S: Final = 0.1
+"""How often a thread that waits looks whether its budget is spent."""
 
 
 class ScriptFailed(Exception):
@@ -88,7 +96,7 @@ class ScriptProcess:
             ScriptsGone: That life is over; nothing was sent.
             ScriptsEnded: The process has ended over it. The next request starts another one.
         """
-        with self._lock:
+        with held_within_budget(self._lock):
             is_there = self._process is not None and self._process.poll() is None
             if life is not None and not (is_there and life == self._life):
                 raise ScriptsGone
@@ -171,8 +179,11 @@ class ScriptProcess:
         source = self._process.stdout.fileno()
         found = bytearray()
         while len(found) < count:
-            if not _is_readable(source, end - time.monotonic()):
-                raise ScriptsEnded(is_late=True)
+            # A request whose client goes ends the process: nothing else ends the function.
+            while not _is_readable(source, min(LOOK_S, end - time.monotonic())):
+                if time.monotonic() >= end:
+                    raise ScriptsEnded(is_late=True)
+                check(may_sleep=False)
             piece = os.read(source, count - len(found))
             if not piece:
                 raise ScriptsEnded(is_late=False)
@@ -187,6 +198,21 @@ def _is_readable(source: int, within_s: float) -> bool:
     waiting = select.poll()
     waiting.register(source, select.POLLIN)
     return bool(waiting.poll(max(0.0, within_s) * 1_000))
+
+
+@contextmanager
+def held_within_budget(lock: Lock) -> Iterator[None]:
+    """The lock, held.
+
+    Raises:
+        Stopped: The budget is spent while another thread has it.
+    """
+    while not lock.acquire(timeout=LOOK_S):
+        check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 _processes: dict[int, ScriptProcess] = {}

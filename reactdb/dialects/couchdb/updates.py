@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.change import CATALOGUE, TABLE_RENAME
 from reactdb.dialects.couchdb.sequences import Sequences
 from reactdb.dialects.couchdb.spelling import RESERVED, database_name
@@ -201,6 +202,7 @@ def _events(snapshot: Snapshot, since: int) -> Iterator[Event]:
 def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
     catalogue, low = snapshot.catalogue, low_water(snapshot.connection)
     for table in catalogue.by_id.values():
+        spend(CALL_STEPS)
         # One that was dropped below the low-water mark is being removed. Its name may have been given to another since, by a
         # rename that the log has forgotten.
         if table.owner is not None or (table.dropped is not None and table.dropped <= low):
@@ -216,6 +218,7 @@ def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
                 yield "updated", table.name, seq
     position, until = max(since, low), snapshot.seq
     while position < until:
+        spend(CALL_STEPS)
         entries, position = read(snapshot.connection, catalogue, position, until, table_ids=(CATALOGUE,))
         for change in changes_of(entries, catalogue):
             said = change.catalogue

@@ -13,6 +13,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
@@ -35,6 +36,7 @@ def refusals(
     if not functions:
         return found
     for place, document in enumerate(documents):
+        spend(CALL_STEPS)
         try:
             _ask(database, functions, document)
         except CouchError as error:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from reactdb.budget import paced, sort_paced
 from reactdb.dialects.couchdb.collation import collation_key
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.designs import view_function
@@ -87,7 +88,7 @@ def view_answers(
     with database.reading() as reading:
         # The function runs inside of the reading, so that all documents are of one moment, and only some of them in memory.
         # It cannot reach the database, and a request that takes too long is ended.
-        rows = sorted(_mapped(database, reading, function), key=lambda row: row.place)
+        rows = sort_paced(_mapped(database, reading, function), key=lambda row: row.place)
         seq = reading.seq_text(reading.newest)
     return [_answer(database, rows, seq, query) for query in queries]
 
@@ -100,7 +101,7 @@ def _answer(database: CouchDatabase, rows: list[_Row], seq: str, query: ViewQuer
         answer = {"total_rows": len(rows), "offset": min(len(rows), before + query.skip)}
     if query.update_seq:
         answer["update_seq"] = seq
-    return answer | {"rows": [_shown(database, row, query) for row in found]}
+    return answer | {"rows": [_shown(database, row, query) for row in paced(found)]}
 
 
 def _check(query: ViewQuery) -> None:
@@ -132,7 +133,7 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
     # Documents are taken by the batch, and are ahead of their rows.
     for number, emitted in enumerate(function.rows(documents())):
         id = ids[number]
-        for key, value in emitted:
+        for key, value in paced(emitted):
             yield _Row((collation_key(key), id.encode("utf-8", "surrogatepass")), id, key, value)
 
 
@@ -141,8 +142,8 @@ def _found(rows: list[_Row], query: ViewQuery) -> tuple[int, list[_Row]]:
     if query.keys is None:
         return _between(rows, query, query.startkey, query.endkey)
     keys = query.keys[::-1] if query.descending else query.keys
-    parts = [_between(rows, query, key, key) for key in keys]
-    return parts[0][0] if parts else 0, [row for _, part in parts for row in part]
+    parts = [_between(rows, query, key, key) for key in paced(keys)]
+    return parts[0][0] if parts else 0, [row for _, part in parts for row in paced(part)]
 
 
 def _between(rows: list[_Row], query: ViewQuery, startkey: Any, endkey: Any) -> tuple[int, list[_Row]]:

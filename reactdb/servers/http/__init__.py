@@ -3,11 +3,13 @@
 application   couchdb(db), aidbox(db): the applications, to mount into a program's own; a request from its first byte to the
               answer's last
 serving       HTTPServer: applications on a port, by uvicorn
+client        who waits for an answer, and may go before
 speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions
 request_parts, responses     a request and an answer, as those functions see them
 encodings     bodies that come compressed
+json_bodies   JSON of requests, decoded in pieces
 streaming, wrapped_rows, formats    `_changes` while time passes, what is pending, and its bytes
 resourcing    Aidbox's: which function answers what
 polling, event_streams, rendering    long polls, server-sent events, JSON and YAML

@@ -4,7 +4,8 @@
     uvicorn.run(reactdb.servers.http.couchdb(db))             by itself
 
 A request is read and sent on the event loop, and carried out in one of a bounded number of threads. A feed that waits is only on
-the loop. What one request does wrong harms no other: it is answered with a status, and what nobody foresaw with 500.
+the loop. What one request does wrong harms no other: it is answered with a status, and what nobody foresaw with 500. Whatever a
+thread does for a request, it does within the request's budget, which is cancelled when the client goes or the server stops.
 
 Rule of this file: ASGI, limits and order of the checks. What a path means is in `routing` or `resourcing`, what a
 request means in the dialect.
@@ -16,8 +17,9 @@ import asyncio
 import logging
 import re
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import IO, Any, Final, TypeVar
 
 from starlette.applications import Starlette
@@ -27,12 +29,13 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reactdb.budget import Budget, Stopped, current
+from reactdb.budget import MOST_WRITING_S, Budget, MemoryFull, Stopped, WritesTooLong, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.headers import header_text
 from reactdb.servers.http.changing import Counts
+from reactdb.servers.http.client import RequestClient
 from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.origins import Origins
@@ -164,6 +167,9 @@ class HTTPApplication:
         # What ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
         self._is_ending = False
+        # What ends each request early that a thread works for.
+        self._budgets: set[Budget] = set()
+        self._is_stopped = False
 
     @property
     def feed_count(self) -> int:
@@ -176,8 +182,16 @@ class HTTPApplication:
         for one in list(self._open):
             one.end()
 
+    def cancel_requests(self) -> None:
+        """End every request that a thread works for, and all that are still to come: a server that stops has waited long enough.
+        A client that is still there is answered with 503."""
+        self._is_stopped = True
+        for budget in list(self._budgets):
+            budget.cancel()
+
     def close(self) -> None:
         self.end_feeds()
+        self.cancel_requests()
         if self._owns_workers:
             self._workers.close()
 
@@ -193,27 +207,41 @@ class HTTPApplication:
             await Response(status_code=204, headers=allowed)(scope, receive, send)
             return
         spools: list[IO[bytes]] = []
+        client = RequestClient(receive, self._budget())
+        self._budgets.add(client.budget)
         try:
-            answer = await self._answer(Request(scope, receive), headers, spools)
+            answer = await self._answer(Request(scope, receive), headers, client, spools)
             if isinstance(answer, Deferred):
-                answer = await self._wait(answer, receive)
+                answer = await self._wait(answer, client)
             answer_headers = {**answer.headers, **cors}
             if not isinstance(answer, Answer):
-                await self._stream(answer, answer_headers, receive, send)
+                await self._stream(answer, answer_headers, client, send)
             else:
-                await self._send(answer, answer_headers, scope["method"], send)
+                await self._send(answer, answer_headers, scope["method"], client, send)
         except (ClientDisconnect, TimeoutError):
             # Nobody is there to be told. A server that sees no end of the answer closes the connection.
             logger.debug("a client has gone in the middle of a request")
+        except RequestRefused as refused:
+            # The status was sent already, so all that the client can be told is that this answer is not whole.
+            logger.info("an answer was cut off: %s", refused)
         finally:
+            client.close()
+            self._budgets.discard(client.budget)
             for spool in spools:
                 spool.close()
+
+    def _budget(self) -> Budget:
+        limits = self.limits
+        budget = Budget(limits.request_s, crowd=self._workers.crowd, most_bytes=limits.memory_bytes or None)
+        if self._is_stopped:
+            budget.cancel()
+        return budget
 
     # -----------------------------------------------------------------------------------------------------------
     # One request
 
     async def _answer(
-        self, request: Request, headers: Headers, spools: list[IO[bytes]]
+        self, request: Request, headers: Headers, client: RequestClient, spools: list[IO[bytes]]
     ) -> Answer | Opened | Deferred:
         try:
             self._origins.check(request.method, request.scope.get("scheme", "http"), headers)
@@ -222,9 +250,12 @@ class HTTPApplication:
             if found.writes and self._read_only:
                 raise RequestRefused(403, "forbidden", "This server only reads.")
             if not found.is_public and not self._speaker.authenticator.is_open:
-                await self._run(self._speaker.authenticator.must_be_known, asking)
+                await self._run(client, self._speaker.authenticator.must_be_known, asking)
             await self._read_body(request, asking, found, spools)
-            return await self._carry_out(found, asking)
+            if found.bodies is not Bodies.NONE or not has_body(headers):
+                # A body that nobody wants is not asked for.
+                client.watch()
+            return await self._carry_out(found, asking, client)
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -285,36 +316,56 @@ class HTTPApplication:
         """How large a body may be, when it is unpacked."""
         return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
-    async def _carry_out(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
-        answer = await self._run(self._within_budget, found, asking)
+    async def _carry_out(
+        self, found: Route, asking: Asking, client: RequestClient
+    ) -> Answer | Opened | Deferred:
+        answer = await self._run(client, self._unpack_and_call, found, asking)
         if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
             if not isinstance(answer, Deferred):
-                await self._run(answer.close)
+                await self._run(client, answer.close)
             sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
             raise RequestRefused(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 
-    def _within_budget(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
+    def _unpack_and_call(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
         """In a thread."""
-        budget = Budget(self.limits.request_s, crowd=self._workers.crowd)
-        outer = current.set(budget)
-        try:
-            unpack(asking, self._most_bytes(found))
-            return self._speaker.call(found, asking)
-        except Stopped:
-            sentence = "The request could not be processed in a reasonable amount of time."
-            return self._speaker.error_of(RequestRefused(500, "timeout", sentence))
-        finally:
-            budget.end()
-            current.reset(outer)
+        unpack(asking, self._most_bytes(found))
+        return self._speaker.call(found, asking)
 
-    async def _run(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.wrap_future(self._workers.submit(function, *arguments))
+    async def _run(self, client: RequestClient, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function gives, which is called in a thread, within the request's budget. Its time begins with each call.
+
+        Raises:
+            ClientDisconnect: The client has gone.
+            RequestRefused: 500, it took too long, or too much memory; 503, the server stops.
+        """
+        try:
+            return await asyncio.wrap_future(
+                self._workers.submit(within, client.budget, function, *arguments)
+            )
+        except MemoryFull:
+            sentence = f"The request was stopped, because it filled more than {self.limits.memory_bytes} bytes of memory."
+            raise RequestRefused(500, "too_much_memory", sentence) from None
+        except WritesTooLong:
+            sentence = (
+                f"Nothing was written: one transaction may keep other writers waiting for {MOST_WRITING_S:g} s."
+                " Send it in several requests."
+            )
+            raise RequestRefused(500, "timeout", sentence) from None
+        except Stopped:
+            if client.is_gone:
+                raise ClientDisconnect from None
+            if client.budget.is_cancelled:
+                raise RequestRefused(503, "service_unavailable", "The server is stopping.") from None
+            sentence = "The request could not be processed in a reasonable amount of time."
+            raise RequestRefused(500, "timeout", sentence) from None
 
     # -----------------------------------------------------------------------------------------------------------
     # Sending
 
-    async def _send(self, answer: Answer, headers: dict[str, str], method: str, send: Send) -> None:
+    async def _send(
+        self, answer: Answer, headers: dict[str, str], method: str, client: RequestClient, send: Send
+    ) -> None:
         if isinstance(answer.body, bytes):
             if answer.status != 304 or "content-length" not in headers:
                 headers["content-length"] = str(len(answer.body))
@@ -323,10 +374,11 @@ class HTTPApplication:
             await send({"type": "http.response.body", "body": body, "more_body": False})
             return
         await self._begin(send, answer.status, headers, answer.content_type)
+        client.watch()
         pieces = iter(answer.body)
         try:
             while method != "HEAD":
-                piece = await self._run(next, pieces, None)
+                piece = await self._run(client, next, pieces, None)
                 if piece is None:
                     break
                 await self._push(send, piece)
@@ -334,7 +386,7 @@ class HTTPApplication:
                 await self._push(send, b"")
         finally:
             if isinstance(pieces, Iterator) and hasattr(pieces, "close"):
-                await self._run(pieces.close)
+                await asyncio.wrap_future(self._workers.submit(pieces.close))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _begin(
@@ -357,46 +409,48 @@ class HTTPApplication:
         async with asyncio.timeout(self.limits.write_s):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    async def _stream(self, opened: Opened, headers: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _stream(
+        self, opened: Opened, headers: dict[str, str], client: RequestClient, send: Send
+    ) -> None:
         """A feed's bytes, until it ends or the client has gone, whichever is first."""
-        stream = opened.stream(self._run)
+        # A filter may let pass nothing of a long history. It is searched for as long as the client is there.
+        client.budget.seconds = None
+        client.watch()
+        stream = opened.stream(partial(self._run, client))
         try:
-            await self._until_gone(stream, self._feed(stream, headers, send), receive)
+            await self._until_gone(stream, self._feed(stream, headers, send), client)
         finally:
             opened.close()
 
-    async def _wait(self, deferred: Deferred, receive: Receive) -> Answer:
+    async def _wait(self, deferred: Deferred, client: RequestClient) -> Answer:
         """The answer of a long poll.
 
         Raises:
             ClientDisconnect: Nobody waits for it any more.
         """
-        poll = LongPoll(deferred, self._run)
+        client.watch()
+        poll = LongPoll(deferred, partial(self._run, client))
         try:
-            found = await self._until_gone(poll, poll.answer(), receive)
+            return await self._until_gone(poll, poll.answer(), client)
+        except ClientDisconnect:
+            raise
         except Exception as error:
             return self._speaker.error_of(error)
-        if found is None:
-            raise ClientDisconnect
-        return found
 
     async def _until_gone(
-        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], receive: Receive
-    ) -> T | None:
-        """What `work` gives; None where the client had gone before."""
+        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: RequestClient
+    ) -> T:
+        """What `work` gives.
+
+        Raises:
+            ClientDisconnect: The client has gone before.
+        """
         self._open.add(one)
         if self._is_ending:
             one.end()
-        working = asyncio.ensure_future(work)
-        leaving = asyncio.ensure_future(gone(receive))
         try:
-            done, _ = await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working in done else None
+            return await client.until_gone(work)
         finally:
-            leaving.cancel()
-            working.cancel()
-            with suppress(asyncio.CancelledError, TimeoutError, OSError):
-                await asyncio.wait((working,))
             self._open.discard(one)
 
     async def _feed(self, stream: Stream, headers: dict[str, str], send: Send) -> None:
@@ -435,7 +489,23 @@ def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
     return made
 
 
-async def gone(receive: Receive) -> None:
-    """Until the client has disconnected."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def has_body(headers: Mapping[str, str]) -> bool:
+    """Whether a body comes with the request."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
+    """What the function gives, called within a budget. In a thread.
+
+    Raises:
+        Stopped: The budget is spent, or was cancelled.
+    """
+    outer = current.set(budget)
+    budget.begin()
+    try:
+        # It may have been cancelled while it waited for the thread. From here on its memory is counted.
+        budget.check()
+        return function(*arguments)
+    finally:
+        budget.end()
+        current.reset(outer)

@@ -6,10 +6,13 @@ Rule of this file: numbers with their reasons. `application` enforces them.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from reactdb.errors import InvalidOption, shown
 
 __all__ = ["HTTPLimits"]
+
+MAY_BE_ZERO: Final = frozenset(("memory_bytes",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +26,20 @@ class HTTPLimits:
             a temporary file, so it takes no memory.
         body_s: Seconds for the whole body of a request to come.
         request_s: Seconds that one request may be evaluated. A feed that waits evaluates nothing.
+        memory_bytes: Memory that one request may fill while it is carried out. 0 for no limit. It is measured on Linux only.
         write_s: Seconds that a client may read nothing while data waits to be sent to it.
         requests: Requests that are carried out at a time, each in a thread; others are queued.
         feeds: Open feeds of `_changes`, of all clients together. One takes about 30 kB.
 
     Raises:
-        InvalidOption: A limit is no number above zero.
+        InvalidOption: A limit is no number above zero; `memory_bytes` may be zero.
     """
 
     body_bytes: int = 64 * 1024 * 1024
     attachment_bytes: int = 1024 * 1024 * 1024
     body_s: float = 300.0
     request_s: float = 30.0
+    memory_bytes: int = 2 * 1024 * 1024 * 1024
     write_s: float = 300.0
     requests: int = 16
     feeds: int = 20_000
@@ -43,5 +48,7 @@ class HTTPLimits:
         for field in fields(self):
             value = getattr(self, field.name)
             allowed = (int, float) if field.name.endswith("_s") else int
-            if not isinstance(value, allowed) or isinstance(value, bool) or not 0 < value < 2**62:
-                raise InvalidOption(f"the limit {field.name} is a number above 0, not {shown(value)}")
+            is_number = isinstance(value, allowed) and not isinstance(value, bool) and 0 <= value < 2**62
+            if not is_number or (value == 0 and field.name not in MAY_BE_ZERO):
+                least = "0 or more" if field.name in MAY_BE_ZERO else "above 0"
+                raise InvalidOption(f"the limit {field.name} is a number {least}, not {shown(value)}")

@@ -20,8 +20,10 @@ from typing import Any, Final
 
 import yaml
 
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.aidbox.errors import AidboxError
-from reactdb.servers.http.responses import JSON, encoded
+from reactdb.servers.http.json_bodies import decode_json
+from reactdb.servers.http.responses import JSON, encoded_in_pieces
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
 
@@ -47,13 +49,14 @@ def render(value: Any, headers: Mapping[str, str]) -> tuple[bytes, str]:
     if wants_yaml(headers):
         text = yaml.dump(value, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=2**31)
         return text.encode("utf-8", "replace"), YAML
-    return encoded(value), JSON
+    return encoded_in_pieces(value), JSON
 
 
 def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     """
     Raises:
         AidboxError: 415, the header says that it is neither JSON nor YAML; 400, it is not what the header says.
+        ResourceLimit, Stopped: See `decode_json`.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in YAMLS and _JSONS.fullmatch(kind) is None:
@@ -65,7 +68,8 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     try:
         if kind in YAMLS:
             return yaml.load(body, _Simple)
-        return json.loads(body, parse_constant=_refuse)
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
+        return decode_json(text, parse_constant=_refuse)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         line = str(error).splitlines()[0]
         raise AidboxError(
@@ -79,6 +83,14 @@ def _refuse(word: str) -> Any:
 
 class _Simple(yaml.SafeLoader):
     """Loads what JSON can say."""
+
+    def fetch_more_tokens(self) -> Any:
+        spend(CALL_STEPS)
+        return super().fetch_more_tokens()
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        spend(CALL_STEPS)
+        return super().construct_object(node, deep)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -102,6 +114,14 @@ class _Plain(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+    def represent_data(self, data: Any) -> Any:
+        spend(CALL_STEPS)
+        return super().represent_data(data)
+
+    def emit(self, event: Any) -> None:
+        spend(CALL_STEPS)
+        super().emit(event)
 
 
 # As in JSON: what looks like a date, a time of day or `yes` is a text. (What is written has quotes around such a text, because

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import UsageError
 from reactdb.json import quick_decode
+from reactdb.servers.http.json_bodies import SHORT, decode_json
 
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
@@ -54,6 +55,7 @@ class Asking:
         spool: The body where it was put into a file, from its beginning.
         packed: A body that came compressed, at its end, until `encodings` has unpacked it.
         most_json_bytes: How large JSON within a body may be that is put into a file.
+        given: What a POST's body says of the parameters that are JSON, by their names in lower case. It counts before `query`.
         user: The name of the user that asks, or None where nobody has to say it.
     """
 
@@ -66,6 +68,7 @@ class Asking:
     spool: IO[bytes] | None = None
     packed: IO[bytes] | None = None
     most_json_bytes: int | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
     user: str | None = None
 
     def text(self, name: str) -> str | None:
@@ -117,11 +120,13 @@ class Asking:
         Raises:
             CouchError: 400, it is not JSON.
         """
+        if name in self.given:
+            return self.given[name]
         value = self.text(name)
         return None if value is None else read_json(value.encode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
-        return any(known.lower() == name for known, _ in self.query)
+        return name in self.given or any(known.lower() == name for known, _ in self.query)
 
     # -----------------------------------------------------------------------------------------------------------
     # The body
@@ -194,10 +199,12 @@ class Asking:
 
     def _with(self, members: Mapping[str, Any]) -> Asking:
         more = [
-            (name, value if isinstance(value, str) and name not in JSON_PARAMETERS else json.dumps(value))
+            (name, value if isinstance(value, str) else json.dumps(value))
             for name, value in members.items()
+            if name.lower() not in JSON_PARAMETERS
         ]
-        return replace(self, query=[*self.query, *more])
+        given = {name.lower(): value for name, value in members.items() if name.lower() in JSON_PARAMETERS}
+        return replace(self, query=[*self.query, *more], given={**self.given, **given})
 
     # -----------------------------------------------------------------------------------------------------------
     # Headers
@@ -223,15 +230,16 @@ def read_json(text: bytes) -> Any:
     """
     Raises:
         CouchError: 400, it is not JSON in UTF-8.
+        ResourceLimit, Stopped: See `decode_json`.
     """
-    if quick_decode is not None:
+    if quick_decode is not None and len(text) <= SHORT:
         try:
             return quick_decode(text)
         except (ValueError, RecursionError):
             # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
             pass
     try:
-        return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+        return decode_json(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
 

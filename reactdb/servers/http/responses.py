@@ -18,13 +18,27 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reactdb import errors
+from reactdb.budget import STEP_BYTES, spend
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.json import quick_encode
 from reactdb.servers.http.request_parts import RequestRefused
 
-__all__ = ["JSON", "Answer", "encoded", "error_of", "etag_of", "not_modified", "ok", "rows_of", "state_etag"]
+__all__ = [
+    "JSON",
+    "Answer",
+    "encoded",
+    "encoded_in_pieces",
+    "error_of",
+    "etag_of",
+    "not_modified",
+    "ok",
+    "rows_of",
+    "state_etag",
+]
 
 JSON: Final = "application/json"
+SHORT: Final = 100
+"""Elements of a list or an object that is encoded at once."""
 logger = logging.getLogger(__name__)
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
@@ -71,12 +85,54 @@ def _json_bytes(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
+def encoded_in_pieces(value: Any) -> bytes:
+    """The same bytes, of a value that may be long: its elements, and those of its members, are encoded one after the other, and
+    each spends the budget. The encoder gives no other thread a turn."""
+    return encoded(value) if _is_short(value) else b"".join(_pieces_of(value))
+
+
+def _is_short(value: Any) -> bool:
+    if not isinstance(value, (dict, list)):
+        return True
+    if len(value) > SHORT:
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return not any(isinstance(one, (dict, list)) and len(one) > SHORT for one in members)
+
+
+def _pieces_of(value: Any) -> Iterator[bytes]:
+    separator = b""
+    if isinstance(value, dict):
+        yield b"{"
+        for name, member in value.items():
+            yield separator + encoded(name) + b":"
+            yield from _element(member)
+            separator = b","
+        yield b"}"
+    else:
+        yield b"["
+        for element in value:
+            yield separator
+            yield from _element(element)
+            separator = b","
+        yield b"]"
+
+
+def _element(value: Any) -> Iterator[bytes]:
+    if isinstance(value, (dict, list)) and len(value) > SHORT:
+        yield from _pieces_of(value)
+        return
+    piece = encoded(value)
+    spend(1 + len(piece) // STEP_BYTES)
+    yield piece
+
+
 def ok(value: Any, status: int = 200, *, etag: str | None = None, **headers: str) -> Answer:
     """JSON and a line's end, as CouchDB has it."""
     found = {name.replace("_", "-"): text for name, text in headers.items()}
     if etag is not None:
         found["etag"] = etag
-    return Answer(status, encoded(value) + b"\n", JSON, found)
+    return Answer(status, encoded_in_pieces(value) + b"\n", JSON, found)
 
 
 def not_modified(etag: str) -> Answer:
@@ -102,6 +158,7 @@ def _lines(head: str, rows: Iterable[Any], tail: str) -> Iterator[bytes]:
     separator = b"\r\n"
     for row in rows:
         line = encoded(row)
+        spend(1 + len(line) // STEP_BYTES)
         pieces += (separator, line)
         separator, size = b",\r\n", size + len(line)
         if size >= 64 * 1024:

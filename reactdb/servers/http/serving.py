@@ -35,6 +35,8 @@ __all__ = ["DEFAULT_PORT", "HTTPServer", "serve_in_thread"]
 DEFAULT_PORT: Final = 5984
 STOP_S: Final = 2
 """Seconds that clients have to take their answers when the server stops."""
+CARRY_OUT_S: Final = 1.0
+"""Seconds that requests have to be carried out when the server stops. Then they are cancelled, and answered with 503."""
 
 
 class HTTPServer:
@@ -126,18 +128,25 @@ class HTTPServer:
         await self._server.is_up.wait()
 
     async def close(self) -> None:
-        """Stop listening, end the feeds, and disconnect every client within some seconds."""
+        """Stop listening, end the feeds, cancel what takes longer than `CARRY_OUT_S`, and disconnect every client within some
+        seconds."""
         if self._server is None or self._serving is None:
             return
         self._server.should_exit = True
         for application in self.applications.values():
             application.end_feeds()
+        cancelling = asyncio.get_running_loop().call_later(CARRY_OUT_S, self._cancel_requests)
         await self._serving
+        cancelling.cancel()
         self._server = None
         for application in self.applications.values():
             application.close()
         if self._owns_workers:
             self._workers.close()
+
+    def _cancel_requests(self) -> None:
+        for application in self.applications.values():
+            application.cancel_requests()
 
     @property
     def feed_count(self) -> int:

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from reactdb.errors import ReactDBError
 from reactdb.servers.http.formats import FORMATS
+from reactdb.servers.http.request_parts import RequestRefused
 from reactdb.servers.http.speaking import Run
 from reactdb.servers.http.waking import LoopWaiter
 
@@ -131,9 +132,12 @@ class FeedStream(LoopWaiter):
                     # In no variable here while the client takes its time.
                     kept, chunk = [chunk], b""
                     yield kept.pop()
+        except RequestRefused:
+            # It was stopped. The answer has no end, and the connection is closed.
+            raise
         except ReactDBError:
             # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
-            yield self._format.tail(self._rows.last_seq, self._pending())
+            yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
         finally:
             self._rows.close()
 

@@ -6,6 +6,7 @@ Rule of this file: it reads requests and writes answers. What a view is is in th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.views import ViewQuery, view, view_answers
@@ -16,7 +17,7 @@ from reactdb.servers.http.responses import Answer, not_modified, state_etag
 
 def rows(database: CouchDatabase, asking: Asking) -> Answer:
     # The same question about the same documents, which a client that has the answer need not wait for.
-    etag = state_etag(database.update_seq, asking.parts, sorted(asking.query), asking.body)
+    etag = state_etag(database.update_seq, asking.parts, sorted(asking.query), sha256(asking.body).digest())
     if asking.knows(etag):
         return not_modified(etag)
     several = asking.queries()

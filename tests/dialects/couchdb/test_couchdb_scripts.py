@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("quickjs")
 
+from reactdb import budget
+from reactdb.budget import Budget, Stopped
 from reactdb.dialects.couchdb import javascript
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
@@ -142,3 +144,16 @@ if child:
     )
 
     assert ("both\n", "") == (done.stdout, done.stderr)
+
+
+def test_a_function_ends_with_the_budget_of_its_request() -> None:
+    """Another one runs afterwards."""
+    endless = "function (doc) { while (true) {} }"
+    outer = budget.current.set(Budget(0.2))
+    try:
+        with pytest.raises(Stopped):
+            DocumentFunction("f", endless, {}, {}).passes({})
+    finally:
+        budget.current.reset(outer)
+
+    assert DocumentFunction("f", "function (doc) { return true; }", {}, {}).passes({})

@@ -1,0 +1,247 @@
+"""JSON of requests, decoded so that other clients are served meanwhile.
+
+    decode_json(text)      the value; a long text is decoded in pieces, each of which spends the budget
+
+Python's decoders work in C and give no other thread a turn: a body of 60 MB stopped the whole process for seconds. So a long text
+is read in windows of some kilobytes. Of a list, the decoder of `json` is given all elements at once that are whole in a window.
+Where it is not seen easily which these are, it is given one element after the other. An element that is longer than a window is
+taken apart into its own elements.
+
+Rule of this file: text in, value out, for every dialect. The value is the one that `json.loads` gives.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.scanner import make_scanner
+from typing import Any, Final
+
+from reactdb.budget import STEP_BYTES, current, spend
+from reactdb.errors import ResourceLimit
+
+__all__ = ["SHORT", "decode_json"]
+
+SHORT: Final = 256 * 1024
+"""Characters of a text that is decoded at once: it takes some milliseconds."""
+
+WINDOW: Final = 32 * 1024
+
+MOST_CONTAINERS: Final = 1_000_000
+"""Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so
+many, and gives no other thread a turn meanwhile."""
+
+# Possessive: what it has passed over need not be remembered, however long the string is.
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_BETWEEN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
+_COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+
+Convert = Callable[[str], Any]
+
+
+def decode_json(
+    text: str, *, parse_constant: Convert | None = None, parse_float: Convert | None = None
+) -> Any:
+    """
+    Args:
+        parse_constant, parse_float: As of `json.loads`.
+
+    Raises:
+        ValueError, RecursionError: As of `json.loads`.
+        ResourceLimit: It has more than MOST_CONTAINERS objects and arrays.
+        Stopped: The budget is spent.
+    """
+    decoder = json.JSONDecoder(parse_constant=parse_constant, parse_float=parse_float)
+    if len(text) <= SHORT:
+        return decoder.decode(text)
+    if text.startswith("\ufeff"):
+        raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+    _check_containers(text)
+    return _LongText(text, make_scanner(decoder)).decoded()  # type: ignore[arg-type]
+
+
+def _check_containers(text: str) -> None:
+    """
+    Raises:
+        ResourceLimit: See `decode_json`.
+    """
+    # Those in strings are counted first, too. Only where these are too many is it worth while to leave strings out.
+    if text.count("{") + text.count("[") <= MOST_CONTAINERS:
+        return
+    count = place = 0
+    while place < len(text):
+        quote = text.find('"', place)
+        end = len(text) if quote < 0 else quote
+        spend(1 + (end - place) // STEP_BYTES)
+        count += text.count("{", place, end) + text.count("[", place, end)
+        if count > MOST_CONTAINERS:
+            sentence = (
+                f"the JSON has more than {MOST_CONTAINERS} objects and arrays: send it in several requests"
+            )
+            raise ResourceLimit(sentence)
+        string = _STRING.match(text, end)
+        if string is None:
+            # It ends here, or is malformed, which the decoder says.
+            return
+        place = string.end()
+
+
+class _LongText:
+    """A text that is decoded once, from its beginning to its end."""
+
+    def __init__(self, text: str, scan: Callable[[str, int], tuple[Any, int]]) -> None:
+        self._text = text
+        self._scan = scan
+        # `window` is the text from `start` on.
+        self._start = 0
+        self._window = text[:WINDOW]
+        self._budget = current.get()
+
+    def decoded(self) -> Any:
+        value, end = self._value(self._after_space(0))
+        end = self._after_space(end)
+        if end != len(self._text):
+            raise self._malformed("Extra data", end)
+        return value
+
+    def _value(self, place: int) -> tuple[Any, int]:
+        """The value that begins at a place, and where it ends."""
+        found = self._from_window(place)
+        if found is not None:
+            return found
+        first = self._text[place]
+        if first == "{":
+            return self._object(place)
+        if first == "[":
+            return self._array(place)
+        if first == '"':
+            return scanstring(self._text, place + 1, True)  # type: ignore[no-any-return]
+        # A number, which may have any length.
+        return self._scanned(self._text, place, 0)
+
+    def _from_window(self, place: int) -> tuple[Any, int] | None:
+        """The same; None where it is longer than a window."""
+        at = place - self._start
+        if at < len(self._window):
+            found = self._scanned_in_window(at)
+            if found is not None:
+                return found
+        if at == 0:
+            return None
+        self._start, self._window = place, self._text[place : place + WINDOW]
+        return self._scanned_in_window(0)
+
+    def _scanned_in_window(self, at: int) -> tuple[Any, int] | None:
+        start, window = self._start, self._window
+        if start + len(window) == len(self._text):
+            return self._scanned(window, at, start)
+        try:
+            value, end = self._scan(window, at)
+        except (StopIteration, ValueError):
+            # It is cut off. If it is wrong, that is seen when it is taken apart.
+            return None
+        # A number that is cut off looks like a shorter one: `1e+5` like 1.
+        if end > len(window) - 3:
+            return None
+        self._spend(end - at)
+        return value, start + end
+
+    def _scanned(self, text: str, at: int, start: int) -> tuple[Any, int]:
+        try:
+            value, end = self._scan(text, at)
+        except StopIteration as stop:
+            raise self._malformed("Expecting value", start + stop.value) from None
+        except json.JSONDecodeError as error:
+            raise self._malformed(error.msg, start + error.pos) from None
+        self._spend(end - at)
+        return value, start + end
+
+    def _spend(self, characters: int) -> None:
+        if self._budget is not None:
+            self._budget.spend(1 + characters // STEP_BYTES)
+
+    def _array(self, place: int) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        place = self._after_space(place + 1)
+        if self._text[place : place + 1] == "]":
+            return found, place + 1
+        is_last = False
+        many_from = 0
+        while not is_last:
+            if place >= many_from:
+                # Once for each window.
+                place = self._many(place, found)
+                many_from = place + WINDOW // 2
+            value, place = self._value(self._must_go_on(place))
+            found.append(value)
+            is_last, place = self._next(place, "]")
+        return found, place
+
+    def _many(self, place: int, found: list[Any]) -> int:
+        """Add the elements of an array that are whole in the next windows, but for the last. Where the next element begins."""
+        while True:
+            window = self._text[place : place + WINDOW]
+            cut = next((cut for mark in ("},", "],", ",") if (cut := self._cut(window, mark, found))), 0)
+            if not cut:
+                return place
+            place = self._after_space(place + cut)
+
+    def _cut(self, window: str, mark: str, found: list[Any]) -> int:
+        """Add the elements of a window up to the last mark. How long they are with it; 0 where no element ends there."""
+        cut = window.rfind(mark) + len(mark)
+        if cut < len(mark):
+            return 0
+        try:
+            # What is a list with brackets around it is a row of whole elements.
+            elements, end = self._scan(f"[{window[: cut - 1]}]", 0)
+        except (StopIteration, ValueError):
+            return 0
+        if end != cut + 1 or not elements:
+            return 0
+        found += elements
+        self._spend(cut)
+        return cut
+
+    def _object(self, place: int) -> tuple[dict[str, Any], int]:
+        found: dict[str, Any] = {}
+        # As in `json`: the same name is the same object.
+        names: dict[str, str] = {}
+        place = self._after_space(place + 1)
+        if self._text[place : place + 1] == "}":
+            return found, place + 1
+        is_last = False
+        while not is_last:
+            if self._text[place : place + 1] != '"':
+                raise self._malformed("Expecting property name enclosed in double quotes", place)
+            name, place = scanstring(self._text, place + 1, True)
+            colon = _COLON.match(self._text, place)
+            if colon is None:
+                raise self._malformed("Expecting ':' delimiter", place)
+            value, place = self._value(self._must_go_on(colon.end()))
+            found[names.setdefault(name, name)] = value
+            is_last, place = self._next(place, "}")
+        return found, place
+
+    def _next(self, place: int, closing: str) -> tuple[bool, int]:
+        """Whether the container ends after an element, and where the next element, or what follows the container, begins."""
+        between = _BETWEEN.match(self._text, place)
+        if between is None or between[1] not in (",", closing):
+            raise self._malformed("Expecting ',' delimiter", place)
+        is_last = between[1] == closing
+        return is_last, between.end(1) if is_last else between.end()
+
+    def _must_go_on(self, place: int) -> int:
+        if place >= len(self._text):
+            raise self._malformed("Expecting value", place)
+        return place
+
+    def _after_space(self, place: int) -> int:
+        match = _SPACE.match(self._text, place)
+        assert match is not None
+        return match.end()
+
+    def _malformed(self, sentence: str, place: int) -> json.JSONDecodeError:
+        return json.JSONDecodeError(sentence, self._text, place)
