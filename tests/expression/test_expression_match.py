@@ -187,6 +187,7 @@ def test_a_pattern_times_a_text_is_bounded(pattern: str, text: str) -> None:
         ("(?i)JOE@", "joe@"),
         (r"\d{4}-\d{2}-\d{2}", None),
         ("joe.{0,10}com", "joe@mail.com"),
+        ("no such words in it, " * 20, None),
     ],
 )
 def test_a_simple_pattern_is_found_in_a_megabyte(pattern: str, found: str | None) -> None:
