@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -217,12 +217,15 @@ class Engine:
 
     def __del__(self) -> None:
         """No reference is left, so nobody uses it: it is a database in memory, or the program ends."""
-        # It may be half opened, or half taken down with the program. SQLite closes by itself what is left.
-        with suppress(Exception):
+        # It may be half opened, or half taken down with the program: then neither `suppress` nor the logger may be there any
+        # more. SQLite closes by itself what is left.
+        try:
             self.readers.close_idle()
             writer, self.writer = self.writer, None
             if writer is not None:
                 writer.close_unused()
+        except Exception:
+            pass
 
     @property
     def is_usable(self) -> bool:

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from os import SEEK_END, lseek, pread, stat
+from sys import is_finalizing
 
 from reactdb.errors import StorageMoved
 from reactdb.store.file.identity import FileIdentity, identity_in, identity_of
@@ -54,8 +56,10 @@ class FileGuard:
             with suppress(OSError):
                 os.close(log)
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
+        # The end of the program closes the descriptor, and Python may have taken `os` away then.
+        if not _is_finalizing():
+            self.close()
 
     def look(self) -> tuple[int, str]:
         """Called after each commit: (size of the write-ahead log in bytes, what is wrong). The second is empty if nothing is."""
