@@ -186,6 +186,14 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
         execute("PRAGMA query_only=ON")
 
 
+def is_whole(connection: Connection) -> bool:
+    """Whether SQLite finds no damage: it reads all pages."""
+    try:
+        return bool(connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
+    except READ_ERRORS:
+        return False
+
+
 def is_busy(error: Exception) -> bool:
     """Whether another connection's lock was in the way."""
     text = str(error)
