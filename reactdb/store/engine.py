@@ -90,6 +90,8 @@ class Engine:
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
+        # The indexes that were compared with what was written: see `Snapshot.compare`.
+        self._compared: set[int] = set()
         # Held while a poll uses a reader, and by nobody who waits for another lock: closing waits for it, whatever it holds.
         # Re-entrant, because a handle may be dropped in that thread.
         self._polling = RLock()
@@ -173,12 +175,15 @@ class Engine:
     def connect(self, mode: str) -> Connection:
         """Another connection to the file (or memory). The caller configures and closes it."""
         try:
-            return sqlite.connect(
+            connection = sqlite.connect(
                 self._memory_name if self.is_memory else self.path,
                 mode=mode,
                 busy_timeout_s=self.busy_timeout_s,
                 memory=self.is_memory,
             )
+            if not self.is_memory:
+                connection.compared = self._compared
+            return connection
         except CannotOpen as error:
             moved = self._moved_error()
             if moved is not None:

@@ -23,7 +23,7 @@ from reactdb.store.damage import corrupt, damaged_document, first_damaged, missi
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.sums import Known, Tally, check
+from reactdb.store.sums import Known, Tally, check, compare
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -254,6 +254,7 @@ class Snapshot:
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         """The encoded documents of `entries` alone."""
+        self.compare(index)
         text = FOUND.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
         bodies = self.whole(table, rows)[1]
@@ -277,6 +278,7 @@ class Snapshot:
         limit: int = -1,
     ) -> list[Entry]:
         """Places in the index with start <= value < stop, by value, then key, then tag."""
+        self.compare(index)
         cursor = self.connection.execute(
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
@@ -290,6 +292,7 @@ class Snapshot:
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """Sorted keys, among them those of all documents with an entry, hidden or not, in start <= value < stop of a range."""
+        self.compare(index)
         found: set[bytes] = set()
         for start, stop in ranges:
             # A value that was cut is not above the whole one, nor below the bound that is cut at the same place.
@@ -327,6 +330,18 @@ class Snapshot:
             CorruptDatabase: They are not those that were written.
         """
         check(self.connection, self._known, table, index, count, total)
+
+    def compare(self, index: IndexInfo) -> None:
+        """Before a read by an index: the first one while the file is open compares all entries of an index that is not large with
+        what was written (see `sums.compare`). In memory nothing is compared.
+
+        Raises:
+            CorruptDatabase: They are not those that were written.
+        """
+        compared = self.connection.compared
+        if compared is not None and index.id not in compared:
+            compare(self.connection, self.catalogue.by_id[index.table_id], index)
+            compared.add(index.id)
 
     def count(self, table: TableInfo) -> int:
         """How many documents a table has.

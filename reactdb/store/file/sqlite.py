@@ -84,10 +84,13 @@ class Tracked(sqlite3.Connection):
     Attributes:
         path: The path of its file; None in memory.
         kept: A cursor that is there as long as the connection; None where nobody has asked for one.
+        compared: The numbers of the indexes that were compared with what was written, while the file is open (see `store.sums`);
+            one set for all connections of an engine. None where nothing is compared.
     """
 
     path: str | None = None
     kept: Cursor | None = None
+    compared: set[int] | None = None
 
     def keep_cursor(self) -> Cursor:
         """A cursor for all statements that give no rows. `execute` of the connection makes one for each, which takes 0.4 µs."""
