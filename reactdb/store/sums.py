@@ -40,7 +40,10 @@ STEPS = (
     " WHERE l.seq > ? AND l.seq < ? AND l.table_id = ? ORDER BY l.seq"
 )
 ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, -?1)"
-ENTRIES_IN_ORDER = "SELECT value, key, tag FROM entries WHERE index_id = ? ORDER BY value, key, tag"
+# With the number: an entry whose own has become smaller is given like all that follow the first.
+ENTRIES_IN_ORDER = (
+    "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? ORDER BY index_id, value, key, tag"
+)
 DOCUMENTS = ", l.key, l.body, p.body"
 # Documents of which stock is taken in passing, by a write: some 5 ms.
 MOST_IN_PASSING = 10_000
@@ -303,17 +306,20 @@ def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
         if written is None or written[0] > MOST_COMPARED:
             continue
         entries = connection.execute(ENTRIES_IN_ORDER, (number,)).fetchall()
-        if not _are_written(entries, *written):
+        if not _are_written(number, entries, *written):
             raise _not_written(table, index, len(entries), written[0])
 
 
-def _are_written(entries: Sequence[tuple[Any, Any, Any]], count: int, total: int) -> bool:
+def _are_written(number: int, entries: Sequence[StoredEntry], count: int, total: int) -> bool:
     """Whether entries are in order, and as many and with the same sum as were written."""
     if len(entries) != count:
         return False
     try:
-        found = sum(crc32(value, crc32(key, tag)) for value, key, tag in entries)
-        return (found - total) & LOW == 0 and list(entries) == sorted(entries)
+        numbers, values, keys, tags = zip(*entries, strict=True) if entries else ((),) * 4
+        found = sum(map(crc32, values, map(crc32, keys, tags)))
+        return (
+            (found - total) & LOW == 0 and {number}.issuperset(numbers) and list(entries) == sorted(entries)
+        )
     except (TypeError, OverflowError):
         # In damaged rows values can have any type.
         return False

@@ -10,6 +10,7 @@ import pytest
 import reactdb
 from reactdb.store import sums
 from tests import damaged_indexes
+from tests.support.inspection import problems
 
 # Each of them gave a wrong answer before entries were compared: bits of a cell, cells that are left out or change places, a page
 # that is another one.
@@ -88,6 +89,19 @@ def test_every_read_by_the_index_tells_of_it_also_where_its_own_part_is_whole(hu
         for _ in range(2):
             with pytest.raises(reactdb.CorruptDatabase, match=TOLD):
                 READS[read](db.table("people"))
+
+
+def test_a_write_that_moves_a_lost_entry_is_refused_and_does_not_hide_the_damage(hurt: Path) -> None:
+    """It would write the new entries, and then the file would be whole, although reads had lacked documents."""
+    with reactdb.connect(hurt) as db:
+        people = db.table("people")
+
+        with pytest.raises(reactdb.CorruptDatabase, match="index `tags` of table `people` lacks entries"):
+            people.update({"tags": ["new"]})
+        with pytest.raises(reactdb.CorruptDatabase, match="nothing is written any more"):
+            people.insert({"id": "another"})
+
+    assert any("index 'tags' does not have" in words for words in problems(hurt))
 
 
 def test_reads_by_other_indexes_and_of_all_documents_go_on(hurt: Path) -> None:
