@@ -47,7 +47,7 @@ from reactdb.store.file.sqlite import Connection, LockWait, SQLiteError
 from reactdb.store.open_file import OpenFile
 from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
-from reactdb.store.snapshot import head_seq
+from reactdb.store.snapshot import Snapshot, head_seq
 from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 
@@ -338,7 +338,8 @@ class Writer:
                 # Whatever is at the path now, it is not ours to write to.
                 raise self.engine.moved(trouble)
         self.flushes.make_sure(operation)
-        head = head_seq(connection)
+        # A write past an end that is none would give out seqs that other entries have.
+        head = Snapshot(connection, self.catalogue).seq
         own = self.epoch if self.has_own_epoch else None
         trouble = external_writers.other_history(connection, head, self.last_seq, own)
         if trouble:

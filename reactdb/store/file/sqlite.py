@@ -84,8 +84,8 @@ class Tracked(sqlite3.Connection):
     Attributes:
         path: The path of its file; None in memory.
         kept: A cursor that is there as long as the connection; None where nobody has asked for one.
-        compared: The numbers of the indexes that were compared with what was written, while the file is open (see `store.sums`);
-            one set for all connections of an engine. None where nothing is compared.
+        compared: The numbers of the indexes that were compared with what was written, while the file is open (see `store.sums`),
+            and 0 where the end of the log was; one set for all connections of an engine. None where nothing is compared.
     """
 
     path: str | None = None
