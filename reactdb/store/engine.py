@@ -42,7 +42,7 @@ from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
 from reactdb.store.publisher import Publisher
 from reactdb.store.readers import IDLE_READERS, Reader, Readers
-from reactdb.store.snapshot import GET_LIVE, Snapshot, as_of, head_seq, read_document
+from reactdb.store.snapshot import GET_LIVE, LOG_END, Snapshot, as_of, head_seq, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue
 from reactdb.store.writer import Writer
@@ -422,6 +422,16 @@ class Engine:
         """`fresh_snapshot` for the reader that publishes other processes' commits. Closing the engine waits for it to end."""
         with self._polling, self.fresh_snapshot() as snapshot:
             yield snapshot
+
+    def check_end(self) -> None:
+        """Before a feed begins, which would wait for ever at an end of the log that is none: see `Snapshot.check_end`.
+
+        Raises:
+            CorruptDatabase: The log seems to end early.
+        """
+        if not self.is_memory and LOG_END not in self._compared:
+            with self.fresh_snapshot() as snapshot:
+                snapshot.check_end()
 
     def oldest_read_s(self) -> float:
         """Seconds since the oldest read of this process began that is still going on; 0.0 where there is none."""

@@ -42,8 +42,8 @@ END = f"{HEAD}, EXISTS (SELECT 1 {UNFILED_NEWEST})"
 # Among the numbers of indexes that were compared with what was written: the end of the log was.
 LOG_END = 0
 # What must not lie past the end of the log: blocks, of all tables and of the catalogue, and the entries to which documents and
-# tombstones lead. Of these only so many are looked at, some 2 ms: in a larger file they are the first tables'.
-MOST_LED = 20_000
+# tombstones lead. Of these only so many are looked at, some 1 ms: in a larger file they are the first tables'.
+MOST_LED = 10_000
 NEWEST_BLOCKS = (
     "SELECT max((SELECT block FROM marks WHERE table_id = t.id ORDER BY block DESC LIMIT 1))"
     " FROM (SELECT id FROM tables UNION ALL SELECT 0) t"
@@ -223,11 +223,10 @@ class Snapshot:
 
     @property
     def seq(self) -> int:
-        self.check_end()
         return head_seq(self.connection)
 
     def check_end(self) -> None:
-        """Before the end of the log is relied on for the first time while the file is open: see `check_end`."""
+        """Before the log is read, followed or gone on from for the first time while the file is open: see `check_end`."""
         compared = self.connection.compared
         if compared is not None and LOG_END not in compared:
             check_end(self.connection)
@@ -416,6 +415,7 @@ class Snapshot:
             HistoryLost: Some of them were compacted away.
             CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
+        self.check_end()
         top = head_seq(self.connection) if until is None else until
         table_ids = None if table is None else (table.id,)
         entries, _ = read(

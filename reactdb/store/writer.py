@@ -339,7 +339,8 @@ class Writer:
                 raise self.engine.moved(trouble)
         self.flushes.make_sure(operation)
         # A write past an end that is none would give out seqs that other entries have.
-        head = Snapshot(connection, self.catalogue).seq
+        Snapshot(connection, self.catalogue).check_end()
+        head = head_seq(connection)
         own = self.epoch if self.has_own_epoch else None
         trouble = external_writers.other_history(connection, head, self.last_seq, own)
         if trouble:

@@ -51,7 +51,6 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "a count": lambda db, games: games.count().changes(include_initial=True).cursor().next(timeout=10),
     "a worker": lambda db, games: next(db.consumer("up", games).batches()),
     "the log": lambda db, games: list(db.log()),
-    "the position": lambda db, games: db.seq,
     "a write": lambda db, games: games.insert({"id": "new"}),
     "a change stream": lambda db, games: reactdb.mongodb(db)["test"]["games"].watch().try_next(),
 }
