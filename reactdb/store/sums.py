@@ -44,6 +44,10 @@ ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, 
 ENTRIES_IN_ORDER = (
     "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? ORDER BY index_id, value, key, tag"
 )
+LAST_ENTRY = (
+    "SELECT index_id, value, key, tag FROM entries WHERE index_id = ?"
+    " ORDER BY index_id DESC, value DESC, key DESC, tag DESC LIMIT 1"
+)
 DOCUMENTS = ", l.key, l.body, p.body"
 # Documents of which stock is taken in passing, by a write: some 5 ms.
 MOST_IN_PASSING = 10_000
@@ -306,7 +310,11 @@ def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
         if written is None or written[0] > MOST_COMPARED:
             continue
         entries = connection.execute(ENTRIES_IN_ORDER, (number,)).fetchall()
-        if not _are_written(number, entries, *written):
+        # What a search passes of other indexes is in order, too, if both ends of this one are found: every search goes one of
+        # these ways until it comes to an entry of this index.
+        last = connection.execute(LAST_ENTRY, (number,)).fetchone()
+        is_found = last == (entries[-1] if entries else None)
+        if not is_found or not _are_written(number, entries, *written):
             raise _not_written(table, index, len(entries), written[0])
 
 
