@@ -315,6 +315,7 @@ class Database:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise InvalidOption(f"{name} is a seq, a whole number from 0, not {shown(value)}")
         with self._session.read() as snapshot:
+            snapshot.check_end()
             head = snapshot.seq
             info = None
             if table is not None:

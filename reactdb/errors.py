@@ -45,6 +45,7 @@
         ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
         │   └── MovedAtCommit     noticed by a write that may be there: also an OutcomeUnknown
         ├── CorruptDatabase
+        │   └── DamagedAtCommit   noticed by a write that may be there: also an OutcomeUnknown
         ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
         └── ForkedDatabase        a handle that was opened before fork() and is used in the child
 
@@ -614,6 +615,12 @@ class OutcomeUnknown(StorageError):
 class MovedAtCommit(StorageMoved, OutcomeUnknown):
     """The same, noticed by a write that had made its COMMIT already: that write may be there, in the file that was opened and
     perhaps in the one that is at its path now. Only reading can tell.
+    """
+
+
+class DamagedAtCommit(CorruptDatabase, OutcomeUnknown):
+    """The first page of the file is damaged, which a write has noticed that had made its COMMIT already: that write may be there,
+    in the write-ahead log. `reactdb export --salvage FILE` reads the log, too.
     """
 
 

@@ -178,6 +178,7 @@ class FeedHub:
         Raises:
             TableNotFound, IndexNotFound, UnsupportedFeed: As `changes` does, had it been called now.
             HistoryLost, HistoryDiverged, InvalidOption: About `since`.
+            CorruptDatabase: The log seems to end early.
             QueryError: An aggregate cannot be worked out.
         """
         if self.engine.publisher.is_routing() or self._bootstrap.is_on:
@@ -185,6 +186,7 @@ class FeedHub:
         if self.open_views and not self.engine.is_memory:
             # Shared views stand where the publisher does: they should not begin behind what a read would show.
             self.engine.catch_up()
+        self.engine.check_end()
         request = subscription.request
         since = request.options.since
         if since is not None:

@@ -5,6 +5,8 @@ Rule of this file: nothing here takes an event.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from sys import is_finalizing
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -36,9 +38,11 @@ class Listening(Stays, Generic[Consumer]):
         self._consumer.close()
         self._consumer.settle()
 
-    def __del__(self) -> None:
+    def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
+        # When the program ends, there is nobody to unsubscribe from, and Python may have taken the names of this module away
+        # already. So the function that tells is a default.
         consumer = getattr(self, "_consumer", None)
-        if consumer is not None:
+        if consumer is not None and not _is_finalizing():
             consumer.close()
 
 

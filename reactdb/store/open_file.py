@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from reactdb.errors import ReactDBError, StorageMoved
+from reactdb.errors import CorruptDatabase, ReactDBError, StorageMoved
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.clock import LogClock
 from reactdb.store.file.flush import Flushes
@@ -37,6 +37,8 @@ class OpenFile(Protocol):
     def moved(self, trouble: str) -> StorageMoved: ...
 
     def translated(self, error: Exception, operation: str) -> ReactDBError: ...
+
+    def damage_of_first_page(self, operation: str) -> CorruptDatabase | None: ...
 
     def connect(self, mode: str) -> Connection: ...
 

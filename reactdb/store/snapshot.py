@@ -23,7 +23,7 @@ from reactdb.store.damage import corrupt, damaged_document, first_damaged, missi
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.sums import Known, Tally, check
+from reactdb.store.sums import Known, Tally, check, compare
 from reactdb.store.undo import Undo
 from reactdb.values import codec
 
@@ -37,6 +37,21 @@ UNFILED_NEWEST = (
 )
 # What `end` asks: one statement costs half as much as three.
 END = f"{HEAD}, EXISTS (SELECT 1 {UNFILED_NEWEST})"
+
+
+# Among the numbers of indexes that were compared with what was written: the end of the log was.
+LOG_END = 0
+# What must not lie past the end of the log: blocks, of all tables and of the catalogue, and the entries to which documents and
+# tombstones lead. Of these only so many are looked at, some 1 ms: in a larger file they are the first tables'.
+MOST_LED = 10_000
+NEWEST_BLOCKS = (
+    "SELECT max((SELECT block FROM marks WHERE table_id = t.id ORDER BY block DESC LIMIT 1))"
+    " FROM (SELECT id FROM tables UNION ALL SELECT 0) t"
+)
+NEWEST_LED = (
+    f"SELECT max(seq) FROM (SELECT seq FROM (SELECT seq FROM heads LIMIT {MOST_LED})"
+    f" UNION ALL SELECT seq FROM (SELECT seq FROM graves LIMIT {MOST_LED}))"
+)
 
 
 class Row(NamedTuple):
@@ -119,6 +134,24 @@ def _head(newest: int | None, low: int | None) -> int:
     return int(max(newest, low))
 
 
+def check_end(connection: Connection) -> None:
+    """Whether the log goes on to where other trees say that it does.
+
+    Raises:
+        CorruptDatabase: It seems to end early: its newest entries cannot be found.
+    """
+    head = head_seq(connection)
+    (block,) = connection.execute(NEWEST_BLOCKS).fetchone()
+    (led,) = connection.execute(NEWEST_LED).fetchone()
+    end = max(led or 0, (block or 0) << BLOCK_BITS)
+    if end > head:
+        raise CorruptDatabase(
+            f"the log ends at seq {head}, and had entries up to seq {end} at least: another program has changed the file, or it "
+            f"is damaged. {ADVICE}",
+            seq=head + 1,
+        )
+
+
 def low_water(connection: Connection) -> int:
     """The oldest position that the log can still be read from: every change past it is there."""
     return int(connection.execute(LOW_WATER).fetchone()[0])
@@ -192,12 +225,20 @@ class Snapshot:
     def seq(self) -> int:
         return head_seq(self.connection)
 
+    def check_end(self) -> None:
+        """Before the log is read, followed or gone on from for the first time while the file is open: see `check_end`."""
+        compared = self.connection.compared
+        if compared is not None and LOG_END not in compared:
+            check_end(self.connection)
+            compared.add(LOG_END)
+
     def end(self) -> tuple[int, int, bool]:
         """The end of the log: its seq, the oldest position that it can be read from, and whether the newest entry is filed under
         its key, as all are that reactdb writes.
 
         Raises: CorruptDatabase: There is no such end.
         """
+        self.check_end()
         newest, low, is_unfiled = self.connection.execute(END).fetchone()
         return _head(newest, low), low, not is_unfiled
 
@@ -254,6 +295,7 @@ class Snapshot:
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         """The encoded documents of `entries` alone."""
+        self.compare(index)
         text = FOUND.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
         bodies = self.whole(table, rows)[1]
@@ -277,6 +319,7 @@ class Snapshot:
         limit: int = -1,
     ) -> list[Entry]:
         """Places in the index with start <= value < stop, by value, then key, then tag."""
+        self.compare(index)
         cursor = self.connection.execute(
             ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
         )
@@ -290,6 +333,7 @@ class Snapshot:
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """Sorted keys, among them those of all documents with an entry, hidden or not, in start <= value < stop of a range."""
+        self.compare(index)
         found: set[bytes] = set()
         for start, stop in ranges:
             # A value that was cut is not above the whole one, nor below the bound that is cut at the same place.
@@ -328,6 +372,18 @@ class Snapshot:
         """
         check(self.connection, self._known, table, index, count, total)
 
+    def compare(self, index: IndexInfo) -> None:
+        """Before a read by an index: the first one while the file is open compares all entries of an index that is not large with
+        what was written (see `sums.compare`). In memory nothing is compared.
+
+        Raises:
+            CorruptDatabase: They are not those that were written.
+        """
+        compared = self.connection.compared
+        if compared is not None and index.id not in compared:
+            compare(self.connection, self.catalogue.by_id[index.table_id], index)
+            compared.add(index.id)
+
     def count(self, table: TableInfo) -> int:
         """How many documents a table has.
 
@@ -359,6 +415,7 @@ class Snapshot:
             HistoryLost: Some of them were compacted away.
             CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
         """
+        self.check_end()
         top = head_seq(self.connection) if until is None else until
         table_ids = None if table is None else (table.id,)
         entries, _ = read(

@@ -8,6 +8,7 @@ block: whoever wants the sums of now rolls forward over 31 of them at most.
     Sums         the figures; the writer moves them with each flush
     newest       what the file has, rolled forward to now
     check        what a read of all documents, or of a whole index, has found is compared here
+    compare      all entries of an index that is not large, before the first read of a part of it
 
 Rule of this file: the figures follow from the log, never from the trees that they watch over. The one exception is `taken_stock`,
 for a table of a file that had none.
@@ -39,9 +40,19 @@ STEPS = (
     " WHERE l.seq > ? AND l.seq < ? AND l.table_id = ? ORDER BY l.seq"
 )
 ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, -?1)"
+# With the number: an entry whose own has become smaller is given like all that follow the first.
+ENTRIES_IN_ORDER = (
+    "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? ORDER BY index_id, value, key, tag"
+)
+LAST_ENTRY = (
+    "SELECT index_id, value, key, tag FROM entries WHERE index_id = ?"
+    " ORDER BY index_id DESC, value DESC, key DESC, tag DESC LIMIT 1"
+)
 DOCUMENTS = ", l.key, l.body, p.body"
 # Documents of which stock is taken in passing, by a write: some 5 ms.
 MOST_IN_PASSING = 10_000
+# Entries of an index that are compared before the first read by it: some 10 ms, once while a file is open.
+MOST_COMPARED = 10_000
 CHECKSUM_BYTES = 4
 
 StoredEntry = tuple[int, bytes, bytes, int]
@@ -281,14 +292,58 @@ def check(
     written = known[place]
     if written is None or (count == written[0] and (total is None or (total - written[1]) & LOW == 0)):
         return
+    raise _not_written(table, index, count, written[0])
+
+
+def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
+    """Compare all entries of an index with those that were written, if there are at most MOST_COMPARED of a kind.
+
+    Then a read of a part of the index finds all that there is: to look for an entry, SQLite passes entries that were compared
+    here, which are in order.
+
+    Raises:
+        CorruptDatabase: They are not those that were written, or not in order.
+    """
+    _, sums = newest(connection, table, (index,))
+    for number in (index.id, -index.id):
+        written = None if sums is None else sums.indexes.get(number)
+        if written is None or written[0] > MOST_COMPARED:
+            continue
+        entries = connection.execute(ENTRIES_IN_ORDER, (number,)).fetchall()
+        # What a search passes of other indexes is in order, too, if both ends of this one are found: every search goes one of
+        # these ways until it comes to an entry of this index.
+        last = connection.execute(LAST_ENTRY, (number,)).fetchone()
+        is_found = last == (entries[-1] if entries else None)
+        if not is_found or not _are_written(number, entries, *written):
+            raise _not_written(table, index, len(entries), written[0])
+
+
+def _are_written(number: int, entries: Sequence[StoredEntry], count: int, total: int) -> bool:
+    """Whether entries are in order, and as many and with the same sum as were written."""
+    if len(entries) != count:
+        return False
+    try:
+        numbers, values, keys, tags = zip(*entries, strict=True) if entries else ((),) * 4
+        found = sum(map(crc32, values, map(crc32, keys, tags)))
+        return (
+            (found - total) & LOW == 0 and {number}.issuperset(numbers) and list(entries) == sorted(entries)
+        )
+    except (TypeError, OverflowError):
+        # In damaged rows values can have any type.
+        return False
+
+
+def _not_written(table: TableInfo, index: IndexInfo | None, count: int, written: int) -> CorruptDatabase:
+    """The error of a table, or of an index, in which `count` documents or entries were found, and not those that were written."""
     if index is None:
-        what = f"table `{table.name}`: {_number(count, 'document')}"
+        what, others = f"table `{table.name}`: {_number(count, 'document')}", "the newest"
     else:
         what = f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')}"
-    trouble = f"can be found, and {written[0]:,} were written"
-    if count == written[0]:
-        trouble = "can be found, as many as were written, but not all are the newest"
-    raise CorruptDatabase(
+        others = "those, or they are not in order"
+    trouble = f"can be found, and {written:,} were written"
+    if count == written:
+        trouble = f"can be found, as many as were written, but not all are {others}"
+    return CorruptDatabase(
         f"{what} {trouble}: another program has changed the file, or it is damaged. {ADVICE}",
         table=table.name,
     )

@@ -15,7 +15,7 @@ Rule of this file: it is called under the write lock with a transaction open, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
@@ -43,7 +43,7 @@ from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
-from reactdb.store.file.sqlite import Cursor, IntegrityError, SQLiteError
+from reactdb.store.file.sqlite import ADVICE, Cursor, IntegrityError, SQLiteError
 from reactdb.store.flows import ControlFlow
 from reactdb.store.hooks import Derived, Draft, ask
 from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
@@ -608,11 +608,28 @@ class WriteTransaction:
                     else:
                         there[entry] = None
         if dropped:
-            self.cursor.executemany(DROP_ENTRY, sorted(dropped))
+            found = self.cursor.executemany(DROP_ENTRY, sorted(dropped)).rowcount
+            if found != len(dropped) and not self._is_torn:
+                raise self._lost_entries(dropped)
         if added:
             self.cursor.executemany(SET_ENTRY, sorted(added))
         if self.memory.figures:
             move_entries(self.memory.figures, dropped, added)
+
+    def _lost_entries(self, dropped: Iterable[IndexEntry]) -> CorruptDatabase:
+        """The error of a write that moves index entries which are not where they were written. To write the new ones all the same
+        would hide from the doctor that reads had lacked a document."""
+        numbers = {abs(entry[0]) for entry in dropped}
+        names = sorted(
+            f"`{index.name}` of table `{table.name}`"
+            for table in self.catalogue.by_id.values()
+            for index in table.indexes.values()
+            if index.id in numbers
+        )
+        return CorruptDatabase(
+            f"index {' or '.join(names)} lacks entries of a document that is written: another program has changed the file, or it"
+            f" is damaged. {ADVICE}"
+        )
 
     def _begins(self, table_id: int, block: int) -> bool:
         """Whether the table block index does not have this block of the table yet, into which a flush is about to write for the

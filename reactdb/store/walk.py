@@ -75,6 +75,7 @@ def _pages(
     if index is None:
         cursor = snapshot.connection.execute(ROWS.format(order), (table.id, start, stop, -1))
     else:
+        snapshot.compare(index)
         cursor = snapshot.connection.execute(ENTRIES.format(order), (table.id, index.id, start, stop, -1))
     size = FIRST_PAGE
     tally = Tally()

@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from reactdb.errors import (
     CorruptDatabase,
+    DamagedAtCommit,
     DatabaseBusy,
     MovedAtCommit,
     OutcomeUnknown,
@@ -51,7 +52,7 @@ from reactdb.store.flows import ControlFlow
 from reactdb.store.open_file import OpenFile
 from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
-from reactdb.store.snapshot import head_seq
+from reactdb.store.snapshot import Snapshot, head_seq
 from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 
@@ -144,7 +145,7 @@ class Writer:
         self.cursor = connection.keep_cursor()
         self.lock_wait = LockWait(self.cursor, is_in_pieces=not engine.is_memory, set_s=engine.busy_timeout_s)
         self.clock = LogClock(engine.path)
-        self.damage = DamageLatch(connection, engine.publisher.note)
+        self.damage = DamageLatch(self._is_whole, engine.publisher.note)
         self.checkpoints = Checkpoints(self)
         self.compaction = Compaction(self, self.checkpoints)
 
@@ -360,6 +361,8 @@ class Writer:
                 # Whatever is at the path now, it is not ours to write to.
                 raise self.engine.moved(trouble)
         self.flushes.make_sure(operation)
+        # A write past an end that is none would give out seqs that other entries have.
+        Snapshot(connection, self.catalogue).check_end()
         head = head_seq(connection)
         own = self.epoch if self.has_own_epoch else None
         trouble = external_writers.other_history(connection, head, self.last_seq, own)
@@ -458,6 +461,7 @@ class Writer:
 
         Raises:
             MovedAtCommit: The path is not the file any more that was opened. Nothing is written after that.
+            DamagedAtCommit: Somebody has written to the file, and its first page is damaged. Nothing is written after that.
         """
         if self.guard is None:
             return 0
@@ -466,6 +470,12 @@ class Writer:
             raise MovedAtCommit(
                 f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
             )
+        if self.guard.is_written:
+            # By a checkpoint, nearly always, after which this look is cheap.
+            self.guard.is_written = False
+            damage = self.engine.damage_of_first_page("write")
+            if damage is not None:
+                raise DamagedAtCommit(f"{damage}; the write that has noticed it may be there, or not")
         return wal_bytes
 
     def note_commit(self) -> None:
@@ -729,6 +739,20 @@ class Writer:
         if self.flushes.notice(error):
             self._known_version = None
 
+    def _is_whole(self) -> bool:
+        """Whether SQLite finds no damage in the file, as it is there: this connection may have pages in memory that are not. A
+        database in memory has no other place."""
+        if self.guard is None:
+            return sqlite.is_whole(self.connection)
+        try:
+            connection = self.engine.connect("ro")
+        except ReactDBError:
+            return False
+        try:
+            return sqlite.is_whole(connection)
+        finally:
+            connection.close()
+
     # -----------------------------------------------------------------------------------------------------------
     # Closing
 
@@ -780,10 +804,11 @@ class DamageLatch:
         found: What a write has met; None while none has.
     """
 
-    __slots__ = ("_connection", "_end_feeds", "_found_each_time", "found")
+    __slots__ = ("_end_feeds", "_found_each_time", "_is_whole", "found")
 
-    def __init__(self, connection: Connection, end_feeds: Callable[[ReactDBError], None]) -> None:
-        self._connection = connection
+    def __init__(self, is_whole: Callable[[], bool], end_feeds: Callable[[ReactDBError], None]) -> None:
+        """`is_whole`: whether SQLite finds no damage in the file by now."""
+        self._is_whole = is_whole
         self._end_feeds = end_feeds
         self.found: CorruptDatabase | None = None
         self._found_each_time: CorruptDatabase | None = None
@@ -794,7 +819,7 @@ class DamageLatch:
         return error
 
     def note(self, error: BaseException) -> None:
-        """A write has failed. The first damage that one meets is the error of all later ones."""
+        """A write has failed, or a read has found the first page damaged. The first damage is the error of all later writes."""
         if isinstance(error, CorruptDatabase) and self.found is None:
             if not isinstance(error.__cause__, SQLiteError):
                 self._end_feeds(error)
@@ -813,10 +838,7 @@ class DamageLatch:
         """If a disk could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
         if not isinstance(found.__cause__, SQLiteError):
             return False
-        try:
-            is_whole = bool(self._connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
-        except SQLiteError:
-            return False
+        is_whole = self._is_whole()
         if is_whole:
             self.found = None
         return is_whole

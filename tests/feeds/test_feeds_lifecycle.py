@@ -687,6 +687,58 @@ def test_the_interpreter_ends_with_feeds_open(tmp_path, opening, where):
     assert time.monotonic() - began < 10
 
 
+KEPT_TO_THE_END = """
+import asyncio, sys, threading, reactdb
+db = reactdb.connect(sys.argv[1], durability="soft")
+games = db.table_create("games")
+games.insert({"id": 1})
+
+async def read():
+    cursor = aiter(games.changes(include_initial=True))
+    await anext(cursor)
+    worker = db.consumer("asynchronous", games).batches()
+    games.insert({"id": 2})
+    with await anext(worker):
+        pass
+    return cursor, worker
+
+worker = db.consumer("worker", games).batches()
+games.insert({"id": 3})
+with next(worker):
+    pass
+reader = games.changes(include_initial=True).reader()
+reader.poll()
+log, stream = iter(db.log()), reactdb.mongodb(db)["test"]["games"].watch()
+next(log)
+# `threading` was imported before reactdb, and all modules are kept. So Python takes away the names in reactdb's modules first.
+threading.kept = [
+    games.changes().subscribe(print),
+    games.changes().cursor(),
+    iter(games.changes(include_initial=True)),
+    games.changes(squash=30).union(db.changes()).cursor(),
+    reactdb.LiveList(games.order_by("n").limit(3)),
+    db.materialize(games.filter({"n": 1}), into="kept"),
+    *asyncio.run(read()), worker, reader, log, stream, db, *sys.modules.values(),
+]
+"""
+
+
+@pytest.mark.parametrize("where", [":memory:", "file"])
+def test_the_interpreter_ends_after_its_modules_with_every_kind_of_follower_open(tmp_path, where):
+    """Finalizers that run so late find no names in their modules any more."""
+    target = tmp_path / "a.db" if where == "file" else where
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT_TO_THE_END, str(target)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # fork
 

@@ -634,8 +634,8 @@ MUTANTS = [
     Mutant(
         "an index keeps the entry of the value that was",
         "store/transaction.py",
-        "            self.cursor.executemany(DROP_ENTRY, sorted(dropped))\n",
-        "            pass\n",
+        "            found = self.cursor.executemany(DROP_ENTRY, sorted(dropped)).rowcount\n",
+        "            found = len(dropped)\n",
         ("tests/surface/test_tables.py::TestIndexes::test_updates_and_deletes_move_the_entries",),
     ),
     Mutant(

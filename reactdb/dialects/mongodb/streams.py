@@ -205,6 +205,7 @@ class LogStream:
         # The point before which nothing is told; None once something after it was.
         self._point: Token | None
         with self._engine.fresh_snapshot() as snapshot:
+            snapshot.check_end()
             self._position, self._point = self._start(snapshot)
             if self._position == snapshot.seq:
                 self._version = snapshot.catalogue.version

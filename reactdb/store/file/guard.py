@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from os import SEEK_END, lseek, pread, stat
+from sys import is_finalizing
 
 from reactdb.errors import StorageMoved
 from reactdb.store.file.identity import FileIdentity, identity_in, identity_of
@@ -32,15 +34,19 @@ class FileGuard:
 
     Attributes:
         identity: The file.
+        is_written: Somebody has written to the file itself since this was last set to False: a checkpoint, or another program.
     """
 
-    __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "identity")
+    __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "_written_ns", "identity", "is_written")
 
     def __init__(self, path: str, *, has_log: bool = True) -> None:
         """Without `has_log` the file is read alone: it has neither a log nor an index of one."""
         self._path = path
         self._wal_path = path + "-wal"
         self.identity = identity_of(path)
+        # When the file was last written to. Commits write to the log, and leave this as it is.
+        self._written_ns = written_ns(path)
+        self.is_written = False
         # A log exists from the first read in WAL mode on, as long as a connection is open.
         self._wal: FileIdentity | None = identity_of(self._wal_path)
         self._index = WalIndex(path) if has_log else None
@@ -54,8 +60,10 @@ class FileGuard:
             with suppress(OSError):
                 os.close(log)
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
+        # The end of the program closes the descriptor, and Python may have taken `os` away then.
+        if not _is_finalizing():
+            self.close()
 
     def look(self) -> tuple[int, str]:
         """Called after each commit: (size of the write-ahead log in bytes, what is wrong). The second is empty if nothing is."""
@@ -68,6 +76,9 @@ class FileGuard:
             return 0, f"{error.filename} is gone"
         if (file.st_dev, file.st_ino) != self.identity:
             return 0, f"{self._path} is another file now"
+        if file.st_mtime_ns != self._written_ns:
+            self._written_ns = file.st_mtime_ns
+            self.is_written = True
         if (wal.st_dev, wal.st_ino) != self._wal:
             if self._wal is not None:
                 return 0, f"{self._wal_path} is another file now"
@@ -144,6 +155,14 @@ class FileGuard:
         """The file is the same, but its write-ahead log is not. SQLite does not check that when it closes the last connection: it
         would write what is in the old log over what others have written since."""
         return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
+
+
+def written_ns(path: str) -> int:
+    """When a file was last written to, in nanoseconds since 1970; 0 where there is none."""
+    try:
+        return stat(path).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def header_of(wal_path: str) -> bytes:

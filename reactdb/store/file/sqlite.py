@@ -84,10 +84,13 @@ class Tracked(sqlite3.Connection):
     Attributes:
         path: The path of its file; None in memory.
         kept: A cursor that is there as long as the connection; None where nobody has asked for one.
+        compared: The numbers of the indexes that were compared with what was written, while the file is open (see `store.sums`),
+            and 0 where the end of the log was; one set for all connections of an engine. None where nothing is compared.
     """
 
     path: str | None = None
     kept: Cursor | None = None
+    compared: set[int] | None = None
 
     def keep_cursor(self) -> Cursor:
         """A cursor for all statements that give no rows. `execute` of the connection makes one for each, which takes 0.4 µs."""
@@ -184,6 +187,14 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+
+
+def is_whole(connection: Connection) -> bool:
+    """Whether SQLite finds no damage: it reads all pages."""
+    try:
+        return bool(connection.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
+    except READ_ERRORS:
+        return False
 
 
 def is_busy(error: Exception) -> bool:
