@@ -330,9 +330,7 @@ class CouchDatabase(DocumentReader):
         found: dict[str, Any] = {}
         with self.reading() as reading:
             for id, texts in asked.items():
-                if not isinstance(texts, list):
-                    raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
-                wanted = list(dict.fromkeys(map(parse_rev, texts)))
+                wanted = list(dict.fromkeys(_parsed_revs(id, texts)))
                 state = None if not id else reading.state(id)
                 missing = [rev for rev in wanted if state is None or not reading.knows(state, rev)]
                 if not missing:
@@ -656,8 +654,12 @@ class CouchDatabase(DocumentReader):
             return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
 
     def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-        """Take leaves out of trees, without a tombstone. The revisions that were taken, by id."""
-        wanted = {id: [parse_rev(rev) for rev in revs] for id, revs in asked.items()}
+        """Take leaves out of trees, without a tombstone. The revisions that were taken, by id.
+
+        Raises:
+            CouchError: 400, what was asked are no lists of revisions.
+        """
+        wanted = {id: _parsed_revs(id, revs) for id, revs in asked.items()}
 
         def work(editor: Editor) -> dict[str, list[str]]:
             return {
@@ -676,6 +678,16 @@ class CouchDatabase(DocumentReader):
 
 
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def _parsed_revs(id: str, texts: object) -> list[Rev]:
+    """
+    Raises:
+        CouchError: 400, it is no list of revisions.
+    """
+    if not isinstance(texts, list):
+        raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
+    return list(map(parse_rev, texts))
 
 
 def _must_live(state: State | None) -> State:

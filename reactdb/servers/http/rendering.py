@@ -10,14 +10,16 @@ Rule of this file: bytes in, values out, and the other way round.
 
 from __future__ import annotations
 
-import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
 
 from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.errors import InvalidDocument
+from reactdb.json import MOST_LEVELS, is_deeper, read_plain, too_deep
 from reactdb.servers.http.responses import JSON, encoded
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
@@ -53,17 +55,25 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind in YAMLS:
-            return yaml.load(body, _Simple)
-        return json.loads(body, parse_constant=_refuse)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+            return _of_yaml(body)
+        return read_plain(body.removeprefix(BOM_UTF8))
+    except InvalidDocument as error:
+        raise AidboxError(400, "structure", f"the body is {error.reason}") from None
+    except (ValueError, yaml.YAMLError) as error:
         line = str(error).splitlines()[0]
         raise AidboxError(
             400, "structure", f"the body is no {'YAML' if kind in YAMLS else 'JSON'}: {line}"
         ) from None
 
 
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+def _of_yaml(body: bytes) -> Any:
+    try:
+        found = yaml.load(body, _Simple)
+    except RecursionError:
+        raise too_deep() from None
+    if is_deeper(found, MOST_LEVELS):
+        raise too_deep()
+    return found
 
 
 class _Simple(yaml.SafeLoader):

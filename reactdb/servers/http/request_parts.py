@@ -19,8 +19,8 @@ from typing import IO, Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.errors import UsageError
-from reactdb.json import quick_decode
+from reactdb.errors import InvalidDocument, UsageError
+from reactdb.json import read_plain
 
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
@@ -222,29 +222,14 @@ class Asking:
 def read_json(text: bytes) -> Any:
     """
     Raises:
-        CouchError: 400, it is not JSON in UTF-8.
+        CouchError: 400, it is not JSON in UTF-8, or nested too deeply.
     """
-    if quick_decode is not None:
-        try:
-            return quick_decode(text)
-        except (ValueError, RecursionError):
-            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
-            pass
     try:
-        return json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
+        return read_plain(text)
+    except InvalidDocument as error:
+        raise CouchError(400, "bad_request", f"The JSON is {error.reason}.") from None
+    except ValueError:
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(word)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(text)
-    return value
 
 
 def _quoted(text: str) -> str:

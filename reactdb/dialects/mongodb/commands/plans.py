@@ -18,7 +18,7 @@ from reactdb.dialects.mongodb.field_names import shown_name
 from reactdb.dialects.mongodb.hinting import goes_backwards
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.planning import NativeIndex, ReadPlan, native_indexes
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
@@ -68,7 +68,7 @@ def explained(
         },
     }
     collection = asked[name]
-    if isinstance(collection, str):
+    if is_text(collection):
         work = ViewingWork(
             request.spaces(), MongoNamespace(request.database, collection), request.transaction
         )
