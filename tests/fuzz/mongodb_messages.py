@@ -127,20 +127,28 @@ def _document(random: Random, depth: int = 3) -> Any:
     return {random.choice(_names()): _document(random, depth - 1)}
 
 
+def template(name: str) -> dict[str, Any]:
+    """A command as it should be, as far as this file knows its fields."""
+    is_of_database = name in ("hello", "listCollections", "bulkWrite")
+    body: dict[str, Any] = {name: 1 if is_of_database else "games", **BODIES.get(name, {}), "$db": "test"}
+    if name == "getMore":
+        body[name] = Int64(1)
+    if name == "explain":
+        body[name] = {"find": "games", **BODIES["find"]}
+    if name == "renameCollection":
+        body[name] = "test.games"
+    return body
+
+
 def body_of(random: Random) -> dict[str, Any]:
     """A command, mostly with one thing wrong."""
     name = random.choice(sorted(BODIES)) if random.random() < 0.7 else random.choice(_commands())
-    body: dict[str, Any] = {
-        name: 1 if name in ("hello", "listCollections", "bulkWrite") else "games",
-        **BODIES.get(name, {}),
-    }
+    body = template(name)
     if name == "getMore":
         body[name] = Int64(random.choice((1, 0, 5)))
     if name == "explain":
         inner = random.choice(("find", "aggregate", "count", "update"))
         body[name] = {inner: "games", **BODIES[inner]}
-    if name == "renameCollection":
-        body[name] = "test.games"
     for one in random.sample(sorted(COMMON), random.choice((0, 0, 0, 1, 2))):
         body[one] = COMMON[one]
     fields = COMMANDS[name].fields

@@ -27,6 +27,8 @@ __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
 """Those whose text is JSON also where it stands for a text."""
 
+MOST_COUNT: Final = 2**61
+
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
 
@@ -109,7 +111,8 @@ class Asking:
             ) from None
         if number < 0:
             raise CouchError(400, "query_parse_error", f"Invalid value for positive integer: {number}")
-        return number
+        # SQLite has no greater numbers, and nothing has as many rows.
+        return min(number, MOST_COUNT)
 
     def json_parameter(self, name: str) -> Any:
         """The parameter's value, which is JSON; None where there is none.
