@@ -373,17 +373,17 @@ def _read_quickly(text: str | bytes) -> Any:
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and dicts are nested more than so many levels deep. Of any value: it does not go down by calls."""
-    inside = [value]
-    for _ in range(levels + 1):
+    inside = [value] if type(value) is dict or type(value) is list else []
+    for _ in range(levels):
         inside = [
             part
             for outer in inside
-            if type(outer) is dict or type(outer) is list
             for part in (outer.values() if type(outer) is dict else outer)
+            if type(part) is dict or type(part) is list
         ]
         if not inside:
             return False
-    return True
+    return bool(inside)
 
 
 def too_deep() -> InvalidDocument:
