@@ -194,10 +194,19 @@ def test_messages_of_mongodb_over_a_socket_get_answers() -> None:
     ):
         for data in [*kept, *map(_message, bodies)]:
             wire.send(data)
-            _, reply = wire.receive()
-            assert 1 != reply.get("code"), reply
+            for _ in range(_count(data)):
+                _, reply = wire.receive()
+                assert 1 != reply.get("code"), reply
         assert 1.0 == wire.ask({"ping": 1})["ok"]
     assert [] == [record.getMessage() for record in records]
+
+
+def _count(data: bytes) -> int:
+    """How many messages these are."""
+    count = 0
+    while data:
+        data, count = data[int.from_bytes(data[:4], "little") :], count + 1
+    return count
 
 
 def _message(body: dict[str, Any]) -> bytes:
