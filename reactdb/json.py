@@ -53,6 +53,10 @@ __all__ = ["dumps", "loads"]
 
 OURS: Final = "$reactdb_type$"
 
+MOST_LEVELS: Final = MAX_DEPTH + 50
+"""How deeply JSON of other programs may be nested. A document may have MAX_DEPTH levels, and a request or an answer that carries
+documents a few more. What reads values goes down by calls, so more levels would end in a RecursionError somewhere."""
+
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
@@ -309,7 +313,7 @@ _FOR_ANALYTICS: Final[Words] = {
 def deleted_key(parsed: Any) -> tuple[Any] | None:
     """(key,) if `dumps_deleted` wrote the line; None if it is a document."""
     if isinstance(parsed, dict) and parsed.get(OURS) == "deleted" and parsed.keys() == {OURS, "value"}:
-        return (from_json(parsed["value"], ["value"]),)
+        return (read(parsed["value"], ["value"]),)
     return None
 
 
@@ -319,7 +323,7 @@ def loads(text: str) -> Any:
     Raises:
         InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if that is known.
     """
-    return from_json(parse(text), [])
+    return read(parse(text), [])
 
 
 def parse(text: str) -> Any:
@@ -339,6 +343,51 @@ def parse(text: str) -> Any:
     except ValueError as error:
         # Python does not convert an integer with more digits than its limit.
         raise InvalidDocument(f"not a number: {error}") from None
+
+
+def read_plain(text: str | bytes) -> Any:
+    """The value of JSON as other programs write it: without typed objects, and the last of equal keys counts.
+
+    Raises:
+        InvalidDocument: It is nested more than MOST_LEVELS levels deep.
+        ValueError: It is not JSON in UTF-8, or has NaN, an infinity or a number beyond the range of a float.
+    """
+    try:
+        found = _read_quickly(text)
+    except RecursionError:
+        raise too_deep() from None
+    if is_deeper(found, MOST_LEVELS):
+        raise too_deep()
+    return found
+
+
+def _read_quickly(text: str | bytes) -> Any:
+    if quick_decode is not None:
+        try:
+            return quick_decode(text.encode() if isinstance(text, str) else text)
+        except ValueError:
+            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
+            pass
+    return _plain_decoder.decode(text if isinstance(text, str) else text.decode())
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and dicts are nested more than so many levels deep. Of any value: it does not go down by calls."""
+    inside = [value] if type(value) is dict or type(value) is list else []
+    for _ in range(levels):
+        inside = [
+            part
+            for outer in inside
+            for part in (outer.values() if type(outer) is dict else outer)
+            if type(part) is dict or type(part) is list
+        ]
+        if not inside:
+            return False
+    return bool(inside)
+
+
+def too_deep() -> InvalidDocument:
+    return InvalidDocument(f"nested more than {MOST_LEVELS} levels deep")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -366,6 +415,32 @@ def _finite(text: str) -> float:
 _decoder: Final = json.JSONDecoder(
     object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite
 )
+
+
+def refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def finite_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text:.40} is beyond the range of a float")
+    return value
+
+
+_plain_decoder: Final = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite_float)
+
+
+def read(parsed: Any, path: list[str | int]) -> Any:
+    """The value that strict JSON stands for: `from_json`, also of what is nested too deeply for it.
+
+    Raises:
+        InvalidDocument.
+    """
+    try:
+        return from_json(parsed, path)
+    except RecursionError:
+        raise InvalidDocument("nested too deeply") from None
 
 
 def from_json(value: Any, path: list[str | int]) -> Any:

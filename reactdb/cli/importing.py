@@ -40,7 +40,8 @@ from reactdb.errors import (
     TableNotFound,
     UsageError,
 )
-from reactdb.json import deleted_key, from_json, parse
+from reactdb.json import deleted_key, parse
+from reactdb.json import read as read_value
 from reactdb.store.catalogue import check_name
 
 POSITION = re.compile(r"import (.*) line (\d+) ([0-9a-f]{16})", re.DOTALL)
@@ -347,7 +348,7 @@ def read_json(lines: Lines) -> Iterator[Item]:
         try:
             parsed = parse(text)
             key = deleted_key(parsed)
-            value = Deleted(*key) if key is not None else from_json(parsed, [])
+            value = Deleted(*key) if key is not None else read_value(parsed, [])
         except InvalidDocument as error:
             raise BadLine(lines.number, in_words(error)) from None
         if not isinstance(value, (dict, Deleted)):

@@ -145,7 +145,8 @@ def _read_token(token: str, engine: Engine, snapshot: Snapshot, oldest: int) -> 
     if (
         len(parts) != 3
         or not all(parts)
-        or not parts[2].isascii()
+        # SQLite is given no half of a surrogate pair, and there are digits beyond ASCII.
+        or not token.isascii()
         or not parts[2].isdecimal()
         or len(parts[2]) > 19
     ):

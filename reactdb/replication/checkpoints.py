@@ -96,4 +96,5 @@ def _history(document: dict[str, Any]) -> list[dict[str, Any]]:
 def _place(seq: Any) -> int:
     """The number at the beginning of a seq, by which two of one session can be compared."""
     head = str(seq).partition("-")[0]
-    return int(head) if head.isdecimal() else 0
+    # It comes from the other side, and Python reads no number of thousands of digits.
+    return int(head) if head.isdecimal() and len(head) <= 18 else 0

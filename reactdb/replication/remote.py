@@ -21,6 +21,7 @@ from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
 from reactdb.errors import InvalidOption, SyncFailed
 from reactdb.errors import shown as shown_value
+from reactdb.json import read_plain
 from reactdb.replication.peers import (
     AttachmentBytes,
     Bell,
@@ -354,7 +355,7 @@ def _encoded(value: Any) -> bytes:
 
 def _decoded(text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return read_plain(text)
     except ValueError:
         raise CouchError(502, "bad_gateway", "The other side did not answer in JSON") from None
 
@@ -363,7 +364,7 @@ def _read(answer: httpx.Response) -> Any:
     if not answer.is_error:
         return _decoded(answer.content)
     try:
-        said = answer.json()
+        said = read_plain(answer.content)
     except ValueError:
         said = None
     if not isinstance(said, dict):

@@ -295,7 +295,8 @@ _UNITS: Final = {
 def _bytes(name: str, given: str) -> int:
     digits = given.strip().rstrip("bBkKmMgG")
     unit = _UNITS.get(given.strip()[len(digits) :].lower())
-    if not digits.isdecimal() or unit is None or not int(digits) * unit:
+    is_number = digits.isdecimal() and len(digits) <= 18
+    if not is_number or unit is None or not int(digits) * unit:
         raise InvalidOption(f"option {name} is a size such as 32m or a number of bytes, not {word(given)}")
     return int(digits) * unit
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, FloatOperation, Inexact, Rounded, localcontext
 
+import pytest
+
 from reactdb import json
+from reactdb.errors import InvalidDocument
 
 
 def test_the_decimal_context_of_the_thread_has_no_part_in_json():
@@ -24,3 +27,25 @@ def test_the_decimal_context_of_the_thread_has_no_part_in_json():
         assert texts == list(map(json.dumps, values))
         assert plain == list(map(json.dumps_plain, values))
         assert values == list(map(json.loads, texts))
+
+
+@pytest.mark.parametrize("levels", [500, 990, 5_000])
+def test_objects_that_are_nested_too_deeply_are_refused(levels: int):
+    with pytest.raises(InvalidDocument, match="nested"):
+        json.loads('{"a":' * levels + "1" + "}" * levels)
+
+
+@pytest.mark.parametrize("levels", [151, 500, 990, 5_000])
+def test_plain_json_has_a_bound_of_levels(levels: int):
+    with pytest.raises(InvalidDocument, match="nested more than 150 levels deep"):
+        json.read_plain("[" * levels + "]" * levels)
+
+
+def test_plain_json_of_150_levels_is_read():
+    assert not json.is_deeper(json.read_plain("[" * 150 + "]" * 150), 150)
+
+
+@pytest.mark.parametrize("text", ["", "{", "NaN", "1e999", "[1", b"\xff", '"\\x"'])
+def test_what_is_no_plain_json_is_a_value_error(text: str | bytes):
+    with pytest.raises(ValueError):  # noqa: PT011 - the sentence is the decoder's
+        json.read_plain(text)

@@ -10,8 +10,9 @@ Rule of this file: one snapshot or one transaction, which `aidbox` opens.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from reactdb.budget import spend_bytes
 from reactdb.change import DELETE, INSERT, REPLACE
@@ -72,6 +73,9 @@ class Written(NamedTuple):
     version: int
 
 
+_VERSION: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
 def etag_of(version: int) -> str:
     return f'W/"{version}"'
 
@@ -79,7 +83,7 @@ def etag_of(version: int) -> str:
 def version_of(etag: str) -> int | None:
     """The version that an ETag names; None where it names none. The marks may be left out."""
     text = etag.strip().removeprefix("W/").strip('"')
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return int(text) if _VERSION.fullmatch(text) else None
 
 
 def read_resource(snapshot: Snapshot, table: TableInfo, id: str) -> Resource:

@@ -378,9 +378,7 @@ class CouchDatabase(DocumentReader):
         found: dict[str, Any] = {}
         with self.reading() as reading:
             for id, texts in asked.items():
-                if not isinstance(texts, list):
-                    raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
-                wanted = list(dict.fromkeys(map(parse_rev, paced(texts))))
+                wanted = list(dict.fromkeys(_parsed_revs(id, texts)))
                 state = None if not id else reading.state(id)
                 missing = [rev for rev in paced(wanted) if state is None or not reading.knows(state, rev)]
                 if not missing:
@@ -736,11 +734,12 @@ class CouchDatabase(DocumentReader):
 
     def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
         """Take leaves out of trees, without a tombstone; of many documents in several commits. The revisions that were taken, by
-        id."""
-        wanted = [
-            (id, key_bytes_of(id), [parse_rev(rev) for rev in paced(revs)])
-            for id, revs in paced(asked.items())
-        ]
+        id.
+
+        Raises:
+            CouchError: 400, what was asked are no lists of revisions.
+        """
+        wanted = [(id, key_bytes_of(id), _parsed_revs(id, revs)) for id, revs in paced(asked.items())]
         found: dict[str, list[str]] = {}
         place = 0
         while place < len(wanted):
@@ -824,6 +823,16 @@ def _write_one(
         return None
     except CouchError as error:
         return {"id": edit.id, "error": error.error, "reason": error.reason}
+
+
+def _parsed_revs(id: str, texts: object) -> list[Rev]:
+    """
+    Raises:
+        CouchError: 400, it is no list of revisions.
+    """
+    if not isinstance(texts, list):
+        raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
+    return list(map(parse_rev, paced(texts)))
 
 
 def _must_live(state: State | None) -> State:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import REPLICATION_FIELDS, check_id, shown_fields, stored_fields
-from reactdb.dialects.couchdb.trees import Path, Rev, normal_hash, parse_rev
+from reactdb.dialects.couchdb.trees import Path, Rev, is_hash, normal_hash, parse_rev
 
 # Members that say something of a document, and are not kept as it says.
 SAID: Final = frozenset({"_id", "_rev", "_deleted", "_attachments", "_revisions"})
@@ -96,7 +96,7 @@ def _given_path(revisions: object) -> Path:
             and not isinstance(start, bool)
             and isinstance(ids, list)
             and 0 < len(ids) <= start
-            and all(isinstance(one, str) and one for one in ids)
+            and all(map(is_hash, ids))
         ):
             return Path(start, tuple(map(normal_hash, ids)))
     raise CouchError(

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from reactdb.dialects.couchdb.designs import DesignDocuments, filter_function, map_function
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, field_path, projected
+from reactdb.json import read_plain
 
 __all__ = ["DesignFilter", "DocumentFilter", "IdFilter", "SelectorFilter", "filter_of"]
 
@@ -120,8 +121,8 @@ def _view(path: str) -> list[str]:
 def _ids(query: dict[str, str], body: dict[str, Any] | None) -> list[str]:
     try:
         # With a POST, only the body counts.
-        ids = json.loads(query.get("doc_ids", "null")) if body is None else body.get("doc_ids")
-    except (ValueError, RecursionError):
+        ids = read_plain(query.get("doc_ids", "null")) if body is None else body.get("doc_ids")
+    except ValueError:
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
     if not (isinstance(ids, list) and all(isinstance(id, str) for id in ids)):
         raise CouchError(400, "bad_request", "`doc_ids` filter parameter is not a list of doc ids.")

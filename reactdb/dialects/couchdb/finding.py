@@ -37,6 +37,7 @@ from reactdb.dialects.couchdb.reader import OpenReading, add_losers
 from reactdb.dialects.couchdb.spelling import DESIGN
 from reactdb.dialects.couchdb.states import State
 from reactdb.expression.predicate import as_predicate
+from reactdb.json import read_plain
 from reactdb.query import Filter, Query
 from reactdb.store.snapshot import Row as DocumentRow
 
@@ -236,9 +237,9 @@ def _bookmark(row: _Found) -> str:
 
 def _place_of(bookmark: str) -> _Place:
     try:
-        values, id, is_by_id = json.loads(urlsafe_b64decode(bookmark + "=" * (-len(bookmark) % 4)))
+        values, id, is_by_id = read_plain(urlsafe_b64decode(bookmark + "=" * (-len(bookmark) % 4)))
         return () if is_by_id else tuple(map(collation_key, values)), id.encode("utf-8", "surrogatepass")
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         raise CouchError(
             400, "invalid_bookmark", f"Invalid bookmark value: {json.dumps(bookmark, ensure_ascii=False)}"
         ) from None

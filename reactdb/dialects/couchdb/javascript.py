@@ -27,6 +27,7 @@ from reactdb.dialects.couchdb.script_process import (
     new_number,
     script_process,
 )
+from reactdb.json import read_plain
 
 __all__ = ["DocumentFunction", "MapFunction"]
 
@@ -204,9 +205,11 @@ class _Function:
         now = life or (0, 0)
         try:
             text, now = script_process().ask(ANSWER_S, *message, life=life)
-            answer = json.loads(text)
+            answer = read_plain(text)
         except ScriptFailed as error:
             answer = [False, "error", str(error)]
+        except ValueError as error:
+            answer = [False, "error", f"what it gave cannot be read: {error}"]
         except ScriptsEnded as end:
             self._life = None
             raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None

@@ -35,6 +35,9 @@ Condition = Callable[[Any], bool]
 MAX_DEPTH: Final = 100
 """How deeply a selector may be nested: a thousand levels would end in a RecursionError."""
 
+MOST_DIGITS: Final = 18
+"""Of the number of an element. Python reads none of thousands, and no list is as long."""
+
 _BOOLEAN: Final = {"$and", "$or", "$nor"}
 _ELEMENTS: Final = {"$elemMatch", "$allMatch", "$keyMapMatch"}
 _OPPOSITES: Final = {
@@ -428,7 +431,8 @@ def _read(value: Any, path: tuple[str, ...]) -> Any:
         elif isinstance(value, list):
             # Elements are named by their numbers from zero; one beyond the end is no missing field.
             digits = name.removeprefix("+")
-            if not (digits.isascii() and digits.isdecimal() and int(digits) < len(value)):
+            is_place = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS
+            if not (is_place and int(digits) < len(value)):
                 return _NO_PATH
             value = value[int(digits)]
         else:

@@ -21,7 +21,9 @@ from typing import Any, Final, NamedTuple
 from reactdb.dialects.couchdb.errors import CouchError
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
-_REV: Final = re.compile(r"([0-9]{1,18})-(.*)", re.ASCII | re.DOTALL)
+# UTF-8 cannot carry half of a surrogate pair.
+_HASH: Final = re.compile(r"[^\ud800-\udfff]*")
+_REV: Final = re.compile(rf"([0-9]{{1,18}})-({_HASH.pattern})", re.ASCII)
 
 
 class Rev(NamedTuple):
@@ -43,6 +45,11 @@ def parse_rev(text: object) -> Rev:
     if match is None:
         raise CouchError(400, "bad_request", "Invalid rev format")
     return Rev(int(match[1]), normal_hash(match[2]))
+
+
+def is_hash(text: object) -> bool:
+    """Whether it can be the hash of a revision in a path: any text that is not empty."""
+    return isinstance(text, str) and text != "" and _HASH.fullmatch(text) is not None
 
 
 def normal_hash(text: str) -> str:

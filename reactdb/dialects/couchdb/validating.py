@@ -9,7 +9,6 @@ because a document that nobody has checked is worse than one that was refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import DocumentFunction
 from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
+from reactdb.json import read_plain
 
 __all__ = ["check", "refusals"]
 
@@ -89,7 +89,7 @@ def _ask(database: CouchDatabase, functions: list[DocumentFunction], document: d
 def _told(error: CouchError) -> CouchError:
     """The refusal that a function has thrown; the error itself where it was none."""
     try:
-        thrown = json.loads(error.reason.partition(" failed: ")[2])
+        thrown = read_plain(error.reason.partition(" failed: ")[2])
     except ValueError:
         return error
     for word, status in STATUSES.items():

@@ -95,7 +95,7 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
             raise MongoError(2, f"{NATURAL} hint may only accept 1 or -1, alone: {dict(hint)}")
         return HintedIndex({}, is_backwards=_goes_down(hint[NATURAL]))
     for spec in known:
-        is_meant = spec["name"] == hint if isinstance(hint, str) else equal(dict(spec["key"]), hint)
+        is_meant = spec["name"] == hint if is_text(hint) else equal(dict(spec["key"]), hint)
         if not is_meant or spec.get("hidden"):
             continue
         own = [one for one in ([] if table is None else indexes_of(table)) if one.name == spec["name"]]

@@ -212,7 +212,8 @@ def _at(value: Any, parts: Sequence[str], place: int) -> Iterator[Any]:
             yield _MISSING
     elif isinstance(value, list):
         is_found = False
-        if part.isascii() and part.isdigit() and int(part) < len(value):
+        # Python reads no number of thousands of digits.
+        if part.isascii() and part.isdigit() and len(part) <= 18 and int(part) < len(value):
             is_found = True
             yield from _at(value[int(part)], parts, place + 1)
         for inner in value:

@@ -231,7 +231,7 @@ def _shell(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
+    if is_text(value):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{name}: {_shell(inner)}" for name, inner in value.items()) + " }"

@@ -35,7 +35,7 @@ from bson.objectid import ObjectId
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.entries import exchanged_name
 from reactdb.dialects.mongodb.field_names import stored_name
-from reactdb.dialects.mongodb.ordering import is_nan, number_of
+from reactdb.dialects.mongodb.ordering import is_nan, is_text, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
 from reactdb.values.collation import key_bytes
@@ -132,7 +132,7 @@ def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> 
         values = [value]
     else:
         return None
-    if has_collation and any(isinstance(one, str) for one in values):
+    if has_collation and any(is_text(one) for one in values):
         return None
     said = [_said(field, "$eq" if operator == "$in" else operator, one) for one in values]
     known = [one for one in said if one is not None]

@@ -34,7 +34,7 @@ from reactdb.dialects.mongodb.ordering import (
     sort_key,
     type_name,
 )
-from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.paths import is_place, split
 from reactdb.dialects.mongodb.values import date_of_ms, is_document, ms_of_date
 
 __all__ = ["KEPT", "OPERATORS", "Context", "Modifier", "Moment"]
@@ -345,7 +345,7 @@ def _inner(value: Any, parts: tuple[str, ...]) -> Any:
     for part in parts:
         if type(value) is dict:
             value = value.get(part)
-        elif type(value) is list and part.isdecimal() and int(part) < len(value):
+        elif type(value) is list and is_place(part) and int(part) < len(value):
             value = value[int(part)]
         else:
             return None

@@ -10,12 +10,15 @@ Rule of this file: it reads. Updates follow paths in their own way, since they m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.ordering import MISSING
 
-__all__ = ["candidates", "ends", "is_index", "sort_ends", "split", "value_at"]
+__all__ = ["candidates", "ends", "is_index", "is_place", "sort_ends", "split", "value_at"]
+
+
+MOST_DIGITS: Final = 18
 
 
 def split(path: str) -> tuple[str, ...]:
@@ -25,7 +28,12 @@ def split(path: str) -> tuple[str, ...]:
 
 def is_index(part: str) -> bool:
     """Whether a component can be the index of an array: digits, without zeros before them."""
-    return part.isdecimal() and part.isascii() and (part == "0" or part[0] != "0")
+    return is_place(part) and (part == "0" or part[0] != "0")
+
+
+def is_place(part: str) -> bool:
+    """Whether a component is a number that an array may have elements for. Python reads none of thousands of digits."""
+    return part.isdecimal() and part.isascii() and len(part) <= MOST_DIGITS
 
 
 def ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:

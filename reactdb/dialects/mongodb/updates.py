@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment
 from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
-from reactdb.dialects.mongodb.paths import split
+from reactdb.dialects.mongodb.paths import is_place, split
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.values import is_document
 
@@ -303,13 +303,13 @@ class _Operators:
 def _below(value: Any, part: str) -> Any:
     if type(value) is dict:
         return value.get(part, MISSING)
-    if type(value) is list and part.isdecimal() and int(part) < len(value):
+    if type(value) is list and is_place(part) and int(part) < len(value):
         return value[int(part)]
     return MISSING
 
 
 def _part_order(part: str) -> tuple[int, int, str]:
-    return (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part)
+    return (0, int(part), "") if is_place(part) else (1, 0, part)
 
 
 def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:

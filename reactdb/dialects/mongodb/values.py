@@ -38,7 +38,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb import natives
-from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError
 from reactdb.dialects.mongodb.field_names import NUL, SIGN, shown_name, stored_name
 from reactdb.errors import type_in_words
 from reactdb.values.codec import FrozenDict, FrozenList, UnknownValue
@@ -98,11 +98,14 @@ def decode(data: bytes) -> dict[str, Any]:
     """The document of these bytes.
 
     Raises:
-        MongoError: 22 if they are none.
+        MongoError: 22 if they are none; 15 if they are nested more than a thousand levels deep.
     """
     try:
         return decode_given(data)
     except (bson.errors.BSONError, ValueError, TypeError, RecursionError) as error:
+        # PyMongo tells the one as the other.
+        if isinstance(error, RecursionError) or "recursion" in str(error):
+            raise MongoError(15, TOO_DEEP) from None
         raise MongoError(22, f"these bytes are no BSON document: {error}") from None
 
 

@@ -288,7 +288,8 @@ class HTTPApplication:
         most = self._most_bytes(found)
         most_here = most_packed(most) if packed else most
         length = asking.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most_here:
+        # Python reads no number of thousands of digits, and each of more than 18 is too large.
+        if length.isdecimal() and (len(length) > 18 or int(length) > most_here):
             raise too_large(most)
         size, pieces = 0, []
         if is_spooled:

@@ -28,7 +28,7 @@ from reactdb.servers.http.request_parts import Asking, read_json
 from reactdb.servers.http.responses import JSON, Answer, encoded, not_modified, ok
 
 PIECE: Final = 64 * 1024
-RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
+RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 # ---------------------------------------------------------------------------------------------------------------

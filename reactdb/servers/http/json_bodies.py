@@ -1,5 +1,6 @@
 """JSON of requests, decoded so that other clients are served meanwhile.
 
+    read_json(text)        the value of the bytes of a body, which is nested MOST_LEVELS levels deep at the most
     decode_json(text)      the value; a long text is decoded in pieces, each of which spends the budget
 
 Python's decoders work in C and give no other thread a turn: a body of 60 MB stopped the whole process for seconds. So a long text
@@ -21,8 +22,9 @@ from typing import Any, Final
 
 from reactdb.budget import STEP_BYTES, current, spend
 from reactdb.errors import ResourceLimit
+from reactdb.json import MOST_LEVELS, finite_float, is_deeper, read_plain, refuse_constant, too_deep
 
-__all__ = ["SHORT", "decode_json"]
+__all__ = ["SHORT", "decode_json", "read_json"]
 
 SHORT: Final = 256 * 1024
 """Characters of a text that is decoded at once: it takes some milliseconds."""
@@ -40,6 +42,23 @@ _BETWEEN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
 _COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 
 Convert = Callable[[str], Any]
+
+
+def read_json(text: bytes) -> Any:
+    """
+    Raises:
+        InvalidDocument, ValueError: As of `read_plain`.
+        ResourceLimit, Stopped: As of `decode_json`.
+    """
+    if len(text) <= SHORT:
+        return read_plain(text)
+    try:
+        value = decode_json(text.decode(), parse_constant=refuse_constant, parse_float=finite_float)
+    except RecursionError:
+        raise too_deep() from None
+    if is_deeper(value, MOST_LEVELS):
+        raise too_deep()
+    return value
 
 
 def decode_json(

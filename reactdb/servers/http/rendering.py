@@ -13,8 +13,8 @@ Rule of this file: bytes in, values out, and the other way round.
 
 from __future__ import annotations
 
-import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,7 +22,9 @@ import yaml
 
 from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.aidbox.errors import AidboxError
-from reactdb.servers.http.json_bodies import decode_json
+from reactdb.errors import InvalidDocument
+from reactdb.json import MOST_LEVELS, is_deeper, too_deep
+from reactdb.servers.http.json_bodies import read_json
 from reactdb.servers.http.responses import JSON, encoded_in_pieces
 
 __all__ = ["YAML", "read_body", "render", "wants_yaml"]
@@ -56,7 +58,7 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     """
     Raises:
         AidboxError: 415, the header says that it is neither JSON nor YAML; 400, it is not what the header says.
-        ResourceLimit, Stopped: See `decode_json`.
+        ResourceLimit, Stopped: See `read_json`.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in YAMLS and _JSONS.fullmatch(kind) is None:
@@ -67,18 +69,25 @@ def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
         )
     try:
         if kind in YAMLS:
-            return yaml.load(body, _Simple)
-        text = body.decode(json.detect_encoding(body), "surrogatepass")
-        return decode_json(text, parse_constant=_refuse)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+            return _of_yaml(body)
+        return read_json(body.removeprefix(BOM_UTF8))
+    except InvalidDocument as error:
+        raise AidboxError(400, "structure", f"the body is {error.reason}") from None
+    except (ValueError, yaml.YAMLError) as error:
         line = str(error).splitlines()[0]
         raise AidboxError(
             400, "structure", f"the body is no {'YAML' if kind in YAMLS else 'JSON'}: {line}"
         ) from None
 
 
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+def _of_yaml(body: bytes) -> Any:
+    try:
+        found = yaml.load(body, _Simple)
+    except RecursionError:
+        raise too_deep() from None
+    if is_deeper(found, MOST_LEVELS):
+        raise too_deep()
+    return found
 
 
 class _Simple(yaml.SafeLoader):

@@ -19,14 +19,15 @@ from typing import IO, Any, Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.errors import UsageError
-from reactdb.json import quick_decode
-from reactdb.servers.http.json_bodies import SHORT, decode_json
+from reactdb.errors import InvalidDocument, UsageError
+from reactdb.servers.http import json_bodies
 
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
 JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
 """Those whose text is JSON also where it stands for a text."""
+
+MOST_COUNT: Final = 2**61
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
@@ -112,7 +113,8 @@ class Asking:
             ) from None
         if number < 0:
             raise CouchError(400, "query_parse_error", f"Invalid value for positive integer: {number}")
-        return number
+        # SQLite has no greater numbers, and nothing has as many rows.
+        return min(number, MOST_COUNT)
 
     def json_parameter(self, name: str) -> Any:
         """The parameter's value, which is JSON; None where there is none.
@@ -229,30 +231,15 @@ class Asking:
 def read_json(text: bytes) -> Any:
     """
     Raises:
-        CouchError: 400, it is not JSON in UTF-8.
-        ResourceLimit, Stopped: See `decode_json`.
+        CouchError: 400, it is not JSON in UTF-8, or nested too deeply.
+        ResourceLimit, Stopped: See `json_bodies.read_json`.
     """
-    if quick_decode is not None and len(text) <= SHORT:
-        try:
-            return quick_decode(text)
-        except (ValueError, RecursionError):
-            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
-            pass
     try:
-        return decode_json(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
+        return json_bodies.read_json(text)
+    except InvalidDocument as error:
+        raise CouchError(400, "bad_request", f"The JSON is {error.reason}.") from None
+    except ValueError:
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(word)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(text)
-    return value
 
 
 def _quoted(text: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from reactdb import __version__
+from reactdb.dialects.couchdb.collation import raw_key
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
@@ -191,7 +192,13 @@ def _names(service: Service, asking: Asking) -> list[str]:
     start, end = asking.json_parameter("startkey"), asking.json_parameter("endkey")
     if asking.strict_boolean("descending"):
         start, end = end, start
-    names = [name for name in names if (start is None or name >= start) and (end is None or name <= end)]
+    # A bound may be of any type. None: there is none.
+    first, last = None if start is None else raw_key(start), None if end is None else raw_key(end)
+    names = [
+        name
+        for name in names
+        if (first is None or raw_key(name) >= first) and (last is None or raw_key(name) <= last)
+    ]
     return names[asking.count("skip") or 0 :][: asking.count("limit")]
 
 

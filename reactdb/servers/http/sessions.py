@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import binascii
 import hmac
+import re
 import secrets
 import time
 from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
@@ -29,6 +30,8 @@ SESSION_S: Final = 600
 WRONG: Final = "Name or password is incorrect."
 STRANGER: Final = "You are not authorized to access this db."
 MOST_CHARACTERS: Final = 1_024
+HALVES: Final = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs."""
 
 
 class Authenticator:
@@ -97,6 +100,9 @@ class Authenticator:
         name, password = given.get("name", given.get("username", "")), given.get("password", "")
         if not isinstance(name, str) or not isinstance(password, str):
             raise RequestRefused(400, "bad_request", "name and password are texts.")
+        if HALVES.search(name) is not None:
+            # UTF-8 cannot carry one, so no user has such a name.
+            raise RequestRefused(401, "unauthorized", WRONG)
         self._check(name, password)
         cookie = f"{COOKIE}={self._cookie(name)}; {_attributes(asking)}; Max-Age={SESSION_S}"
         return ok({"ok": True, "name": name, "roles": ["_admin"]}, set_cookie=cookie)

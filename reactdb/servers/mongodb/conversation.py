@@ -92,6 +92,8 @@ class MongoDBConversation(Conversation):
         message = request if isinstance(request, Message) else read_or_end(request)
         self.is_admitted = True
         self._client.here = self.here
+        if message.refusal is not None:
+            return self._told(message, message.refusal.reply())
         return self._told(message, self._within_budget(carry_out, message.body, self._client))
 
     def poll(self) -> bytes:

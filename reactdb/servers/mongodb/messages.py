@@ -5,6 +5,7 @@
     OP_QUERY    flags, collection, numbers to skip and to return, a document; only of `hello`, answered by OP_REPLY
 
 Rule of this file: bytes in, documents out, and back. What is no message raises BrokenMessage: nothing can be answered to it.
+A message of which only a document cannot be read has a `refusal`, which is its answer.
 """
 
 from __future__ import annotations
@@ -55,12 +56,14 @@ class Message:
         body: The command; sequences of documents are in it as lists.
         is_silent: The client waits for no answer.
         is_old: It came as OP_QUERY and is answered by OP_REPLY.
+        refusal: Why its documents cannot be read. Its body is empty then.
     """
 
     request_id: int
     body: dict[str, Any]
     is_silent: bool = False
     is_old: bool = False
+    refusal: MongoError | None = None
 
     def answer(self, document: dict[str, Any], own_id: int) -> bytes:
         """The bytes that carry the answer. `own_id`: a number for it."""
@@ -104,7 +107,13 @@ def read_message(data: bytes) -> Message:
         if opcode == OP_QUERY:
             return read_query(data, request_id)
         return read_sections(data, request_id)
-    except (MongoError, struct.error, ValueError, IndexError, RecursionError) as error:
+    except MongoError as error:
+        # The message says by itself where it ends, so the next one can be read. As an OP_MSG only: an older driver says hello.
+        if opcode == OP_QUERY:
+            raise BrokenMessage(str(error)) from error
+        (flags,) = FLAGS.unpack_from(data, HEADER.size)
+        return Message(request_id, {}, is_silent=bool(flags & MORE_TO_COME), refusal=error)
+    except (struct.error, ValueError, IndexError) as error:
         raise BrokenMessage(str(error)) from error
 
 

@@ -324,3 +324,57 @@ def test_the_greater_hash_wins_as_bytes(client: httpx.Client) -> None:
     assert {"_id": "a", "_rev": "1-" + "a" * 32, "_conflicts": ["1-z"]} == found
     row = client.get("/todo/_changes?style=all_docs").json()["results"][0]
     assert [{"rev": "1-" + "a" * 32}, {"rev": "1-z"}] == row["changes"]
+
+
+class TestRefusals:
+    """What a stranger may send is refused in words of CouchDB's."""
+
+    @pytest.mark.parametrize("levels", [200, 500, 990, 5_000])
+    def test_json_that_is_nested_too_deeply_is_400(self, client: httpx.Client, levels: int) -> None:
+        client.put("/todo").raise_for_status()
+        deep = "[" * levels + "]" * levels
+        headers = {"Content-Type": "application/json"}
+        answers = [
+            client.put("/todo/a", content=f'{{"a":{deep}}}', headers=headers),
+            client.post("/todo/_find", content=f'{{"selector":{{}},"skip":{deep}}}', headers=headers),
+        ]
+        if levels < 1_000:
+            # A longer URL is no URL.
+            answers.append(client.get("/todo/_all_docs", params={"startkey": deep}))
+        said = (400, {"error": "bad_request", "reason": "The JSON is nested more than 150 levels deep."})
+        assert [said] * len(answers) == [(answer.status_code, answer.json()) for answer in answers]
+
+    def test_a_document_of_ninety_levels_is_kept(self, client: httpx.Client) -> None:
+        client.put("/todo").raise_for_status()
+        deep: Any = 1
+        for _ in range(89):
+            deep = [deep]
+        client.post("/todo/_bulk_docs", json={"docs": [{"_id": "a", "a": deep}]}).raise_for_status()
+        assert deep == client.get("/todo/a").json()["a"]
+
+    def test_a_purge_of_what_is_no_list_is_400(self, client: httpx.Client) -> None:
+        client.put("/todo").raise_for_status()
+        answer = client.post("/todo/_purge", json={"a": 1})
+        assert (400, "The revisions of `a` must be an array") == (answer.status_code, answer.json()["reason"])
+
+    @pytest.mark.parametrize(
+        ("query", "names"),
+        [
+            ({"endkey": '["a",1]'}, []),
+            ({"startkey": '["a",1]'}, ["a", "b"]),
+            ({"startkey": "1", "endkey": '"a"'}, ["a"]),
+            ({"startkey": '"b"', "endkey": "{}", "descending": "true"}, ["b", "a"]),
+        ],
+    )
+    def test_a_bound_of_a_list_of_databases_may_be_of_any_type(
+        self, client: httpx.Client, query: dict[str, str], names: list[str]
+    ) -> None:
+        client.put("/a").raise_for_status()
+        client.put("/b").raise_for_status()
+        assert names == client.get("/_all_dbs", params=query).json()
+
+    def test_a_limit_may_be_any_number(self, client: httpx.Client) -> None:
+        client.put("/todo").raise_for_status()
+        client.put("/todo/a", json={}).raise_for_status()
+        answer = client.get("/todo/_all_docs", params={"limit": str(10**30)})
+        assert ["a"] == [row["id"] for row in answer.json()["rows"]]

@@ -10,10 +10,13 @@ from typing import Any
 
 import bson
 import pytest
+from bson import Code
+from bson.raw_bson import RawBSONDocument
 
 import reactdb
 from reactdb.servers.mongodb import Limits, serve_in_thread
 from reactdb.servers.mongodb.messages import BrokenMessage, Message, crc32c, read_message
+from tests.fuzz.bson_documents import deep_bson
 from tests.servers.mongodb.wire import Wire, framed, message, query
 from tests.support.threads import wait_until
 
@@ -119,6 +122,31 @@ class TestOverTheSocket:
         with Wire(port) as wire:
             wire.send(data)
             assert wire.is_closed()
+
+    @pytest.mark.parametrize("levels", [300, 990, 1_000, 5_000])
+    def test_a_document_that_is_nested_too_deeply_is_told_and_the_connection_stays(
+        self, port: int, levels: int
+    ) -> None:
+        with Wire(port) as wire:
+            deep = RawBSONDocument(deep_bson(levels))
+            answer = wire.ask({"insert": "games", "documents": [{"a": deep}], "$db": "test"})
+            code = answer["writeErrors"][0]["code"] if "writeErrors" in answer else answer["code"]
+            assert code in (2, 15)
+            assert 1.0 == wire.ask({"ping": 1})["ok"]
+
+    def test_bytes_that_are_no_bson_are_told_and_the_connection_stays(self, port: int) -> None:
+        with Wire(port) as wire:
+            data = bytearray(message({"ping": 1, "$db": "admin"}))
+            # The type of the first field.
+            data[25] = 0x55
+            wire.send(bytes(data))
+            _, answer = wire.receive()
+            assert (0.0, 22) == (answer["ok"], answer["code"])
+            assert 1.0 == wire.ask({"ping": 1})["ok"]
+
+    def test_code_is_no_name_of_a_database(self, port: int) -> None:
+        with Wire(port) as wire:
+            assert 40414 == wire.ask({"find": "games", "$db": Code("test")})["code"]
 
     def test_many_commands_may_be_sent_ahead(self, port: int) -> None:
         with Wire(port) as wire:

@@ -16,6 +16,7 @@ from bson import Binary
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.ordering import is_text
 
 
 def failed(reason: str = "Authentication failed.") -> MongoError:
@@ -38,7 +39,7 @@ def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
 
 def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
     payload = asked.get("payload")
-    if isinstance(payload, str):
+    if is_text(payload):
         payload = payload.encode()
     if not isinstance(payload, bytes):
         client.exchange = None

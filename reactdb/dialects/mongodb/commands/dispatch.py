@@ -35,6 +35,7 @@ from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import is_number, truncated
+from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 from reactdb.errors import ReactDBError
 
@@ -195,7 +196,7 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
     deployment.count(found.name)
     if deployment.exchange is not None and not request.client.user and not found.is_open:
         raise MongoError(13, f"Command {found.name} requires authentication")
-    if not isinstance(body.get("$db"), str):
+    if not is_text(body.get("$db")):
         raise MongoError(40414, "OP_MSG requests require a $db argument")
     if not API_FIELDS.isdisjoint(body):
         check_api(found.name, body)
@@ -238,7 +239,7 @@ def tell_unmet_concern(request: CommandRequest) -> None:
     asked = request.get("writeConcern", dict, {}).get("w", 1)
     if is_number(asked) and truncated(asked) > 1:
         code, message = 100, "Not enough data-bearing nodes"
-    elif isinstance(asked, str) and asked != "majority":
+    elif is_text(asked) and asked != "majority":
         code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"
     else:
         return

@@ -53,7 +53,7 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
     }
     if deployment.exchange is not None:
         asked = body.get("saslSupportedMechs")
-        if isinstance(asked, str):
+        if is_text(asked):
             reply["saslSupportedMechs"] = ["SCRAM-SHA-256"]
         begun = speculative(request)
         if begun is not None:

@@ -18,7 +18,7 @@ from reactdb.dialects.mongodb.field_names import shown_name
 from reactdb.dialects.mongodb.hinting import goes_backwards
 from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.planning import NativeIndex, ReadPlan, native_indexes
 from reactdb.dialects.mongodb.reading import FilterSelection
 from reactdb.dialects.mongodb.sorting import Order
@@ -68,7 +68,7 @@ def explained(
         },
     }
     collection = asked[name]
-    if isinstance(collection, str):
+    if is_text(collection):
         work = ViewingWork(
             request.spaces(), MongoNamespace(request.database, collection), request.transaction
         )
@@ -84,14 +84,26 @@ def explained(
 
 
 def query_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter that a command begins with."""
+    """The filter that a command begins with.
+
+    Raises:
+        MongoError: 14, its statements or its pipeline are no list of documents.
+    """
     found: Any = asked.get("filter") or asked.get("query")
     if name in ("update", "delete"):
-        (found,) = [one.get("q") for one in asked.get(f"{name}s") or [{}]][:1]
+        found = first_of(name, asked, f"{name}s").get("q")
     elif name == "aggregate":
-        first: dict[str, Any] = next(iter(asked.get("pipeline") or ()), {})
-        found = first.get("$match")
+        found = first_of(name, asked, "pipeline").get("$match")
     return found if isinstance(found, dict) else {}
+
+
+def first_of(name: str, asked: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The first of the documents in a field; an empty one where there is none."""
+    found = asked.get(field) or []
+    first = found[0] if isinstance(found, list) and found else {}
+    if not isinstance(found, list) or not isinstance(first, dict):
+        raise MongoError(14, f"BSON field '{name}.{field}' is not a list of objects")
+    return first
 
 
 def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace
+from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.values import encode
 from reactdb.logs import logger
 
@@ -136,7 +137,7 @@ class SystemProfile:
             seconds: How long it took.
         """
         database = body.get("$db")
-        if not isinstance(database, str) or name in NOT_NOTED:
+        if not is_text(database) or name in NOT_NOTED:
             return
         level = self.of(database)
         if not level.number:
@@ -162,7 +163,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
     space = f"{body['$db']}.$cmd"
     if name == "getMore":
         space = f"{body['$db']}.{body.get('collection')}"
-    elif isinstance(collection, str) and name not in NOT_OF_COLLECTIONS:
+    elif is_text(collection) and name not in NOT_OF_COLLECTIONS:
         space = f"{body['$db']}.{collection}"
     elif name == "aggregate":
         space += ".aggregate"
@@ -171,7 +172,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
         remark = {"comment": body["comment"]} if "comment" in body else {}
         for statement in statements:
             statement = {**statement, **remark}
-            if isinstance(statement.get("hint"), str):
+            if is_text(statement.get("hint")):
                 # As MongoDB spells an index by its name here.
                 statement["hint"] = {"$hint": statement["hint"]}
             own = {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}

@@ -14,6 +14,7 @@ from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
+from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.scopes import StreamScope
 
 __all__ = ["is_change_stream", "opened_stream"]
@@ -29,7 +30,7 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
     check_concern(request)
     if request.transaction is not None:
         raise MongoError(263, "Operation not permitted in transaction :: caused by :: $changeStream")
-    is_of_collection = isinstance(request.value, str)
+    is_of_collection = is_text(request.value)
     place = MongoNamespace(
         check_database_name(request.database), request.collection if is_of_collection else None
     )

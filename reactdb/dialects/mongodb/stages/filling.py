@@ -46,9 +46,9 @@ def _partition(spec: Mapping[str, Any], setting: Setting) -> Callable[[Document]
             raise MongoError(14, "partitionByFields is an array of names")
         return _key_of_fields([field_path(name) for name in names], setting)
     by = spec.get("partitionBy")
-    if by is not None and not isinstance(by, str | Mapping):
+    if by is not None and not (is_text(by) or isinstance(by, Mapping)):
         raise MongoError(14, f"partitionBy is a path or an object, not {type_name(by)}")
-    if isinstance(by, str) and not by.startswith("$"):
+    if is_text(by) and not by.startswith("$"):
         raise MongoError(6050200, "partitionBy is a path that begins with '$', or an object")
     return partition_key(by, setting)
 

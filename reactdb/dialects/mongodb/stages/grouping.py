@@ -116,8 +116,8 @@ def _grouped(
 @stage("$sortByCount")
 def _sort_by_count(spec: Any, setting: Setting) -> Stage:
     is_expression = isinstance(spec, Mapping) and any(name.startswith("$") for name in spec)
-    if not is_expression and not (isinstance(spec, str) and spec.startswith("$")):
-        code = 40148 if isinstance(spec, str) else 40147 if isinstance(spec, Mapping) else 40149
+    if not is_expression and not (is_text(spec) and spec.startswith("$")):
+        code = 40148 if is_text(spec) else 40147 if isinstance(spec, Mapping) else 40149
         raise MongoError(code, "$sortByCount takes an expression, or a path that begins with '$'")
     group_id = setting.expression(spec)
     fields = [("count", compile_accumulator({"$sum": 1}, setting.scope()))]
@@ -185,7 +185,7 @@ def _checked(
 
 def _group_by(name: str, spec: Any, setting: Setting, code: int) -> Evaluate:
     is_expression = isinstance(spec, Mapping) and len(spec) == 1 and next(iter(spec)).startswith("$")
-    if not is_expression and not (isinstance(spec, str) and spec.startswith("$")):
+    if not is_expression and not (is_text(spec) and spec.startswith("$")):
         raise MongoError(code, f"{name} takes a path that begins with '$', or an expression, as groupBy")
     return setting.expression(spec)
 
@@ -251,7 +251,7 @@ def _bucket_auto(spec: Any, setting: Setting) -> Stage:
     if count <= 0:
         raise MongoError(40243, "$bucketAuto takes a number of buckets above 0")
     series = spec.get("granularity")
-    if "granularity" in spec and not isinstance(series, str):
+    if "granularity" in spec and not is_text(series):
         raise MongoError(40261, "$bucketAuto takes a text as granularity")
     if series is not None and series not in SERIES:
         raise MongoError(40257, f"$bucketAuto knows no granularity '{series}'")

@@ -205,7 +205,7 @@ def _graph_lookup(spec: Any, setting: Setting) -> Stage:
         if name not in spec:
             raise MongoError(40105, f"$graphLookup needs the option '{name}'")
     for name in ("connectFromField", "connectToField", "as", "depthField"):
-        if name in spec and not isinstance(spec[name], str):
+        if name in spec and not is_text(spec[name]):
             raise MongoError(40103, f"$graphLookup takes a text as {name}, not {type_name(spec[name])}")
     most = whole(spec.get("maxDepth"))
     if "maxDepth" in spec and (most is None or most < 0):
@@ -284,7 +284,7 @@ def _reached(
 
 @stage("$unionWith")
 def _union_with(spec: Any, setting: Setting) -> Stage:
-    options = {"coll": spec} if isinstance(spec, str) else spec
+    options = {"coll": spec} if is_text(spec) else spec
     if not isinstance(options, Mapping):
         raise MongoError(
             9, f"the $unionWith specification must be an object or string, but found {type_name(spec)}"
@@ -295,7 +295,7 @@ def _union_with(spec: Any, setting: Setting) -> Stage:
     if "coll" not in options and not options.get("pipeline"):
         raise MongoError(9, "$unionWith needs a collection, or a pipeline that begins with $documents")
     has_source = "coll" in options
-    if has_source and not isinstance(options["coll"], str):
+    if has_source and not is_text(options["coll"]):
         raise MongoError(14, f"$unionWith takes the name of a collection, not {type_name(options['coll'])}")
     namespace = _namespace("$unionWith", options["coll"], setting, 14) if has_source else setting.namespace
     inner = setting.within((), namespace)

@@ -16,7 +16,7 @@ from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
-from reactdb.dialects.mongodb.ordering import MISSING, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, type_name
 from reactdb.dialects.mongodb.shapes import field_path
 from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.stages.stage import Document, MemoryBound, Setting, Stage, each, stage
@@ -185,7 +185,7 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
         path = None
         for name, value in spec.items():
             if name == "path":
-                if not isinstance(value, str):
+                if not is_text(value):
                     raise MongoError(
                         28808, f"expected a string as the path for $unwind stage, got {type_name(value)}"
                     )
@@ -195,7 +195,7 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
                     raise MongoError(28809, f"$unwind takes a bool as {name}, not {type_name(value)}")
                 keeps_empty = value
             elif name == "includeArrayIndex":
-                if not isinstance(value, str) or not value:
+                if not is_text(value) or not value:
                     raise MongoError(28810, f"$unwind takes a text that is not empty as {name}")
                 if value.startswith("$"):
                     raise MongoError(28822, f"$unwind takes a {name} that does not begin with '$'")
@@ -204,7 +204,7 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
                 raise MongoError(28811, f"$unwind has no option '{name}'")
         if path is None:
             raise MongoError(28812, "no path specified to $unwind stage")
-    if not isinstance(path, str):
+    if not is_text(path):
         raise MongoError(15981, f"$unwind takes a text or an object, not {type_name(path)}")
     if not path:
         raise MongoError(28812, "no path specified to $unwind stage")

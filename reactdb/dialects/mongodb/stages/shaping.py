@@ -7,7 +7,7 @@ from typing import Any
 
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Scope
-from reactdb.dialects.mongodb.ordering import MISSING, type_name
+from reactdb.dialects.mongodb.ordering import MISSING, is_text, type_name
 from reactdb.dialects.mongodb.shapes import Reshape, additions, exclusion, projection
 from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, each, stage
 
@@ -51,14 +51,14 @@ _adds("$set")
 
 @stage("$unset")
 def _unset(spec: Any, setting: Setting) -> Stage:
-    if isinstance(spec, str):
+    if is_text(spec):
         spec = [spec]
     if not isinstance(spec, list | tuple):
         raise MongoError(31002, "$unset specification must be a string or an array")
     if not spec:
         raise MongoError(31119, "$unset specification must be a string or an array with at least one field")
     for path in spec:
-        if not isinstance(path, str):
+        if not is_text(path):
             raise MongoError(
                 31120, "$unset specification must be a string or an array containing only string values"
             )

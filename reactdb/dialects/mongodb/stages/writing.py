@@ -103,7 +103,7 @@ def _merge(spec: Any, setting: Setting) -> Stage:
         _choice("whenNotMatched", spec.get("whenNotMatched", "insert"), _NOT_MATCHED),
         _variables(spec, setting),
     )
-    if isinstance(merging.when_matched, str) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
+    if is_text(merging.when_matched) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
         raise MongoError(
             51181,
             f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
@@ -139,14 +139,14 @@ def _into(value: Any, setting: Setting) -> str:
 
 
 def _on(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
+    if is_text(value):
         value = [value]
     if not isinstance(value, list | tuple):
         raise MongoError(51186, f"$merge takes a text or an array of texts as on, not {type_name(value)}")
     if not value:
         raise MongoError(51187, "$merge takes at least one field as on")
     for name in value:
-        if not isinstance(name, str):
+        if not is_text(name):
             raise MongoError(51134, f"$merge takes texts as on, not {type_name(name)}")
         field_path(name, what="a field of $merge's on")
     if len(set(value)) != len(value):
@@ -157,13 +157,13 @@ def _on(value: Any) -> tuple[str, ...]:
 def _matched(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return list(value)
-    if not isinstance(value, str):
+    if not is_text(value):
         raise MongoError(51191, f"$merge takes a text or a pipeline as whenMatched, not {type_name(value)}")
     return _choice("whenMatched", value, _MATCHED)
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str):
+    if not is_text(value):
         raise MongoError(14, f"$merge takes a text as {name}, not {type_name(value)}")
     if value not in choices:
         raise MongoError(2, f"$merge takes one of {', '.join(choices)} as {name}, not '{value}'")
