@@ -101,6 +101,13 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     help="Clients at a time; more are turned away.",
 )
 @click.option(
+    "--max-strangers",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="Clients at a time that have not been let in yet; for one more, the longest silent one is disconnected.",
+)
+@click.option(
     "--max-message",
     type=click.IntRange(1_024, 1024 * 1024 * 1024),
     default=64 * 1024 * 1024,
@@ -162,6 +169,7 @@ def serve(
     password_env: str | None,
     durability: str,
     max_connections: int,
+    max_strangers: int,
     max_message: int,
     max_streams: int,
     timeout: float,
@@ -183,6 +191,7 @@ def serve(
         limits = Limits(
             message_bytes=max_message,
             connections=max_connections,
+            strangers=max_strangers,
             handshake_s=timeout,
             message_s=3 * timeout,
             streams=max_streams,
@@ -384,11 +393,13 @@ async def _start_http(
             origins=options.origins or ("*",),
             read_only=options.read_only,
             limits=HTTPLimits(
+                head_s=limits.handshake_s,
                 body_bytes=limits.message_bytes,
                 feeds=limits.streams,
                 request_s=limits.query_s or 86_400.0,
             ),
             connections=limits.connections,
+            strangers=limits.strangers,
             tls=options.tls,
             workers=workers,
         )

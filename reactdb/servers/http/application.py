@@ -29,6 +29,7 @@ from starlette.types import Receive, Scope, Send
 from reactdb.budget import Budget, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
+from reactdb.dialects.couchdb.attachments import limit_unpacked
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
@@ -40,7 +41,7 @@ from reactdb.servers.http.resourcing import AidboxSpeaker
 from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.routing import CouchSpeaker, Service
 from reactdb.servers.http.sessions import Authenticator
-from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route, Speaker, Stream
+from reactdb.servers.http.speaking import ADMIT, Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -50,6 +51,12 @@ T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
 """Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
+
+MOST_DIGITS: Final = 18
+"""Of a header that is a number."""
+
+MOST_STRANGER_BYTES: Final = 8 * 1024
+"""Of a request's body, where a stranger may ask. In the other protocols a message of the handshake has as much."""
 
 logger = logging.getLogger(__name__)
 
@@ -192,8 +199,11 @@ class HTTPApplication:
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
                 raise RequestRefused(403, "forbidden", "This server only reads.")
-            if not found.is_public and not self._speaker.authenticator.is_open:
+            is_open = self._speaker.authenticator.is_open
+            if not found.is_public and not is_open:
                 await self._run(self._speaker.authenticator.must_be_known, asking)
+            if is_open or not found.is_public:
+                request.scope.get("state", {}).get(ADMIT, nothing)()
             await self._read_body(request, asking, found, spools)
             return await self._carry_out(found, asking)
         except (ClientDisconnect, asyncio.CancelledError):
@@ -228,7 +238,7 @@ class HTTPApplication:
         most = self._most_bytes(found)
         most_here = most_packed(most) if packed else most
         length = asking.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > most_here:
+        if length.isdecimal() and (len(length) > MOST_DIGITS or int(length) > most_here):
             raise too_large(most)
         size, pieces = 0, []
         if is_spooled:
@@ -254,6 +264,9 @@ class HTTPApplication:
 
     def _most_bytes(self, found: Route) -> int:
         """How large a body may be, when it is unpacked."""
+        if found.is_public and not self._speaker.authenticator.is_open:
+            # It is read before anybody has proved who they are: a name and a password.
+            return min(MOST_STRANGER_BYTES, self.limits.body_bytes)
         return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
     async def _carry_out(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
@@ -271,7 +284,8 @@ class HTTPApplication:
         outer = current.set(budget)
         try:
             unpack(asking, self._most_bytes(found))
-            return self._speaker.call(found, asking)
+            with limit_unpacked(self._most_bytes(found)):
+                return self._speaker.call(found, asking)
         except Stopped:
             sentence = "The request could not be processed in a reasonable amount of time."
             return self._speaker.error_of(RequestRefused(500, "timeout", sentence))
@@ -403,6 +417,10 @@ def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
     made = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
     spools.append(made)
     return made
+
+
+def nothing() -> None:
+    """What another server than ours does when a client is let in."""
 
 
 async def gone(receive: Receive) -> None:
