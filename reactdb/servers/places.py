@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-__all__ = ["Member", "Places"]
+__all__ = ["Occupant", "Places"]
 
 
-class Member(Protocol):
+class Occupant(Protocol):
     """A connection, as far as places know it."""
 
     def abort(self) -> None:
@@ -41,18 +41,18 @@ class Places:
         self.most: Final = most
         self.most_strangers: Final = min(most, most_strangers)
         # Dicts keep an order: the connection that has sent nothing for the longest time is the first.
-        self._strangers: dict[Member, None] = {}
-        self._resting: dict[Member, None] = {}
-        self._known: set[Member] = set()
+        self._strangers: dict[Occupant, None] = {}
+        self._resting: dict[Occupant, None] = {}
+        self._known: set[Occupant] = set()
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._resting) + len(self._known)
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[Occupant]:
         return [*self._strangers, *self._resting, *self._known]
 
-    def enter(self, one: Member) -> bool:
+    def enter(self, one: Occupant) -> bool:
         """Give a new connection a place. False: there is none for it."""
         if len(self._strangers) >= self.most_strangers:
             self._evict(self._strangers)
@@ -64,38 +64,38 @@ class Places:
         self._strangers[one] = None
         return True
 
-    def touch(self, one: Member) -> None:
+    def touch(self, one: Occupant) -> None:
         """A stranger has sent something, so others have been silent for longer."""
         if one in self._strangers:
             del self._strangers[one]
             self._strangers[one] = None
 
-    def admit(self, one: Member) -> None:
+    def admit(self, one: Occupant) -> None:
         if self._is_here(one):
             self.leave(one)
             self._known.add(one)
 
-    def estrange(self, one: Member) -> None:
+    def estrange(self, one: Occupant) -> None:
         if self._is_here(one):
             self.leave(one)
             self._strangers[one] = None
 
-    def rest(self, one: Member) -> None:
+    def rest(self, one: Occupant) -> None:
         if one in self._known:
             self.leave(one)
             self._resting[one] = None
 
-    def leave(self, one: Member) -> None:
+    def leave(self, one: Occupant) -> None:
         self._strangers.pop(one, None)
         self._resting.pop(one, None)
         self._known.discard(one)
 
-    def _is_here(self, one: Member) -> bool:
+    def _is_here(self, one: Occupant) -> bool:
         """False for a connection that had to leave: it may still be about to end."""
         return one in self._strangers or one in self._known or one in self._resting
 
     @staticmethod
-    def _evict(some: dict[Member, None]) -> None:
+    def _evict(some: dict[Occupant, None]) -> None:
         one = next(iter(some))
         del some[one]
         one.abort()

@@ -89,7 +89,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 def parameters_of_header(value: str) -> dict[str, str]:
-    """The parameters of a header such as `multipart/related; boundary="x y"`, their names in lower case; the first of a name counts.
+    """The parameters of a header such as `multipart/related; boundary="x y"`, by name in lower case; the first of a name counts.
 
     Python's `email` and a regular expression take the square of the number of semicolons or quotes; this goes through once.
     """

@@ -3,6 +3,7 @@
 application   couchdb(db), aidbox(db): the applications, to mount into a program's own; a request from its first byte to the
               answer's last
 serving       HTTPServer: applications on a port, by uvicorn
+connections   one connection of uvicorn's, within limits
 speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions

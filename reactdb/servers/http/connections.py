@@ -58,6 +58,9 @@ class LimitedConnection:
     transport: asyncio.Transport
     cycle: Any
     app_state: dict[str, Any]
+    timeout_keep_alive_task: asyncio.TimerHandle | None
+    # What asyncio has made of the socket, under TLS.
+    _raw: asyncio.Transport
 
     def __init__(self, port: Port, **options: Any) -> None:
         """`options`: what uvicorn gives its protocols."""
@@ -80,7 +83,7 @@ class LimitedConnection:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._connected = transport
+        self._raw = self._connected = transport
         if not self._port.places.enter(self):
             self._turn_away(transport)
             return
@@ -99,7 +102,8 @@ class LimitedConnection:
                 tls,
                 server_side=True,
                 ssl_handshake_timeout=self._limits.head_s,
-                ssl_shutdown_timeout=CLOSING_S,
+                # What was written before the end may still have to be read.
+                ssl_shutdown_timeout=self._limits.write_s,
             )
         except (OSError, asyncio.CancelledError):
             # The client speaks no TLS, or has gone; an SSLError is an OSError.
@@ -113,10 +117,11 @@ class LimitedConnection:
 
     def _open(self, transport: asyncio.Transport) -> None:
         self._connected = transport
-        # uvicorn would hold 64 KiB for a client that does not read, beside the message that it is sending.
-        transport.set_write_buffer_limits(high=0)
         self._is_open = True
         super().connection_made(transport)  # type: ignore[misc]
+        # uvicorn would hold 64 KiB for a client that does not read, beside the message that it is sending. The limit is not 0,
+        # because over TLS asyncio pauses at it, and in the clear above it.
+        transport.set_write_buffer_limits(high=1, low=0)
         if self._early:
             self.data_received(self._early)
             self._early = b""
@@ -173,6 +178,18 @@ class LimitedConnection:
         super().on_response_complete()  # type: ignore[misc]
         if not self._is_busy:
             self._port.places.rest(self)
+        if self._write_timer is None and self._count_unread():
+            # Over TLS asyncio does not pause a writer for what waits under it.
+            self._watch_reading()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The connection was silent for `idle_s`. A client that still reads its answer is given more."""
+        if self._count_unread():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self._limits.idle_s, self.timeout_keep_alive_handler
+            )
+            return
+        super().timeout_keep_alive_handler()  # type: ignore[misc]
 
     def _admit(self) -> None:
         self._port.places.admit(self)
@@ -215,22 +232,34 @@ class LimitedConnection:
         super().pause_writing()  # type: ignore[misc]
         self._watch_reading()
 
+    def resume_writing(self) -> None:
+        self._stop_watching()
+        super().resume_writing()  # type: ignore[misc]
+
+    def _count_unread(self) -> int:
+        """The bytes that were written and that the system has not taken."""
+        count = self.transport.get_write_buffer_size()
+        return count if self._raw is self.transport else count + self._raw.get_write_buffer_size()
+
     def _watch_reading(self) -> None:
-        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._stop_watching()
+        self._unread_bytes = self._count_unread()
         self._write_timer = self.loop.call_later(self._limits.write_s, self._see_whether_it_reads)
 
-    def _see_whether_it_reads(self) -> None:
-        if self.transport.get_write_buffer_size() >= self._unread_bytes:
-            # A graceful close would wait for the client as well.
-            self.abort()
-        else:
-            self._watch_reading()
-
-    def resume_writing(self) -> None:
+    def _stop_watching(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-        super().resume_writing()  # type: ignore[misc]
+
+    def _see_whether_it_reads(self) -> None:
+        left = self._count_unread()
+        if left >= self._unread_bytes:
+            # A graceful close would wait for the client as well.
+            self.abort()
+        elif left:
+            self._watch_reading()
+        else:
+            self._write_timer = None
 
     # -----------------------------------------------------------------------------------------------------------
     # The end
@@ -247,8 +276,7 @@ class LimitedConnection:
             return
         self._is_lost = True
         self._set_deadline(None)
-        if self._write_timer is not None:
-            self._write_timer.cancel()
+        self._stop_watching()
         self._port.places.leave(self)
         if self._is_open:
             super().connection_lost(exc)  # type: ignore[misc]
