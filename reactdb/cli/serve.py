@@ -34,6 +34,8 @@ DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
 # Containers that were made and not given up, after which the collector looks at the youngest. Python's default is 700.
 GARBAGE = 20_000
+# Beside the connections: the database, temporary files of requests, the loop.
+OTHER_FILES = 512
 FLAGS = {"rethinkdb": "--rethinkdb", "http": "--couchdb or --aidbox", "mongodb": "--mongodb"}
 DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb": DEFAULT_MONGODB_PORT}
 
@@ -220,7 +222,24 @@ def serve(
             sweep,
         )
         _check(options)
+        allow_open_files(len(ports) * limits.connections + OTHER_FILES)
         asyncio.run(_serve(file, options, durability))
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files and connections open, as far as it may. Often the limit is 1,024: strangers on three
+    ports would use that up, and then the database's file could not be opened."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # A system may allow less than it says.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _check_access(

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import IO, Any, Final, TypeVar
 
 from starlette.applications import Starlette
@@ -51,6 +51,9 @@ T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
 """Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
+
+GUESSES: Final = 2
+"""Passwords that are looked at at a time, where that takes 30 ms each. One that was right before takes none of these."""
 
 MOST_DIGITS: Final = 18
 """Of a header that is a number."""
@@ -140,6 +143,8 @@ class HTTPApplication:
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)
         self._owns_workers = workers is None
+        # Strangers may send any number of passwords; threads are left for the others.
+        self._guesses = asyncio.Semaphore(GUESSES)
         # What ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
         self._is_ending = False
@@ -201,11 +206,14 @@ class HTTPApplication:
                 raise RequestRefused(403, "forbidden", "This server only reads.")
             is_open = self._speaker.authenticator.is_open
             if not found.is_public and not is_open:
-                await self._run(self._speaker.authenticator.must_be_known, asking)
+                async with self._guesses if self._speaker.authenticator.is_guess(asking) else nullcontext():
+                    await self._run(self._speaker.authenticator.must_be_known, asking)
             if is_open or not found.is_public:
                 request.scope.get("state", {}).get(ADMIT, nothing)()
             await self._read_body(request, asking, found, spools)
-            return await self._carry_out(found, asking)
+            is_login = found.is_public and found.bodies is not Bodies.NONE and not is_open
+            async with self._guesses if is_login else nullcontext():
+                return await self._carry_out(found, asking)
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,8 +26,9 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import boundary_of, parameters_of_header
 from reactdb.replication.remote import RemotePeer
 from reactdb.servers.http import HTTPLimits, connections, serve_in_thread, serving
+from reactdb.servers.http.application import GUESSES
 from reactdb.servers.http.sessions import cookie_of
-from reactdb.servers.users import Credentials
+from reactdb.servers.users import Credentials, User
 from tests.servers.attacked import answer_of, asked, attacked, error_of, is_closed_within
 from tests.support.certificates import Certificate, make_certificate
 from tests.support.threads import PATIENCE_S, wait_until
@@ -346,6 +349,33 @@ def test_numbers_of_headers_with_thousands_of_digits_are_no_error() -> None:
         answer = client.get("/todo/a/f", headers={"Range": f"bytes={'9' * 5_000}-"})
 
     assert (200, b"abc") == (answer.status_code, answer.content)
+
+
+@pytest.mark.parametrize("way", ["basic", "session"])
+def test_guessed_passwords_do_not_keep_known_clients_waiting(way: str, tmp_path: Path) -> None:
+    """Each guess takes some milliseconds of a thread; forty clients guess at the same time."""
+    path = tmp_path / "users.txt"
+    path.write_text(User.of("ann", "secret", 20_000).line() + "\n", encoding="utf-8")
+    wrong = base64.b64encode(b"ann:wrong").decode().encode()
+    guess = b"GET /todo HTTP/1.1\r\n" + HOST + b"Authorization: Basic " + wrong + b"\r\n\r\n"
+    if way == "session":
+        body = b'{"name":"ann","password":"wrong"}'
+        kind = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        guess = b"POST /_session HTTP/1.1\r\n" + HOST + kind + body
+    with attacked("http", credentials=Credentials.from_file(str(path))) as server:
+        known = server.open()
+        request = b"GET /todo HTTP/1.1\r\n" + HOST + BASIC + b"\r\n"
+        assert b"HTTP/1.1 200 OK" == asked(known, request)[0]
+        guessing = [server.open() for _ in range(40)]
+        for line in guessing:
+            line.sendall(guess)
+        # Each of them waits for a thread, or has one.
+        (application,) = server.server.applications.values()
+        wait_until(lambda: len(application._workers.jobs) >= GUESSES)
+        assert b"HTTP/1.1 200 OK" == asked(known, request)[0]
+        answered, _, _ = select.select(guessing, [], [], 0)
+
+    assert len(answered) < 20
 
 
 def test_a_stranger_sends_no_large_body() -> None:
