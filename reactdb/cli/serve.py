@@ -33,6 +33,8 @@ DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
 # Containers that were made and not given up, after which the collector looks at the youngest. Python's default is 700.
 GARBAGE = 20_000
+# Beside the connections: the database, temporary files of requests, the loop.
+OTHER_FILES = 512
 FLAGS = {"rethinkdb": "--rethinkdb", "http": "--couchdb or --aidbox", "mongodb": "--mongodb"}
 DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb": DEFAULT_MONGODB_PORT}
 
@@ -108,6 +110,13 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     help="Clients at a time; more are turned away.",
 )
 @click.option(
+    "--max-strangers",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="Clients at a time that have not been let in yet; for one more, the longest silent one is disconnected.",
+)
+@click.option(
     "--max-message",
     type=click.IntRange(1_024, 1024 * 1024 * 1024),
     default=64 * 1024 * 1024,
@@ -170,6 +179,7 @@ def serve(
     password_env: str | None,
     durability: str,
     max_connections: int,
+    max_strangers: int,
     max_message: int,
     max_streams: int,
     timeout: float,
@@ -189,6 +199,7 @@ def serve(
         limits = Limits(
             message_bytes=max_message,
             connections=max_connections,
+            strangers=max_strangers,
             handshake_s=timeout,
             message_s=3 * timeout,
             streams=max_streams,
@@ -218,6 +229,7 @@ def serve(
             sweep,
         )
         _check(options)
+        allow_open_files(len(ports) * limits.connections + OTHER_FILES)
         asyncio.run(_serve(file, options, durability))
 
 
@@ -232,6 +244,22 @@ def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tup
         )
     if host_name:
         raise click.UsageError("--host-name is about HTTP; it needs --couchdb or --aidbox.")
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files and connections open, as far as it may. Often the limit is 1,024: strangers on three
+    ports would use that up, and then the database's file could not be opened."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # A system may allow less than it says.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _check_access(
@@ -406,12 +434,14 @@ async def _start_http(
             hosts=options.host_names,
             read_only=options.read_only,
             limits=HTTPLimits(
+                head_s=limits.handshake_s,
                 body_bytes=limits.message_bytes,
                 feeds=limits.streams,
                 request_s=limits.query_s or 86_400.0,
                 memory_bytes=limits.query_bytes,
             ),
             connections=limits.connections,
+            strangers=limits.strangers,
             tls=options.tls,
             workers=workers,
         )

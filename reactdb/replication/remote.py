@@ -47,6 +47,9 @@ INLINE_BYTES: Final = 1 << 20
 BATCH_CHARACTERS: Final = 4 << 20
 """Documents are sent together up to this many characters of JSON."""
 
+MOST_ANSWER_BYTES: Final = 1 << 29
+"""Of one answer that is JSON, when it is unpacked. A page of changes, or the documents of one, are a few megabytes."""
+
 _NOT_THERE: Final = (400, 404, 405, 500, 501)
 
 _OF_DOCUMENT: Final = (400, 412, 413, 422)
@@ -98,10 +101,9 @@ class RemotePeer:
         Raises:
             CouchError: It is a refusal; httpx.TransportError: there is none.
         """
-        answer = self._client.request(
-            method, self._url(*path) + ("" if path else "/"), params=query or None, **_sent(body)
-        )
-        return _read(answer)
+        url = self._url(*path) + ("" if path else "/")
+        with self._client.stream(method, url, params=query or None, **_sent(body)) as answer:
+            return _read(answer)
 
     def prepare(self, *, create: bool) -> None:
         try:
@@ -147,9 +149,8 @@ class RemotePeer:
         ) as answer:
             found = bytearray()
             if answer.is_error:
-                answer.read()
                 return _page(_read(answer))
-            for piece in answer.iter_bytes():
+            for piece in _counted(answer, MOST_ANSWER_BYTES):
                 found += piece
                 if bell.is_stopped:
                     return ChangesPage([], since)
@@ -211,9 +212,9 @@ class RemotePeer:
     def _pieces(
         self, document: Mapping[str, Any], name: str
     ) -> Callable[[], AbstractContextManager[Iterator[bytes]]]:
-        def read(answer: httpx.Response) -> Iterator[bytes]:
+        def read(answer: httpx.Response, most: int) -> Iterator[bytes]:
             try:
-                yield from answer.iter_bytes()
+                yield from _counted(answer, most)
             except Exception as error:
                 if not _may_be_of_document(error):
                     raise
@@ -226,14 +227,13 @@ class RemotePeer:
             try:
                 answer = self._client.send(request, stream=True)
                 if answer.is_error:
-                    answer.read()
                     _read(answer)
             except Exception as error:
                 if not _may_be_of_document(error):
                     raise
                 raise SourceFailed(error) from error
             try:
-                yield read(answer)
+                yield read(answer, document[ATTACHMENTS][name].get("length", 0))
             finally:
                 answer.close()
 
@@ -279,18 +279,18 @@ class RemotePeer:
         document = leaf.document
         body = RelatedBody(document, following, _encoded)
         try:
-            _read(
-                self._client.put(
-                    self._url(document["_id"]),
-                    params={"new_edits": "false"},
-                    content=iter(body),
-                    headers={
-                        "Accept": "application/json",
-                        "Content-Type": body.content_type,
-                        "Content-Length": str(body.length),
-                    },
-                )
-            )
+            with self._client.stream(
+                "PUT",
+                self._url(document["_id"]),
+                params={"new_edits": "false"},
+                content=iter(body),
+                headers={
+                    "Accept": "application/json",
+                    "Content-Type": body.content_type,
+                    "Content-Length": str(body.length),
+                },
+            ) as answer:
+                _read(answer)
         except CouchError as error:
             if error.status >= 500 or error.status == 401:
                 raise
@@ -360,11 +360,32 @@ def _decoded(text: bytes) -> Any:
         raise CouchError(502, "bad_gateway", "The other side did not answer in JSON") from None
 
 
+def _counted(answer: httpx.Response, most: int) -> Iterator[bytes]:
+    """The pieces of an answer as they are when they are unpacked: one of a megabyte may be a gigabyte then.
+
+    Raises:
+        CouchError: 502, they are more than `most` bytes.
+    """
+    size = 0
+    for piece in answer.iter_bytes():
+        size += len(piece)
+        if size > most:
+            sentence = f"The other side's answer is longer than it may be: {most:,} bytes"
+            raise CouchError(502, "bad_gateway", sentence)
+        yield piece
+
+
 def _read(answer: httpx.Response) -> Any:
+    """The JSON of an answer that has not been read yet.
+
+    Raises:
+        CouchError: It is a refusal, or no JSON, or too long.
+    """
+    content = b"".join(_counted(answer, MOST_ANSWER_BYTES))
     if not answer.is_error:
-        return _decoded(answer.content)
+        return _decoded(content)
     try:
-        said = read_plain(answer.content)
+        said = read_plain(content)
     except ValueError:
         said = None
     if not isinstance(said, dict):

@@ -6,6 +6,7 @@ scram         how a client proves it without sending its password
 tls           a certificate and a key
 workers       threads that carry requests out
 listening     the socket of a port, and what the system says against it
+places        which connections there are, and which one leaves when there is no room for another
 connection    one client, and what a protocol has to bring (Conversation)
 server        one port
 rethinkdb/    RethinkDB's protocol

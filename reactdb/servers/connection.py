@@ -15,6 +15,7 @@ What the connection sees to, for every protocol alike:
     back-pressure   Nothing is carried out for a client that has more than HIGH_WATER_BYTES to read, and nothing is read of a
                     client that has sent `message_bytes` ahead. So a client that does not read is bounded, and its feeds drop.
     slow clients    Each of these has a time limit: to be let in, to send a request, to read what was sent.
+    strangers       A client that is not let in is a stranger, of whom there are only so many; see `places`.
     threads         Requests of one client are carried out one after the other; a long one blocks neither the loop nor others.
     the end         A client that goes away cancels its request. `stop` carries out and answers what has been received. LastAnswer
                     arrives also if the client is still sending (not over TLS: asyncio cannot close one direction of it).
@@ -33,6 +34,7 @@ from typing import Any, Final
 
 from reactdb.logs import logger
 from reactdb.servers.limits import Limits
+from reactdb.servers.places import Places
 from reactdb.servers.workers import Workers
 
 __all__ = ["Connection", "Conversation", "LastAnswer"]
@@ -58,6 +60,8 @@ class Conversation:
 
     Attributes:
         is_admitted: Whether the client is let in. Until then `handshake_s` runs, and afterwards `message_s` for each request.
+        may_stay_outside: Whether each answer gives a client that is not let in the time of the handshake again: the connection by
+            which a MongoDB driver watches the server asks every ten seconds, and never proves who it is.
         buffered_bytes: Bytes that have come and are in no request yet.
         is_answering: Whether the last answer goes on, by `poll`, so that the next request has to wait.
         polls_heavily: Whether `poll` may compute something, and so needs a thread.
@@ -70,6 +74,7 @@ class Conversation:
     """
 
     is_admitted = True
+    may_stay_outside = False
     is_answering = False
     here: tuple[str, int] = ("", 0)
 
@@ -127,13 +132,15 @@ class Connection(asyncio.Protocol):
         converse: Callable[[Callable[[], None], tuple[str, int]], Conversation],
         workers: Workers,
         limits: Limits,
+        places: Places,
         on_closed: Callable[[Connection], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`converse` makes the conversation, from `wake` and the client's address."""
+        """`converse` makes the conversation, from `wake` and the client's address; `places`: it has one already."""
         self._converse = converse
         self._workers = workers
         self._limits = limits
+        self._places = places
         self._on_closed = on_closed
         self._tls = tls
         self._loop = asyncio.get_running_loop()
@@ -152,6 +159,9 @@ class Connection(asyncio.Protocol):
         self._is_stopping = False
         self._is_ending = False
         self._is_lost = False
+        self._is_stranger = True
+        # Whether it had to leave before asyncio has told it its transport.
+        self._is_unwanted = False
         self._unread_bytes = 0
         # By name: handshake, message, write, wait, end.
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -164,6 +174,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        if self._is_unwanted:
+            transport.abort()
+            return
         self._set_timer("handshake", self._limits.handshake_s, self.abort)
         if self._tls is None:
             self._open()
@@ -213,6 +226,8 @@ class Connection(asyncio.Protocol):
         if self._is_ending:
             # What comes after the last answer is read away, because a reset would take the answer from the client.
             return
+        if self._is_stranger:
+            self._places.touch(self)
         if conversation is None:
             # The client has sent this right behind its TLS handshake, whose end `_open_tls` is about to hear of.
             self._early += data
@@ -374,8 +389,8 @@ class Connection(asyncio.Protocol):
         send without a request. Any use may change that moment, so it is asked for anew each time."""
         if data:
             self._transport.write(data)
-        if "handshake" in self._timers and conversation.is_admitted:
-            self._cancel_timer("handshake")
+        if self._is_stranger or not conversation.is_admitted:
+            self._see_who_it_is(conversation, has_answered=bool(data))
         wait_s = conversation.wait_s
         if wait_s is None:
             self._due_at = None
@@ -386,6 +401,20 @@ class Connection(asyncio.Protocol):
         # hear one in vain now and then.
         if timer is None or timer.when() > due_at:
             self._set_timer("wait", wait_s, self._due)
+
+    def _see_who_it_is(self, conversation: Conversation, *, has_answered: bool) -> None:
+        """Take note where the client was let in, or has given that up."""
+        if conversation.is_admitted:
+            self._is_stranger = False
+            self._places.admit(self)
+            self._cancel_timer("handshake")
+            return
+        if not self._is_stranger:
+            self._is_stranger = True
+            self._places.estrange(self)
+            self._set_timer("handshake", self._limits.handshake_s, self.abort)
+        elif has_answered and conversation.may_stay_outside:
+            self._set_timer("handshake", self._limits.handshake_s, self.abort)
 
     def _due(self) -> None:
         due_at = self._due_at
@@ -432,7 +461,9 @@ class Connection(asyncio.Protocol):
         """End at once."""
         if self._opening is not None:
             self._opening.cancel()
-        self._transport.abort()
+        self._is_unwanted = True
+        if hasattr(self, "_transport"):
+            self._transport.abort()
 
     def _end(self, data: bytes) -> None:
         if self._is_ending:

@@ -24,7 +24,10 @@ class Limits:
             has the same limit. Decoded, JSON takes up to twenty times as much.
         connections: How many at a time. A further client gets an error and is disconnected; where there is TLS, it is only
             disconnected.
-        handshake_s: Seconds from connecting until the client is let in, however slowly its bytes come.
+        strangers: How many of them may be strangers: connections whose client has not been let in yet. For one more, the stranger
+            is disconnected that has sent nothing for the longest time.
+        handshake_s: Seconds from connecting until the client is let in, however slowly its bytes come. A client of MongoDB's
+            protocol that has to prove who it is, and has not, has this time again after each answer.
         message_s: Seconds from the first byte of a request to its last. A connection without any may stay silent for ever: a feed
             does.
         write_s: Seconds that a client may read nothing while data waits to be sent to it.
@@ -43,6 +46,7 @@ class Limits:
 
     message_bytes: int = 64 * 1024 * 1024
     connections: int = 1_024
+    strangers: int = 512
     handshake_s: float = 20.0
     message_s: float = 60.0
     write_s: float = 300.0

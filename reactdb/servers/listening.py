@@ -12,11 +12,15 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from reactdb.errors import CannotListen, InvalidOption
 from reactdb.servers.users import Credentials
 
-__all__ = ["as_cannot_listen", "check_access", "check_path", "is_loopback", "listen"]
+__all__ = ["BACKLOG", "as_cannot_listen", "check_access", "check_path", "is_loopback", "listen"]
+
+BACKLOG: Final = 1_024
+"""Clients that the system lets wait until they are accepted. One more would try again only after a second."""
 
 
 def is_loopback(host: object) -> bool:
@@ -66,7 +70,7 @@ def listen(host: str, port: int) -> socket.socket:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            listening.listen(1_024)
+            listening.listen(BACKLOG)
         except BaseException:
             listening.close()
             raise

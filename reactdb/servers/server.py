@@ -19,7 +19,8 @@ from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
 from reactdb.servers.limits import Limits
-from reactdb.servers.listening import as_cannot_listen, check_path
+from reactdb.servers.listening import BACKLOG, as_cannot_listen, check_path
+from reactdb.servers.places import Places
 from reactdb.servers.workers import Workers
 
 __all__ = ["Server", "in_thread"]
@@ -56,6 +57,7 @@ class Server:
         self.tls = tls
         self.workers = workers or Workers(self.limits.queries)
         self._owns_workers = workers is None
+        self._places = Places(self.limits.connections, self.limits.strangers)
         self._listening: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         # Set while there is no connection.
@@ -84,10 +86,10 @@ class Server:
         if self.path is not None:
             check_path(self.path)
             with as_cannot_listen(f"the socket {self.path}", self.path):
-                self._listening = await loop.create_unix_server(self._accepted, self.path)
+                self._listening = await loop.create_unix_server(self._accepted, self.path, backlog=BACKLOG)
             return
         with as_cannot_listen(f"port {self.port} on {self.host}", self.host, self.port):
-            self._listening = await loop.create_server(self._accepted, self.host, self.port)
+            self._listening = await loop.create_server(self._accepted, self.host, self.port, backlog=BACKLOG)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
@@ -133,18 +135,21 @@ class Server:
         await self.close()
 
     def _accepted(self) -> asyncio.Protocol:
-        if len(self._connections) >= self.limits.connections:
+        connection = Connection(
+            self.converse, self.workers, self.limits, self._places, self._forget, self.tls
+        )
+        if not self._places.enter(connection):
             most = self.limits.connections
             sentence = f"There are {most} connections already, which is as many as there can be."
             # Nothing but TLS may be sent where TLS is spoken, and a handshake is what there is no room for.
             return TurnedAway(b"" if self.tls is not None else self.refusal(sentence))
-        connection = Connection(self.converse, self.workers, self.limits, self._forget, self.tls)
         self._connections.add(connection)
         self._is_deserted.clear()
         return connection
 
     def _forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._places.leave(connection)
         if not self._connections:
             self._is_deserted.set()
 

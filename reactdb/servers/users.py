@@ -160,15 +160,21 @@ class Credentials:
     def is_right(self, name: str, password: str) -> bool:
         """Whether this is the user's password, for protocols whose clients send it. The first time for a user it takes 30 ms, so
         ask in a thread."""
-        user, place = self.find(name), self._place(name)
-        given = hmac_sha256(self._session_key, password.encode("utf-8", "replace"))
-        if hmac.compare_digest(self._verified.get(place, b""), given):
+        if self.was_right(name, password):
             return True
+        user = self.find(name)
         stored_key, _ = derived(password, user.salt, user.iterations)
         if not hmac.compare_digest(stored_key, user.stored_key):
             return False
-        self._verified[place] = given
+        self._verified[self._place(name)] = self._kept(password)
         return True
+
+    def was_right(self, name: str, password: str) -> bool:
+        """Whether `is_right` has found this password to be the user's before. It takes some microseconds."""
+        return hmac.compare_digest(self._verified.get(self._place(name), b""), self._kept(password))
+
+    def _kept(self, password: str) -> bytes:
+        return hmac_sha256(self._session_key, password.encode("utf-8", "replace"))
 
 
 def derived(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:

@@ -1082,9 +1082,34 @@ MUTANTS = [
     Mutant(
         "a right password makes any password right",
         "servers/users.py",
-        '        if hmac.compare_digest(self._verified.get(place, b""), given):',
-        "        if place in self._verified:",
+        '        return hmac.compare_digest(self._verified.get(self._place(name), b""), self._kept(password))',
+        "        return self._place(name) in self._verified",
         ("tests/servers/test_users.py::test_a_right_password_is_hashed_once",),
+    ),
+    Mutant(
+        "of strangers the newest has to leave",
+        "servers/places.py",
+        "        one = next(iter(some))\n",
+        "        one = next(reversed(some))\n",
+        (
+            "tests/servers/test_strangers.py::test_of_strangers_the_one_leaves_that_has_been_silent_for_the_longest_time",
+        ),
+    ),
+    Mutant(
+        "a driver that has said hello counts as known",
+        "servers/mongodb/conversation.py",
+        "        self.is_admitted = not self._is_stranger\n",
+        "        self.is_admitted = True\n",
+        ("tests/servers/test_strangers.py::test_whoever_has_only_said_hello_is_a_stranger",),
+    ),
+    Mutant(
+        "a later request may take any time to come",
+        "servers/http/connections.py",
+        "        elif self._deadline is None:\n",
+        "        elif False:\n",
+        (
+            "tests/servers/http/test_connections.py::test_half_a_head_of_a_later_request_does_not_hold_a_connection",
+        ),
     ),
     # ----- Spark
     Mutant(

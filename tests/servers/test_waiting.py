@@ -13,6 +13,7 @@ import pytest
 
 from reactdb.servers.connection import Connection, Conversation
 from reactdb.servers.limits import Limits
+from reactdb.servers.places import Places
 from reactdb.servers.workers import Workers
 
 
@@ -119,7 +120,9 @@ def workers() -> Any:
 def connected(workers: Workers, done: list[Any]) -> tuple[Connection, Waits, Loop]:
     async def connect() -> tuple[Connection, Waits, Loop]:
         conversation, loop = Waits(done), Loop()
-        connection = Connection(lambda wake, client: conversation, workers, Limits(), lambda one: None)
+        connection = Connection(
+            lambda wake, client: conversation, workers, Limits(), Places(1, 1), lambda one: None
+        )
         connection._loop = loop  # type: ignore[assignment]
         connection.connection_made(Transport(done))
         return connection, conversation, loop

@@ -19,6 +19,8 @@ import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import md5
 from typing import Any, Final
 
@@ -139,7 +141,7 @@ def keep(
     if encoding not in (None, "identity", "gzip"):
         sentence = "Only gzip and identity content-encodings are supported"
         raise CouchError(415, "bad_content_type", sentence)
-    digested = _Digested(unzipped(source) if encoding == "gzip" else source, most)
+    digested = _Digested(_allowed(unzipped(source)) if encoding == "gzip" else source, most)
     blob = blobs.put(digested)
     return {
         "content_type": content_type,
@@ -148,6 +150,39 @@ def keep(
         "stub": True,
         "blob": blob,
     }
+
+
+class _Allowance:
+    """How many bytes may still come out of compressed attachments."""
+
+    __slots__ = ("left", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+
+    def take(self, count: int) -> None:
+        """
+        Raises:
+            CouchError: 413.
+        """
+        self.left -= count
+        if self.left < 0:
+            sentence = f"The attachments are too large: at most {self.most} bytes in one request when they are unpacked"
+            raise CouchError(413, "attachment_too_large", sentence)
+
+
+_allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)
+
+
+@contextmanager
+def limit_unpacked(most: int) -> Iterator[None]:
+    """Within the block, what comes out of all compressed attachments together has at most so many bytes. Each alone may be within
+    its bound, and a request that is small may have thousands."""
+    outer = _allowance.set(_Allowance(most))
+    try:
+        yield
+    finally:
+        _allowance.reset(outer)
 
 
 def unzipped(source: Any) -> Iterator[bytes]:
@@ -176,6 +211,14 @@ def unzipped(source: Any) -> Iterator[bytes]:
         raise _not_zipped() from None
     if not inflate.eof:
         raise _not_zipped()
+
+
+def _allowed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    allowance = _allowance.get()
+    for piece in pieces:
+        if allowance is not None:
+            allowance.take(len(piece))
+        yield piece
 
 
 def _small(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ application   couchdb(db), aidbox(db): the applications, to mount into a program
               answer's last
 serving       HTTPServer: applications on a port, by uvicorn
 client        who waits for an answer, and may go before
+connections   one connection of uvicorn's, within limits
 speaking      what an application needs of the language that it speaks
 routing       CouchDB's: which function answers what
 databases, documents, attaching, changing, selecting, viewing    those functions

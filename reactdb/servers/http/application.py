@@ -18,7 +18,7 @@ import logging
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import IO, Any, Final, TypeVar
 
@@ -32,6 +32,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reactdb.budget import MOST_WRITING_S, Budget, MemoryFull, Stopped, WritesTooLong, current
 from reactdb.database import Database
 from reactdb.dialects.aidbox.aidbox import Aidbox
+from reactdb.dialects.couchdb.attachments import limit_unpacked
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.headers import header_text
 from reactdb.servers.http.changing import Counts
@@ -45,7 +46,7 @@ from reactdb.servers.http.resourcing import AidboxSpeaker
 from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.routing import CouchSpeaker, Service
 from reactdb.servers.http.sessions import Authenticator
-from reactdb.servers.http.speaking import Bodies, Deferred, Opened, Route, Speaker, Stream
+from reactdb.servers.http.speaking import ADMIT, Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -55,6 +56,15 @@ T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
 """Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
+
+GUESSES: Final = 2
+"""Passwords that are looked at at a time, where that takes 30 ms each. One that was right before takes none of these."""
+
+MOST_DIGITS: Final = 18
+"""Of a header that is a number."""
+
+MOST_STRANGER_BYTES: Final = 8 * 1024
+"""Of a request's body, where a stranger may ask. In the other protocols a message of the handshake has as much."""
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +174,8 @@ class HTTPApplication:
         self._read_only = read_only
         self._workers = workers or Workers(self.limits.requests)
         self._owns_workers = workers is None
+        # Strangers may send any number of passwords; threads are left for the others.
+        self._guesses = asyncio.Semaphore(GUESSES)
         # What ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
         self._is_ending = False
@@ -249,13 +261,19 @@ class HTTPApplication:
             found = self._speaker.route(request.method, asking.parts, headers)
             if found.writes and self._read_only:
                 raise RequestRefused(403, "forbidden", "This server only reads.")
-            if not found.is_public and not self._speaker.authenticator.is_open:
-                await self._run(client, self._speaker.authenticator.must_be_known, asking)
+            is_open = self._speaker.authenticator.is_open
+            if not found.is_public and not is_open:
+                async with self._guesses if self._speaker.authenticator.is_guess(asking) else nullcontext():
+                    await self._run(client, self._speaker.authenticator.must_be_known, asking)
+            if is_open or not found.is_public:
+                request.scope.get("state", {}).get(ADMIT, nothing)()
             await self._read_body(request, asking, found, spools)
             if found.bodies is not Bodies.NONE or not has_body(headers):
                 # A body that nobody wants is not asked for.
                 client.watch()
-            return await self._carry_out(found, asking, client)
+            is_login = found.is_public and found.bodies is not Bodies.NONE and not is_open
+            async with self._guesses if is_login else nullcontext():
+                return await self._carry_out(found, asking, client)
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -288,8 +306,8 @@ class HTTPApplication:
         most = self._most_bytes(found)
         most_here = most_packed(most) if packed else most
         length = asking.headers.get("content-length", "")
-        # Python reads no number of thousands of digits, and each of more than 18 is too large.
-        if length.isdecimal() and (len(length) > 18 or int(length) > most_here):
+        # Python reads no number of thousands of digits, and each of more than MOST_DIGITS is too large.
+        if length.isdecimal() and (len(length) > MOST_DIGITS or int(length) > most_here):
             raise too_large(most)
         size, pieces = 0, []
         if is_spooled:
@@ -315,6 +333,9 @@ class HTTPApplication:
 
     def _most_bytes(self, found: Route) -> int:
         """How large a body may be, when it is unpacked."""
+        if found.is_public and not self._speaker.authenticator.is_open:
+            # It is read before anybody has proved who they are: a name and a password.
+            return min(MOST_STRANGER_BYTES, self.limits.body_bytes)
         return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
     async def _carry_out(
@@ -331,7 +352,8 @@ class HTTPApplication:
     def _unpack_and_call(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
         """In a thread."""
         unpack(asking, self._most_bytes(found))
-        return self._speaker.call(found, asking)
+        with limit_unpacked(self._most_bytes(found)):
+            return self._speaker.call(found, asking)
 
     async def _run(self, client: RequestClient, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function gives, which is called in a thread, within the request's budget. Its time begins with each call.
@@ -510,3 +532,7 @@ def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
     finally:
         budget.end()
         current.reset(outer)
+
+
+def nothing() -> None:
+    """What another server than ours does when a client is let in."""

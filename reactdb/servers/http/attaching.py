@@ -19,6 +19,7 @@ from reactdb.dialects.couchdb.multipart import (
     boundary_of,
     end_of,
     new_boundary,
+    parameters_of_header,
     part_head,
     parts_in,
 )
@@ -139,8 +140,7 @@ def received(asking: Asking) -> tuple[Any, dict[str, IO[bytes]]]:
 
 
 def _file_name(part: BodyPart) -> str | None:
-    match = re.search(r'filename="((?:[^"\\]|\\.)*)"', part.headers.get("content-disposition", ""))
-    return None if match is None else re.sub(r"\\(.)", r"\1", match[1])
+    return parameters_of_header(part.headers.get("content-disposition", "")).get("filename")
 
 
 # ---------------------------------------------------------------------------------------------------------------

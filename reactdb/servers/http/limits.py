@@ -1,6 +1,6 @@
 """HTTPLimits: how much one client may use of a server that speaks HTTP.
 
-Rule of this file: numbers with their reasons. `application` enforces them.
+Rule of this file: numbers with their reasons. `connections` enforces those of a head, and `application` the others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class HTTPLimits:
     """What one application allows. The size of a request that comes compressed is that of what is in it.
 
     Attributes:
+        head_bytes: The size of a request's line and headers together.
+        head_s: Seconds from connecting to the end of the first request's head, the handshake of TLS included, however slowly it
+            comes; and from the first byte of a later request to the end of its head.
+        idle_s: Seconds that a connection may be silent between two requests.
         body_bytes: The size of a request that is JSON. Decoded it takes up to twenty times as much. PouchDB sends attachments
             inside of it, as base64.
         attachment_bytes: The size of a request that is an attachment, or a document together with its attachments. It goes to
@@ -35,6 +39,9 @@ class HTTPLimits:
         InvalidOption: A limit is no number above zero; `memory_bytes` may be zero.
     """
 
+    head_bytes: int = 16 * 1024
+    head_s: float = 20.0
+    idle_s: float = 5.0
     body_bytes: int = 64 * 1024 * 1024
     attachment_bytes: int = 1024 * 1024 * 1024
     body_s: float = 300.0

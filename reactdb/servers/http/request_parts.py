@@ -28,6 +28,8 @@ JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end
 """Those whose text is JSON also where it stands for a text."""
 
 MOST_COUNT: Final = 2**61
+MOST_PARAMETERS: Final = 1_000
+"""Of a URL. Each question for one of them looks at all."""
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
@@ -266,5 +268,12 @@ def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
 
 
 def parameters_of(query: bytes) -> list[tuple[str, str]]:
-    """The parameters of a URL: (name, value)."""
-    return parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, errors="replace")
+    """The parameters of a URL: (name, value).
+
+    Raises:
+        RequestRefused: 400, there are too many.
+    """
+    text = query.decode("ascii", "replace")
+    if text.count("&") >= MOST_PARAMETERS:
+        raise RequestRefused(400, "bad_request", f"A request has at most {MOST_PARAMETERS:,} parameters.")
+    return parse_qsl(text, keep_blank_values=True, errors="replace")

@@ -14,18 +14,20 @@ import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from reactdb.database import Database
 from reactdb.errors import InvalidOption, shown
 from reactdb.servers.http.application import AidboxApplication, CouchApplication, HTTPApplication, mount
+from reactdb.servers.http.connections import HTTPConnection, LimitedConnection, Port, bound_heads
 from reactdb.servers.http.limits import HTTPLimits
-from reactdb.servers.listening import check_access, is_loopback, listen
+from reactdb.servers.listening import BACKLOG, check_access, is_loopback, listen
+from reactdb.servers.places import Places
 from reactdb.servers.server import in_thread
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
@@ -61,11 +63,13 @@ class HTTPServer:
         read_only: bool = False,
         limits: HTTPLimits | None = None,
         connections: int = 1_024,
+        strangers: int = 512,
         tls: ssl.SSLContext | None = None,
         workers: Workers | None = None,
     ) -> None:
         """`port` 0 takes any free port; `dialects` are some of `couchdb` and `aidbox`;
-        `connections` is how many requests there may be at a time, beyond which 503 is answered;
+        `connections` is how many connections there may be, beyond which 503 is answered, and `strangers` how many of them may be
+        without a request that was let in;
         `hosts` are by default the names of the loopback where there are no `credentials`; `allow_anonymous` lets everybody in who
         reaches `host`, and answers to every name; the others: see `couchdb`.
 
@@ -96,7 +100,8 @@ class HTTPServer:
         if not self.applications:
             raise InvalidOption(f"dialects: name some of {', '.join(APPLICATIONS)}")
         self._tls = tls
-        self._connections = connections
+        self._limits = limits or HTTPLimits()
+        self._places = Places(connections, strangers)
         self._server: Quiet | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -108,22 +113,24 @@ class HTTPServer:
         """
         listening = listen(self.host, self.port)
         self.host, self.port = listening.getsockname()[:2]
+        port = Port(self._places, self._limits, self._tls)
         config = uvicorn.Config(
-            together(self.applications),
-            http=Bounded,
+            bound_heads(together(self.applications), self._limits.head_bytes),
+            http=partial(HTTPConnection, port),  # type: ignore[arg-type]
+            # A connection that became a WebSocket would be out of the limits; the application refuses it with 404.
+            ws="none",
             log_config=None,
             log_level="warning",
             access_log=False,
             lifespan="off",
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=self._connections,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=self._limits.head_bytes,
+            timeout_keep_alive=self._limits.idle_s,  # type: ignore[arg-type]
             timeout_graceful_shutdown=STOP_S,
         )
-        config.load()
-        if self._tls is not None:
-            config.ssl = self._tls
-        self._server = Quiet(config)
+        self._server = Quiet(config, self._places)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
         await self._server.is_up.wait()
 
@@ -147,6 +154,10 @@ class HTTPServer:
     def _cancel_requests(self) -> None:
         for application in self.applications.values():
             application.cancel_requests()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._places)
 
     @property
     def feed_count(self) -> int:
@@ -186,20 +197,13 @@ def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
     return Starlette(routes=[mount(f"/{name}", one) for name, one in applications.items()])
 
 
-class Bounded(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that holds what one message has of bytes that the client did not take, where uvicorn's holds 64 KiB more."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)
-
-
 class Quiet(uvicorn.Server):
     """uvicorn without signal handlers of its own: the program that serves has its own idea of when to stop."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, places: Places) -> None:
         super().__init__(config)
         self.is_up = asyncio.Event()
+        self._places = places
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -208,6 +212,13 @@ class Quiet(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.is_up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for one in self._places.members:
+            # uvicorn does not know those that are still in the handshake of TLS.
+            if isinstance(one, LimitedConnection) and not one.is_open:
+                one.abort()
+        await super().shutdown(sockets)
 
 
 @contextmanager

@@ -15,16 +15,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import Answer
 from reactdb.servers.http.sessions import Authenticator
 
-__all__ = ["Bodies", "Closable", "Deferred", "Opened", "Route", "Run", "Speaker", "Stream"]
+__all__ = ["ADMIT", "Bodies", "Closable", "Deferred", "Opened", "Route", "Run", "Speaker", "Stream"]
 
 Run = Callable[..., Awaitable[Any]]
 """Calls a function in a thread."""
+
+
+ADMIT: Final = "reactdb.admit"
+"""The name, in a request's state, of what is called when its client may ask what it asks. Our own server has it."""
 
 
 class Bodies(Enum):

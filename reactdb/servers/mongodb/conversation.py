@@ -28,6 +28,8 @@ MOST_QUICK_BYTES: Final = 32 * 1024
 class MongoDBConversation(Conversation):
     """See the head of this file. A request is a Message, or the bytes of a long one."""
 
+    may_stay_outside = True
+
     def __init__(
         self,
         deployment: Deployment,
@@ -45,7 +47,7 @@ class MongoDBConversation(Conversation):
         )
         self._deployment = deployment
         self._client = deployment.client(address, wake)
-        # Until a driver has said hello.
+        # Until a driver has said hello, and has proved who it is, where that is asked.
         self.is_admitted = False
 
     @property
@@ -63,8 +65,11 @@ class MongoDBConversation(Conversation):
     @property
     def _most_bytes(self) -> int:
         """A client that has to prove who it is says nothing long before."""
-        is_stranger = self._deployment.exchange is not None and not self._client.user
-        return MOST_QUICK_BYTES if is_stranger else self._deployment.message_bytes
+        return MOST_QUICK_BYTES if self._is_stranger else self._deployment.message_bytes
+
+    @property
+    def _is_stranger(self) -> bool:
+        return self._deployment.exchange is not None and not self._client.user
 
     def receive(self, data: bytes) -> None:
         self._buffer += data
@@ -90,11 +95,12 @@ class MongoDBConversation(Conversation):
 
     def answer(self, request: Any) -> bytes:
         message = request if isinstance(request, Message) else read_or_end(request)
-        self.is_admitted = True
         self._client.here = self.here
         if message.refusal is not None:
             return self._told(message, message.refusal.reply())
-        return self._told(message, self._within_budget(carry_out, message.body, self._client))
+        reply = self._within_budget(carry_out, message.body, self._client)
+        self.is_admitted = not self._is_stranger
+        return self._told(message, reply)
 
     def poll(self) -> bytes:
         if self._waiting is None:

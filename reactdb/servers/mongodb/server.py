@@ -73,6 +73,7 @@ class MongoDBServer(Server):
             exchange,
             for_testing=for_testing,
             message_bytes=min(MOST_BYTES, self.limits.message_bytes),
+            most_cursors=self.limits.streams,
         )
         self.deployment.streams.wakers.put_off = self.workers.put_off
         self._sweep_s = sweep_s

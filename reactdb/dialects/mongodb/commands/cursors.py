@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any, Final
@@ -74,6 +75,7 @@ class OpenCursor:
         session: The session that it was opened in, as the bytes of its id; None for none. Only that one may go on with it.
         transaction: Likewise the transaction.
         is_tailing: Whether more may come later, so that a command may wait for it.
+        client: The socket that it was opened by. Other sockets may go on with it, but it counts for this one.
         on_killed: Called when it is killed while a command waits for it.
         timeout_s: How long it may be left alone.
         left_s: How long the commands about it may take together, as `maxTimeMS` of the first said; None for any time.
@@ -91,6 +93,7 @@ class OpenCursor:
         self.used_at = time.monotonic()
         self.is_busy = False
         self.is_killed = False
+        self.client: object | None = None
         self.on_killed: Callable[[], None] | None = None
 
     def let_go(self) -> None:
@@ -282,24 +285,53 @@ class Tailed(Tailing):
 class Cursors:
     """The open cursors by number. Any thread may use it."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_of_client: int = MOST_CURSORS) -> None:
+        """`most_of_client`: how many cursors one socket may have opened that are still open."""
         self._lock = Lock()
         self._open: dict[int, OpenCursor] = {}
+        self._most_of_client = most_of_client
+        self._counts: Counter[object] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, cursor: OpenCursor) -> Int64:
-        """Give the cursor a number."""
+    def open(self, cursor: OpenCursor, client: object = None) -> Int64:
+        """Give the cursor of a client a number.
+
+        Raises:
+            MongoError: 146, there are too many, of all clients or of this one. The cursor has ended then.
+        """
         self._sweep()
         with self._lock:
-            if len(self._open) >= MOST_CURSORS:
-                cursor.let_go()
-                raise MongoError(146, f"There are {MOST_CURSORS:,} open cursors already: close some.")
-            while not cursor.id or int(cursor.id) in self._open:
-                cursor.id = Int64(secrets.randbits(62) + 1)
-            self._open[int(cursor.id)] = cursor
+            refusal = self._refusal(client)
+            if refusal is None:
+                while not cursor.id or int(cursor.id) in self._open:
+                    cursor.id = Int64(secrets.randbits(62) + 1)
+                self._open[int(cursor.id)] = cursor
+                cursor.client = client
+                self._counts[client] += 1
+        if refusal is not None:
+            cursor.let_go()
+            raise MongoError(146, refusal)
         return cursor.id
+
+    def _refusal(self, client: object) -> str | None:
+        """Why no further cursor can be opened."""
+        if len(self._open) >= MOST_CURSORS:
+            return f"There are {MOST_CURSORS:,} open cursors already: close some."
+        if self._counts[client] >= self._most_of_client:
+            return (
+                f"This connection has {self._most_of_client:,} open cursors, which is as many as it can have."
+            )
+        return None
+
+    def _remove(self, cursor: OpenCursor) -> None:
+        """Within the lock."""
+        if self._open.pop(int(cursor.id), None) is None:
+            return
+        self._counts[cursor.client] -= 1
+        if not self._counts[cursor.client]:
+            del self._counts[cursor.client]
 
     def find(self, number: int) -> OpenCursor | None:
         return self._open.get(int(number))
@@ -331,7 +363,7 @@ class Cursors:
             cursor.on_killed = None
             cursor.used_at = time.monotonic()
             if is_over or cursor.is_killed:
-                self._open.pop(int(cursor.id), None)
+                self._remove(cursor)
                 is_over = True
         if is_over:
             cursor.let_go()
@@ -350,7 +382,7 @@ class Cursors:
                 if cursor is None:
                     told["cursorsNotFound"].append(number)
                     continue
-                del self._open[int(number)]
+                self._remove(cursor)
                 cursor.is_killed = True
                 is_busy, tell = cursor.is_busy, cursor.on_killed
             told["cursorsKilled"].append(number)

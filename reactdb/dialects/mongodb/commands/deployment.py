@@ -18,7 +18,7 @@ from typing import Any, Final
 from bson import ObjectId, Timestamp
 
 from reactdb.database import Database
-from reactdb.dialects.mongodb.commands.cursors import Cursors
+from reactdb.dialects.mongodb.commands.cursors import MOST_CURSORS, Cursors
 from reactdb.dialects.mongodb.commands.fail_points import FailPoints
 from reactdb.dialects.mongodb.commands.profiler import SystemProfile
 from reactdb.dialects.mongodb.commands.session_states import SessionStates
@@ -63,11 +63,13 @@ class Deployment:
         *,
         for_testing: bool = False,
         message_bytes: int = 48_000_000,
+        most_cursors: int = MOST_CURSORS,
         spaces: Namespaces | None = None,
         is_profiled: bool = True,
     ) -> None:
         """
         Args:
+            most_cursors: How many cursors and change streams one socket may have open.
             spaces: Those that show other names for what was made natively; None for the usual ones.
             is_profiled: All that is asked comes as commands, so that it may be noted in `system.profile`.
         """
@@ -83,7 +85,7 @@ class Deployment:
         self.spaces = Namespaces(database.session) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)
-        self.cursors = Cursors()
+        self.cursors = Cursors(most_cursors)
         self.fail_points = FailPoints()
         self.profiler = SystemProfile(self.spaces, is_offered=is_profiled)
         self.clients: set[Client] = set()

@@ -69,7 +69,7 @@ def first_batch(
         cursor.let_go()
     else:
         cursor.transaction = request.transaction
-        request.deployment.cursors.open(cursor)
+        request.deployment.cursors.open(cursor, request.client)
     return {"cursor": {"firstBatch": batch, "id": cursor.id, "ns": cursor.namespace}}
 
 

@@ -44,7 +44,7 @@ def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> di
     cursor = Events(
         str(place) if is_of_collection else f"{place.db}.$cmd.aggregate", stream, session_key(request)
     )
-    deployment.cursors.open(cursor)
+    deployment.cursors.open(cursor, request.client)
     is_over = True
     try:
         reply = cursor.first_batch(batch_size(request))

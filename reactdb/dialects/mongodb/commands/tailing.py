@@ -35,7 +35,7 @@ def opened_tail(request: CommandRequest) -> dict[str, Any]:
         session_key(request),
         is_awaiting=bool(request.body.get("awaitData")),
     )
-    deployment.cursors.open(cursor)
+    deployment.cursors.open(cursor, request.client)
     is_over = True
     try:
         reply = cursor.first_batch(request.number("batchSize", FIRST_BATCH))

@@ -1,0 +1,101 @@
+"""Places: which connections of one port there are, and which one has to leave when there is no room for another.
+
+A connection is a stranger until its client has proved who it is, or, where nobody has to, until it has sent what a client of the
+protocol sends first. Strangers have a share of the places only. When the share is used, the stranger leaves that has sent nothing
+for the longest time; so silent connections never keep a client out, however many of them there are. A known connection
+keeps its place, except while it says that it is idle, which only HTTP's do: their clients connect again by themselves.
+
+    enter(one)     take a place, as a stranger; False: all places are taken by known connections
+    touch(one)     it has sent something
+    admit(one)     it is known now
+    estrange(one)  it is a stranger again
+    rest(one)      it is known, and may be closed where its place is needed; `admit` ends that
+    leave(one)     it is gone
+
+Rule of this file: it counts. All of it is called on the loop, and costs the same however many connections there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+__all__ = ["Occupant", "Places"]
+
+
+class Occupant(Protocol):
+    """A connection, as far as places know it."""
+
+    def abort(self) -> None:
+        """End at once. Called on the loop, perhaps before the connection has a transport."""
+
+
+class Places:
+    """See the head of this file.
+
+    Attributes:
+        most: How many connections there may be.
+        most_strangers: How many of them may be strangers.
+    """
+
+    def __init__(self, most: int, most_strangers: int) -> None:
+        self.most: Final = most
+        self.most_strangers: Final = min(most, most_strangers)
+        # Dicts keep an order: the connection that has sent nothing for the longest time is the first.
+        self._strangers: dict[Occupant, None] = {}
+        self._resting: dict[Occupant, None] = {}
+        self._known: set[Occupant] = set()
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._resting) + len(self._known)
+
+    @property
+    def members(self) -> list[Occupant]:
+        return [*self._strangers, *self._resting, *self._known]
+
+    def enter(self, one: Occupant) -> bool:
+        """Give a new connection a place. False: there is none for it."""
+        if len(self._strangers) >= self.most_strangers:
+            self._evict(self._strangers)
+        elif len(self) >= self.most:
+            evictable = self._strangers or self._resting
+            if not evictable:
+                return False
+            self._evict(evictable)
+        self._strangers[one] = None
+        return True
+
+    def touch(self, one: Occupant) -> None:
+        """A stranger has sent something, so others have been silent for longer."""
+        if one in self._strangers:
+            del self._strangers[one]
+            self._strangers[one] = None
+
+    def admit(self, one: Occupant) -> None:
+        if self._is_here(one):
+            self.leave(one)
+            self._known.add(one)
+
+    def estrange(self, one: Occupant) -> None:
+        if self._is_here(one):
+            self.leave(one)
+            self._strangers[one] = None
+
+    def rest(self, one: Occupant) -> None:
+        if one in self._known:
+            self.leave(one)
+            self._resting[one] = None
+
+    def leave(self, one: Occupant) -> None:
+        self._strangers.pop(one, None)
+        self._resting.pop(one, None)
+        self._known.discard(one)
+
+    def _is_here(self, one: Occupant) -> bool:
+        """False for a connection that had to leave: it may still be about to end."""
+        return one in self._strangers or one in self._known or one in self._resting
+
+    @staticmethod
+    def _evict(some: dict[Occupant, None]) -> None:
+        one = next(iter(some))
+        del some[one]
+        one.abort()
