@@ -35,11 +35,13 @@ class Places:
     Attributes:
         most: How many connections there may be.
         most_strangers: How many of them may be strangers.
+        is_closed: The port is closed: the system may still hand over connections that it had accepted before.
     """
 
     def __init__(self, most: int, most_strangers: int) -> None:
         self.most: Final = most
         self.most_strangers: Final = min(most, most_strangers)
+        self.is_closed = False
         # Dicts keep an order: the connection that has sent nothing for the longest time is the first.
         self._strangers: dict[Occupant, None] = {}
         self._resting: dict[Occupant, None] = {}

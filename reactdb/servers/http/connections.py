@@ -84,6 +84,10 @@ class LimitedConnection:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._raw = self._connected = transport
+        if self._port.places.is_closed:
+            # uvicorn has told its connections to end, and would wait for this one.
+            transport.abort()
+            return
         if not self._port.places.enter(self):
             self._turn_away(transport)
             return

@@ -214,6 +214,7 @@ class Quiet(uvicorn.Server):
         self.is_up.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._places.is_closed = True
         for one in self._places.members:
             # uvicorn does not know those that are still in the handshake of TLS.
             if isinstance(one, LimitedConnection) and not one.is_open:

@@ -5,6 +5,7 @@ Each test is made for both parsers that uvicorn has, where httptools is installe
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -20,6 +21,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 import reactdb
 from reactdb.dialects.couchdb.errors import CouchError
@@ -467,3 +469,27 @@ def test_an_attachment_of_another_server_is_no_longer_than_it_was_said() -> None
         pytest.raises(CouchError, match="longer than"),
     ):
         list(pieces)
+
+
+def test_a_connection_that_comes_while_the_server_stops_is_ended_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system hands it over after uvicorn has told its connections to end."""
+    answers: list[bytes] = []
+
+    async def shutdown(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets is not None
+        loop = asyncio.get_running_loop()
+        with socket.socket() as line:
+            line.setblocking(False)
+            await loop.sock_connect(line, sockets[0].getsockname())
+            with suppress(ConnectionError):
+                answers.append(await asyncio.wait_for(loop.sock_recv(line, 1), PATIENCE_S))
+        await stop(self, sockets)
+
+    stop = uvicorn.Server.shutdown
+    monkeypatch.setattr(uvicorn.Server, "shutdown", shutdown)
+    with reactdb.connect(":memory:") as db, serve_in_thread(db, limits=HTTPLimits(head_s=60.0)):
+        pass
+
+    assert answers in ([], [b""])
