@@ -208,12 +208,7 @@ def serve(
         )
         credentials = _credentials(users, user, password_env)
         tls = None if certificate is None or key is None else tls_context(certificate, key)
-        # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
-        # is the server's own, so it may change the interval; a server inside another program does not.
-        sys.setswitchinterval(0.0005)
-        # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
-        # cycles that it does not have: a third of the time.
-        gc.set_threshold(GARBAGE)
+        tune_process()
         options = ServeOptions(
             host,
             ports,
@@ -244,6 +239,15 @@ def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tup
         )
     if host_name:
         raise click.UsageError("--host-name is about HTTP; it needs --couchdb or --aidbox.")
+
+
+def tune_process() -> None:
+    """Set what is right for a process that only serves. A server inside another program leaves both alone."""
+    # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes.
+    sys.setswitchinterval(0.0005)
+    # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
+    # cycles that it does not have: a third of the time.
+    gc.set_threshold(GARBAGE)
 
 
 def allow_open_files(count: int) -> None:

@@ -255,7 +255,7 @@ class TestInTheMiddleOfSomethingElse:
         with opened(path) as db:
             handles = [opened(path), opened(path)]
             db.table("games").get(1).update(lambda game: {"n": len([handles.pop(), handles.pop()])})
-            wait_until(lambda: [1] == [handles for _, handles in registry.opened.values()])
+            wait_until(lambda: registry.opened[registry.identity_of(str(path)), False][1] == 1)
 
             assert {"id": 1, "n": 2} == db.table("games").get(1).run()
 

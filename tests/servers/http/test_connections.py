@@ -26,6 +26,7 @@ import uvicorn
 import reactdb
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import boundary_of, parameters_of_header
+from reactdb.replication.peers import SourceFailed
 from reactdb.replication.remote import RemotePeer
 from reactdb.servers.http import HTTPLimits, connections, serve_in_thread, serving
 from reactdb.servers.http.application import GUESSES
@@ -466,7 +467,7 @@ def test_an_attachment_of_another_server_is_no_longer_than_it_was_said() -> None
         answering(bomb) as url,
         closing(RemotePeer(url)) as peer,
         peer._pieces(document, "f")() as pieces,
-        pytest.raises(CouchError, match="longer than"),
+        pytest.raises(SourceFailed, match="longer than"),
     ):
         list(pieces)
 
