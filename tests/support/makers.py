@@ -544,7 +544,8 @@ NO_MAKERS: dict[str, str] = {
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
-    "limit map max merge min nth order_by pluck reduce run sample skip stats sum tells_a_whole_list to_future token with_fields without",
+    "limit map max merge min nth order_by pluck reduce run sample skip stats sum tells_a_whole_list to_future token "
+    "with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",
     "AsyncCursor": "token",
