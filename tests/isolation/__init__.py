@@ -7,5 +7,6 @@ its values were appended, so the histories alone say which transaction depends o
 
     history     what one transaction has done and seen, and what it was promised
     checker     the anomalies of a history: a function without a database
-    workload    makes histories: threads and processes, native transactions, MongoDB's in the process and over a socket
+    workload    makes histories: threads, and processes that are killed; native transactions, MongoDB's in the process and over a
+                socket
 """

@@ -20,6 +20,8 @@ from tests.isolation.history import ABORTED, COMMITTED, DOUBT, SERIALIZABLE, Tra
 from tests.isolation.workload import run_round
 
 PROCESSES = 3
+# So many of them are killed in a round, and replaced.
+KILLS = 2
 # Transactions of each lane in a round.
 COUNT = 100
 
@@ -37,7 +39,7 @@ def main() -> int:
         "--seed", type=int, default=1, help="of the first round (default: 1); each has the next"
     )
     parser.add_argument("--rounds", type=int, default=1_000_000, metavar="N", help="end after so many")
-    parser.add_argument("--threads", action="store_true", help="one process with threads alone")
+    parser.add_argument("--threads", action="store_true", help="one process with threads alone, and no kills")
     options = parser.parse_args()
 
     # In memory where that can be had: what is tested is what is seen.
@@ -49,7 +51,7 @@ def main() -> int:
         seed = options.seed + number
         number += 1
         path = folder / f"{seed}.db"
-        history = run_round(path, seed, COUNT, 0 if options.threads else PROCESSES)
+        history = run_round(path, seed, COUNT, *((0, 0) if options.threads else (PROCESSES, KILLS)))
         now = Counter(one.state for one in history)
         states += now
         anomalies = find_anomalies(history)

@@ -296,8 +296,8 @@ class _Lists:
         for _, is_begin, number in moments:
             if is_begin:
                 before[number] = set(newest)
-                for one in newest:
-                    yield Edge((one, True), self._reads(number), REAL_TIME)
+                for earlier in newest:
+                    yield Edge((earlier, True), self._reads(number), REAL_TIME)
             else:
                 newest -= before[number]
                 newest.add(number)

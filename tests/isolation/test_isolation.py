@@ -411,6 +411,24 @@ def test_transactions_without_conflicts_are_noticed(path, monkeypatch):
     assert {"lost update", "G-single"} <= names_of(history)
 
 
+def test_a_transaction_is_in_doubt_until_its_commit_is_acknowledged(path):
+    from tests.isolation.workload import MongoDB, MongoDBStatements, Native, Plan, Recorder
+
+    append, give_up = Plan((("append", "group0.0"),)), Plan((("append", "group0.0"),), gives_up=True)
+    with reactdb.connect(path) as db:
+        client = reactdb.mongodb(db)
+        for face in (Native(db), MongoDB(client, "mongodb"), MongoDBStatements(client, "statements")):
+            notes: list[Transaction] = []
+            Recorder(face, face.name, notes.append).carry_out(append)
+
+            assert [DOUBT, COMMITTED] == [one.state for one in dict.fromkeys(notes)][-2:]
+            assert all(one.operations == notes[-1].operations for one in notes)
+
+        notes = []
+        Recorder(Native(db), "given-up", notes.append).carry_out(give_up)
+        assert [ABORTED] == [one.state for one in notes]
+
+
 def test_threads_of_all_faces_keep_their_promises(tmp_path):
     pytest.importorskip("pymongo")
     from tests.isolation.workload import run_round

@@ -10,11 +10,15 @@ Rule of this file: it notes what was done and seen, and judges nothing.
 from __future__ import annotations
 
 import multiprocessing
+import pickle
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from io import RawIOBase
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
@@ -36,6 +40,7 @@ from tests.isolation.history import (
     Read,
     Transaction,
 )
+from tests.support.threads import wait_until
 
 DATABASE, COLLECTION = "isolation", "lists"
 TABLE: Final = f"{DATABASE}.{COLLECTION}"
@@ -73,6 +78,8 @@ class Face:
 
     name: str
     promise: str
+    commits_each = False
+    """Whether each statement is committed when it is carried out."""
 
     def transaction(self) -> Any:
         """A context manager that gives Statements. It commits at its end, and aborts where an exception leaves it."""
@@ -167,6 +174,7 @@ class MongoDBStatements(MongoDB):
     """One statement outside of any transaction: an append, or a read of several lists."""
 
     promise = SERIALIZABLE
+    commits_each = True
 
     @contextmanager
     def transaction(self) -> Iterator[Statements]:
@@ -200,11 +208,18 @@ def is_doubt(error: Exception) -> bool:
     return isinstance(error, reactdb.OutcomeUnknown)
 
 
-class Recorder:
-    """Carries out one transaction, step by step, and notes it. Any error but a refusal is raised."""
+Note = Callable[[Transaction], None]
 
-    def __init__(self, face: Face, name: str) -> None:
-        self._face, self._name = face, name
+
+class Recorder:
+    """Carries out one transaction, step by step, and notes it. Any error but a refusal is raised.
+
+    `note` is given the transaction twice: in doubt, before it is committed, and as it has ended.
+    """
+
+    def __init__(self, face: Face, name: str, note: Note = lambda _: None) -> None:
+        self._face, self._name, self._note = face, name, note
+        self._began = 0
         self.operations: list[Read | Append] = []
 
     def do(self, statements: Statements, what: str, name: str) -> None:
@@ -213,6 +228,8 @@ class Recorder:
             value = f"{self._name}.{len(self.operations)}"
             # Before it is done: what an aborted transaction has tried must not be seen either.
             self.operations.append(Append(name, value))
+            if self._face.commits_each:
+                self._note(self.noted(DOUBT, self._began))
             statements.append(name, value)
         elif what == "read":
             self.operations.append(Read(name, tuple(statements.read(name))))
@@ -222,7 +239,7 @@ class Recorder:
             assert not found, found
 
     def carry_out(self, plan: Plan) -> Transaction:
-        began = time.monotonic_ns()
+        self._began = time.monotonic_ns()
         has_asked = False
         try:
             with self._face.transaction() as statements:
@@ -233,6 +250,7 @@ class Recorder:
                 if plan.gives_up:
                     raise GaveUp
                 has_asked = True
+                self._note(self.noted(DOUBT, self._began))
             state = COMMITTED
         except GaveUp:
             state = ABORTED
@@ -240,7 +258,9 @@ class Recorder:
             if not is_refusal(error):
                 raise
             state = DOUBT if has_asked and is_doubt(error) else ABORTED
-        return self.noted(state, began)
+        done = self.noted(state, self._began)
+        self._note(done)
+        return done
 
     def noted(self, state: str, began: int) -> Transaction:
         return Transaction(
@@ -250,9 +270,10 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Orders:
-    """What one crew is to do. `count`: transactions of each lane."""
+    """What one crew is to do. `count`: transactions of each lane; `notes`: a file for what they do and see."""
 
     path: Path
+    notes: Path
     seed: int
     crew: int
     count: int
@@ -267,8 +288,8 @@ def prepare(path: Path) -> None:
         reactdb.mongodb(db)[DATABASE][COLLECTION].create_index([("group", 1)], name="group_of_mongodb")
 
 
-def crew(orders: Orders) -> list[Transaction]:
-    """A process with its own handle and server, and a lane of each face. What they have done and seen."""
+def crew(orders: Orders) -> None:
+    """A process with its own handle and server, and a lane of each face."""
     with ExitStack() as stack:
         # On a busy machine a writer waits for long: that is no anomaly.
         db = stack.enter_context(
@@ -286,17 +307,29 @@ def crew(orders: Orders) -> list[Transaction]:
             MongoDBStatements(client, "mongodb-statements"),
         ]
         pool = stack.enter_context(ThreadPoolExecutor(len(faces)))
-        lanes = [pool.submit(lane, face, orders) for face in faces]
-        return [one for done in lanes for one in done.result(PATIENCE_S)]
+        # Each note is one call of the system, so a process that is killed leaves whole ones.
+        notes = stack.enter_context(orders.notes.open("ab", buffering=0))
+        for done in [pool.submit(lane, face, orders, notes) for face in faces]:
+            done.result(PATIENCE_S)
 
 
-def lane(face: Face, orders: Orders) -> list[Transaction]:
+def lane(face: Face, orders: Orders, notes: RawIOBase) -> None:
     chance = Random(f"{orders.seed} {orders.crew} {face.name}")
-    done = []
     for number in range(orders.count):
         plan = face.plan(chance, group_at(number))
-        done.append(Recorder(face, f"{face.name}.{orders.crew}.{number}").carry_out(plan))
-    return done
+        name = f"{face.name}.{orders.crew}.{number}"
+        Recorder(face, name, lambda one: notes.write(pickle.dumps(one))).carry_out(plan)
+
+
+def read_notes(path: Path) -> list[Transaction]:
+    """What a crew has noted: of each transaction the last word."""
+    found: dict[str, Transaction] = {}
+    if path.exists():
+        with path.open("rb") as notes:
+            while notes.peek(1):
+                one = pickle.load(notes)
+                found[one.name] = one
+    return list(found.values())
 
 
 def group_at(number: int) -> str:
@@ -312,16 +345,45 @@ def last_look(path: Path, count: int) -> Transaction:
         )
 
 
-def run_round(path: Path, seed: int, count: int, processes: int) -> list[Transaction]:
-    """The history of one round on a new file: of this process alone, or of so many others."""
+def run_round(path: Path, seed: int, count: int, processes: int, kills: int = 0) -> list[Transaction]:
+    """The history of one round on a new file: of this process alone, or of others, so many at once, of which some are killed and
+    replaced."""
     prepare(path)
+    notes = [path.with_name(f"{path.stem}.{number}.notes") for number in range(max(1, processes + kills))]
+    orders = [
+        Orders(path, one, seed, number, count, ("soft", "hard")[number % 2])
+        for number, one in enumerate(notes)
+    ]
     if processes:
-        orders = [
-            Orders(path, seed, number, count, ("soft", "hard")[number % 2]) for number in range(processes)
-        ]
-        with multiprocessing.get_context("spawn").Pool(processes) as pool:
-            found = pool.map_async(crew, orders, chunksize=1).get(PATIENCE_S)
-        history = [one for done in found for one in done]
+        run_processes(orders, processes, Random(f"{seed} kills"))
     else:
-        history = crew(Orders(path, seed, 0, count))
-    return [*history, last_look(path, count)]
+        crew(orders[0])
+    return [*(one for file in notes for one in read_notes(file)), last_look(path, count)]
+
+
+def run_processes(orders: Sequence[Orders], at_once: int, chance: Random) -> None:
+    """A process for each of the orders, of which so many run at once. For each of the others the oldest one is killed."""
+    context = multiprocessing.get_context("spawn")
+    running: list[tuple[Any, Orders]] = []
+    for one in orders:
+        if len(running) == at_once:
+            process, killed = running.pop(0)
+            # Some 300 bytes are one note.
+            wait_until(
+                partial(is_past, process, killed.notes, chance.randrange(3_000, 300 * killed.count)),
+                PATIENCE_S,
+            )
+            process.kill()
+            process.join(PATIENCE_S)
+            assert process.exitcode in (0, -signal.SIGKILL), f"crew {killed.crew} has failed"
+        process = context.Process(target=crew, args=(one,))
+        process.start()
+        running.append((process, one))
+    for process, ended in running:
+        process.join(PATIENCE_S)
+        assert process.exitcode == 0, f"crew {ended.crew} has failed"
+
+
+def is_past(process: Any, notes: Path, size: int) -> bool:
+    """Whether a crew has noted so many bytes, or has ended."""
+    return not process.is_alive() or (notes.exists() and notes.stat().st_size >= size)
