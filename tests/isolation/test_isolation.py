@@ -421,7 +421,7 @@ def test_a_transaction_is_in_doubt_until_its_commit_is_acknowledged(path):
             notes: list[Transaction] = []
             Recorder(face, face.name, notes.append).carry_out(append)
 
-            assert [DOUBT, COMMITTED] == [one.state for one in dict.fromkeys(notes)][-2:]
+            assert [DOUBT, COMMITTED] == [one.state for one in notes][-2:]
             assert all(one.operations == notes[-1].operations for one in notes)
 
         notes = []
