@@ -208,12 +208,7 @@ def serve(
         )
         credentials = _credentials(users, user, password_env)
         tls = None if certificate is None or key is None else tls_context(certificate, key)
-        # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes. This process
-        # is the server's own, so it may change the interval; a server inside another program does not.
-        sys.setswitchinterval(0.0005)
-        # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
-        # cycles that it does not have: a third of the time.
-        gc.set_threshold(GARBAGE)
+        _tune_process()
         options = ServeOptions(
             host,
             ports,
@@ -231,6 +226,15 @@ def serve(
         _check(options)
         allow_open_files(len(ports) * limits.connections + OTHER_FILES)
         asyncio.run(_serve(file, options, durability))
+
+
+def _tune_process() -> None:
+    """Set what holds for the whole process. It is the server's own, so it may; a server inside another program does not."""
+    # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes.
+    sys.setswitchinterval(0.0005)
+    # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
+    # cycles that it does not have: a third of the time.
+    gc.set_threshold(GARBAGE)
 
 
 def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tuple[str, ...]) -> None:
