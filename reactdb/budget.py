@@ -160,11 +160,11 @@ class Budget:
         "_crowd",
         "_ends_at",
         "_held_bytes",
-        "_is_in_turn",
         "_left",
         "_resumed_at",
         "_turn_ends_at",
         "is_cancelled",
+        "is_in_turn",
         "most_bytes",
         "seconds",
     )
@@ -183,7 +183,7 @@ class Budget:
         self._clock = clock
         self._crowd = crowd
         self._left = STEPS
-        self._is_in_turn = False
+        self.is_in_turn = False
         self._turn_ends_at = float("inf")
         self.is_cancelled = False
         self.begin()
@@ -232,7 +232,7 @@ class Budget:
         crowd, computed_s = self._crowd, now - self._resumed_at
         if crowd is not None and self.most_bytes is not None:
             self._count_memory(crowd, self.most_bytes)
-        if crowd is None or self._is_in_turn or not may_sleep:
+        if crowd is None or self.is_in_turn or not may_sleep:
             return
         if computed_s >= TURN_S and now - self._began_at >= SLOW_S:
             crowd.join(self)
@@ -243,13 +243,13 @@ class Budget:
     def in_turn(self, most_s: float | None = None) -> Iterator[None]:
         """See the function of this name."""
         most_s = MOST_WRITING_S if most_s is None else most_s
-        outer = self._is_in_turn, self._turn_ends_at
+        outer = self.is_in_turn, self._turn_ends_at
         self._turn_ends_at = min(self._turn_ends_at, self._clock() + most_s)
-        self._is_in_turn = True
+        self.is_in_turn = True
         try:
             yield
         finally:
-            self._is_in_turn, self._turn_ends_at = outer
+            self.is_in_turn, self._turn_ends_at = outer
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()

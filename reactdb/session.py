@@ -18,6 +18,7 @@ Rule of this file: it knows no step of a query and no operation on a document, a
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import warnings
@@ -28,7 +29,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from reactdb.access import find_table
-from reactdb.budget import check
+from reactdb.budget import Budget, check
+from reactdb.budget import current as budget_in_force
 from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.errors import (
     DatabaseClosed,
@@ -331,9 +333,22 @@ class Session:
         operation: str = "write",
         origin: str | None = None,
     ) -> T:
-        """Carry out a change of any kind as `write` does, and give what `work` returns. `origin`: None for the session's own."""
+        """Carry out a change of any kind as `write` does, and give what `work` returns. `origin`: None for the session's own.
+
+        Where a budget is in force, it does not sleep for other queries from here on: all writers would wait for it.
+        """
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        budget = budget_in_force.get()
+        if budget is not None and not budget.is_in_turn:
+            with budget.in_turn(math.inf):
+                return self.transact(
+                    work,
+                    durability=durability,
+                    is_shareable=is_shareable,
+                    operation=operation,
+                    origin=origin,
+                )
         writer = self.engine.writer or self.engine.writable()
         return writer.write(
             work,
@@ -357,13 +372,15 @@ class Session:
         """The same, as the block that says who is in it. `is_exclusive`: only sessions that are inside of it (see
         `SessionInside`)."""
         self.check_open()
-        return self.engine.writable().transaction(
+        block = self.engine.writable().transaction(
             durability=self.durability if durability is None else checked_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
             is_exclusive=is_exclusive,
             within=self._block,
         )
+        budget = budget_in_force.get()
+        return block if budget is None else block_in_turn(block, budget)
 
     def inside(self, block: Block) -> SessionInside:
         """A session that is inside of a block of `block()`, whichever flow of its thread uses it."""
@@ -583,6 +600,13 @@ def transaction_of(block: AbstractContextManager[Block]) -> Iterator[WriteTransa
     """A block as what is written in it."""
     with block as begun:
         yield begun.transaction
+
+
+@contextmanager
+def block_in_turn(block: AbstractContextManager[Block], budget: Budget) -> Iterator[Block]:
+    """A block in which the budget does not sleep for other queries."""
+    with budget.in_turn(math.inf), block as begun:
+        yield begun
 
 
 def checked_durability(durability: object) -> Durability:

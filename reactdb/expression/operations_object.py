@@ -47,6 +47,7 @@ def _elements(name: str, value: Any) -> list[Any]:
     """The elements of an array, none of them an array itself."""
     if not isinstance(value, list):
         _not_an_object(name, value)
+    spend(1 + len(value))
     for element in value:
         if isinstance(element, list):
             raise QueryError(f"Cannot perform {name} on a sequence of sequences.")
@@ -240,10 +241,10 @@ def merged(old: Any, patch: Any) -> Any:
     """
     if not (isinstance(old, dict) and isinstance(patch, dict)):
         return without_literals(patch)
+    spend(1 + len(old) + len(patch))
     result = dict(old)
     for name, new in patch.items():
         if isinstance(new, dict) and name in result:
-            spend(1 + len(new))
             result[name] = merged(result[name], new)
             continue
         value = without_literals(new)

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
+from reactdb.budget import spend
 from reactdb.errors import QueryError
 from reactdb.expression.checks import array_limit, checked_array, integer, string
 from reactdb.expression.pattern import Pattern, read_pattern
@@ -79,6 +80,7 @@ def split(text: Any, separator: Any = None, limit: Any = -1) -> list[str]:
         parts = _split_everywhere(text, cuts)
     else:
         parts = text.split(separator, cuts)
+    spend(len(parts))
     return checked_array(parts)
 
 

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
-from reactdb.budget import spend
+from reactdb.budget import spend, spend_bytes
 from reactdb.errors import QueryError
 from reactdb.expression.checks import (
     checked_number,
@@ -158,6 +158,8 @@ def _to_json(value: Any) -> str:
     if isinstance(value, float):
         checked_number(value)
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, (str, bytes)):
+        spend_bytes(len(value))
     if value is None or isinstance(value, (bool, int, str)):
         return _json(value)
     if isinstance(value, Decimal):

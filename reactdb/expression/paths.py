@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactdb.budget import spend
 from reactdb.errors import QueryError
 from reactdb.expression.checks import shown
 from reactdb.expression.markers import absent
@@ -38,6 +39,8 @@ def read_paths(arguments: list[Any] | tuple[Any, ...]) -> Path:
 def _read(value: Any) -> Path:
     if isinstance(value, str):
         return value
+    if isinstance(value, (list, dict)):
+        spend(len(value))
     if isinstance(value, list):
         return _all_of([_read(inner) for inner in value])
     if isinstance(value, dict):
@@ -71,6 +74,7 @@ def _has(value: Any, path: Path) -> bool:
     if isinstance(path, str):
         found = _field(value, path)
         return found is not absent and found is not None
+    spend(len(path))
     if isinstance(path, tuple):
         return all(has(value, inner) for inner in path)
     for name, inner in path.items():
@@ -88,10 +92,12 @@ def project(document: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _project(value: Any, path: Path, *, within: bool) -> Any:
     if within and isinstance(value, list):
+        spend(len(value))
         return [_project(inner, path, within=False) for inner in value]
     if isinstance(path, str):
         found = _field(value, path)
         return {} if found is absent else {path: found}
+    spend(len(path))
     result: dict[str, Any] = {}
     if isinstance(path, tuple):
         for inner in path:
@@ -116,9 +122,11 @@ def unproject(document: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _unproject(value: Any, path: Path, *, within: bool) -> Any:
     if within and isinstance(value, list):
+        spend(len(value))
         return [_unproject(inner, path, within=False) for inner in value]
     if not isinstance(value, dict):
         raise _NotAnObject
+    spend(len(value))
     result = dict(value)
     _take_away(result, path)
     return result
@@ -128,6 +136,7 @@ def _take_away(result: dict[str, Any], path: Path) -> None:
     if isinstance(path, str):
         result.pop(path, None)
     elif isinstance(path, tuple):
+        spend(len(path))
         for inner in path:
             _take_away(result, inner)
     else:

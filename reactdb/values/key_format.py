@@ -43,7 +43,7 @@ from math import isinf, nan
 from typing import Any, Final
 from uuid import UUID
 
-from reactdb.budget import current
+from reactdb.budget import current, spend_bytes
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey
 from reactdb.values.bounds import Bound, maxval, minval
 from reactdb.values.codec import MAX_DEPTH
@@ -245,6 +245,7 @@ _ONE_LESS: Final = bytes((byte - 1) % 256 for byte in range(256))
 
 
 def _encode_bytes(value: Any, depth: int) -> bytes:
+    spend_bytes(len(value))
     return _BINARY + bytes(memoryview(value)).replace(b"\x00", b"\x00\xff") + _TEXT_END
 
 

@@ -14,12 +14,6 @@ from reactdb.servers.limits import Limits
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
 PROTOCOLS = ("HTTP", "MongoDB", "RethinkDB")
-# What bounds the work for a request, and not what a stranger may do: the page says it in words.
-OWN = {
-    "HTTP": {"requests", "request_s"},
-    "MongoDB": {"queries", "query_bytes", "stop_s"},
-    "RethinkDB": {"queries", "stop_s"},
-}
 
 
 def rows(protocol: str) -> list[list[str]]:
@@ -46,4 +40,4 @@ def test_every_limit_of_a_server_has_a_row(protocol: str) -> None:
     named = {name for row in rows(protocol) for name in re.findall(r"`(\w+)`", row[2])}
     limits = {field.name for field in fields(HTTPLimits if protocol == "HTTP" else Limits)}
 
-    assert set() == limits - named - OWN[protocol]
+    assert set() == limits - named

@@ -11,14 +11,13 @@ Rule of this file: definitions. Which one serves a request is in `planning`.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import sha1
 from typing import Any, Final
 
-from reactdb.budget import CALL_STEPS, in_turn, spend
+from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, native_path
@@ -221,8 +220,7 @@ def _make_native(database: CouchDatabase, field: str | None) -> None:
         table = database.tables(transaction.catalogue).main
         if name not in table.indexes:
             # It is made in one commit, however many documents there are.
-            with in_turn(math.inf):
-                transaction.create_index(table, name, data, False)
+            transaction.create_index(table, name, data, False)
 
     database.session.transact(work, operation="index_create")
 

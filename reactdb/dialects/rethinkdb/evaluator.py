@@ -35,7 +35,7 @@ from reactdb.dialects.rethinkdb.values import (
 from reactdb.dialects.rethinkdb.wire import read_number
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression import OPERATIONS
-from reactdb.expression.checks import checked_array, integer, is_number, truth
+from reactdb.expression.checks import checked_array, each, integer, is_number, truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.expression.registry import arity_sentence
@@ -270,11 +270,9 @@ class Evaluator:
             if value.is_endless:
                 raise located(QueryError(ENDLESS), path)
             return self.read(value)
-        if isinstance(value, list):
-            return iter(value)
-        datum = self.as_datum(value, path)
+        datum = value if isinstance(value, list) else self.as_datum(value, path)
         if isinstance(datum, list):
-            return iter(datum)
+            return iter(each(datum))
         raise cannot_convert(datum)
 
     def read(self, sequence: Sequence) -> Iterator[Any]:

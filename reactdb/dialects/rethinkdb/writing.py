@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from reactdb.budget import CALL_STEPS, Stopped, WorkStopped, spend
-from reactdb.budget import current as budget_in_force
+from reactdb.budget import CALL_STEPS, WorkStopped, spend, with_own_budget
 from reactdb.change import DELETE, REPLACE, UPDATE
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.configuring import configure, is_configuration
@@ -137,22 +136,19 @@ def carry_out(
         or (tables.SETTINGS.get(native, table) or {}).get("durability")
     )
     hook = None if call.flag("ignore_write_hook") else hook_of(call.evaluator, table)
-    budget, limit = budget_in_force.get(), array_limit.get()
+    limit = array_limit.get()
 
     def limited(write: Write) -> None:
-        outer, outer_limit = budget_in_force.set(budget), array_limit.set(limit)
+        outer = array_limit.set(limit)
         try:
             work(write, hook)
-        except Stopped as stopped:
-            raise WorkStopped(stopped) from None
         finally:
-            array_limit.reset(outer_limit)
-            budget_in_force.reset(outer)
+            array_limit.reset(outer)
 
     try:
         return native.session.write(
             table.file_name,
-            limited,
+            with_own_budget(limited),
             Counting(call.evaluator),
             return_changes=wanted,
             durability=chosen,
@@ -265,6 +261,7 @@ def given_documents(call: TermCall) -> list[Any]:
 
 def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | None, Any]:
     """(key, document), with a generated key if the document had none; (None, message) if it cannot be stored."""
+    spend(CALL_STEPS)
     try:
         check_object(document)
         if name not in document:
@@ -482,6 +479,7 @@ def check_answer(answer: Any) -> dict[str, Any]:
 
 def add_up(total: dict[str, Any], answer: dict[str, Any], limit: int, warnings: set[str]) -> None:
     """Add an answer to the total: numbers are added, lists are concatenated, and of texts (`first_error`) the first is kept."""
+    spend(1 + len(answer))
     for name, value in answer.items():
         if name not in total:
             total[name] = value

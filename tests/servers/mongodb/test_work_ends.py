@@ -5,6 +5,7 @@ Client and server are in one process here, so what holds the interpreter keeps t
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from pymongo.errors import OperationFailure
 import reactdb
 from reactdb.servers.limits import Limits
 from reactdb.servers.mongodb import serve_in_thread
+from tests.servers.mongodb.wire import Wire, message
+from tests.support.threads import wait_until
 
 QUERY_S = 0.3
 # An idle machine takes a tenth of it. What was mended took from 20 seconds to some minutes.
@@ -73,6 +76,17 @@ ATTACKS: dict[str, tuple[set[int], list[dict[str, Any]]]] = {
                     "pipeline": [{"$lookup": {"from": "t", "as": "y", "pipeline": [{"$match": {"n": -5}}]}}],
                 }
             }
+        ],
+    ),
+    "a map over a long range": (
+        {50},
+        [
+            {"$limit": 1},
+            {
+                "$project": {
+                    "x": {"$map": {"input": {"$range": [0, 1_000_000]}, "in": {"$add": ["$$this", "$n"]}}}
+                }
+            },
         ],
     ),
     "documents in between": (
@@ -149,6 +163,41 @@ def test_an_attack_ends_and_a_client_beside_it_is_answered(uri: str, name: str) 
     assert code in codes
     assert took_s < MOST_S
     assert good.longest_s < MOST_WAIT_S
+
+
+def test_a_command_ends_when_its_client_goes() -> None:
+    pipeline = ATTACKS["a union that grows"][1]
+    with (
+        reactdb.connect(":memory:") as db,
+        serve_in_thread(db, limits=Limits(query_s=600)) as server,
+        MongoClient(server.uri) as client,
+    ):
+        client.test.t.insert_one({"_id": 1})
+        with Wire(server.port) as wire:
+            wire.send(message({"aggregate": "t", "pipeline": pipeline, "cursor": {}, "$db": "test"}))
+            wait_until(lambda: bool(server.workers.jobs))
+
+        wait_until(lambda: not server.workers.jobs)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how much memory a process takes")
+def test_a_command_that_fills_too_much_memory_is_stopped() -> None:
+    """A group that would hold 200 MB, and the next command has all of the memory again."""
+    pushed = [
+        {"$set": {"place": {"$range": [0, 100]}}},
+        {"$unwind": "$place"},
+        {"$group": {"_id": None, "all": {"$push": {"$concat": ["$text", "y"]}}}},
+        {"$project": {"n": {"$size": "$all"}}},
+    ]
+    with (
+        reactdb.connect(":memory:") as db,
+        serve_in_thread(db, limits=Limits(query_bytes=16 * 2**20)) as server,
+        MongoClient(server.uri) as client,
+    ):
+        client.test.t.insert_many([{"_id": number, "text": "x" * 100_000} for number in range(20)])
+
+        assert 146 == refused(lambda: list(client.test.t.aggregate(pushed)))
+        assert 20 == client.test.t.count_documents({})
 
 
 def test_a_simple_pattern_is_found_in_a_long_text(uri: str) -> None:
