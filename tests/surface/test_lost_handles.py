@@ -160,8 +160,8 @@ KEEPERS: dict[str, Callable[[Any], Any]] = {
 
 
 def is_collected(path: Path) -> bool:
-    """Whether the file is closed, after another look for objects that refer to each other only: the thread that follows the file may
-    have used one of them during the look before."""
+    """Whether the file is closed, after another look for objects that refer to each other only: the thread that follows the
+    file may have used one of them during the look before."""
     gc.collect()
     return not is_open(path)
 
@@ -211,8 +211,7 @@ def test_a_subscription_that_nobody_refers_to_keeps_the_file_open(path, warned):
         subscription.consumer.close() if hasattr(subscription, "consumer") else subscription.close()
         del subscription
         db.table("games").insert({"id": 3})
-    gc.collect()
-    wait_until(lambda: not is_open(path))
+    wait_until(lambda: is_collected(path))
 
 
 def test_a_subscriber_of_a_lost_database_in_memory_is_not_called():
