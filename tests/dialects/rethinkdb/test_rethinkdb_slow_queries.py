@@ -378,7 +378,7 @@ def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games
             for client in (writer, waiting):
                 client.shake_hands()
             writer.frame(1, wire(NASTY["an update"]()))
-            wait_until(lambda: len(server.workers.crowd) == 1, timeout_s=60)
+            wait_until(lambda: len(server.workers.jobs) == 1, timeout_s=60)
             waiting.frame(1, wire(table.insert({"id": "later"})))
             wait_until(lambda: len(server.workers.jobs) == 2, timeout_s=60)
 

@@ -289,8 +289,8 @@ DEVIATIONS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def replay(monkeypatch: pytest.MonkeyPatch) -> Any:
     # Ids that are made are in the places among others where the recorded ones were.
-    count = itertools.count()
-    monkeypatch.setattr(database, "uuid4", lambda: UUID(int=0xBDE511C867151BAF65A0719977000000 + next(count)))
+    ids = (UUID(int=0xBDE511C867151BAF65A0719977000000 + number).hex for number in itertools.count())
+    monkeypatch.setattr(database, "new_ids", lambda: ids)
     with (
         reactdb.connect(":memory:") as db,
         serve_in_thread(db) as server,

@@ -402,7 +402,7 @@ class TestFeeds:
         count, table = 1_000, db.table("todo")
         path = b"/todo/_changes?feed=continuous&since=now&heartbeat=60000&include_docs=true"
         request = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        with serve_in_thread(db, connections=2 * count) as server:
+        with serve_in_thread(db, connections=2 * count, strangers=2 * count) as server:
             lines = []
             for _ in range(count):
                 line = socket.socket()
