@@ -31,8 +31,9 @@ from reactdb.session import Session
 from reactdb.set_aside import set_aside
 from reactdb.store.catalogue import check_name
 from reactdb.store.leases import CONSUMER, Lease, all_leases, read_leases, write_lease
+from reactdb.store.log import low_water
 from reactdb.store.positions import remove_position
-from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection
 from reactdb.values import codec

@@ -31,7 +31,7 @@ from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.kept import drop_table
-from reactdb.store.log import log_changes
+from reactdb.store.log import log_changes, low_water
 from reactdb.store.retention import (
     AUTO,
     Retention,
@@ -42,7 +42,6 @@ from reactdb.store.retention import (
     name_retention,
     named_retention,
 )
-from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
 from reactdb.table import Selection, Table

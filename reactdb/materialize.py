@@ -55,8 +55,9 @@ from reactdb.session import PastSession, Session
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.kept import KEPT, MATERIALIZED, consumer_of, forget, write_kept
 from reactdb.store.leases import CONSUMER, Lease, read_lease, still_held, write_lease
+from reactdb.store.log import low_water
 from reactdb.store.positions import NamedPosition, find_position, remove_position, write_position
-from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection, Table
 from reactdb.values import codec

@@ -51,8 +51,9 @@ from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
+from reactdb.store.log import low_water
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes, low_water
+from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes
 from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo

@@ -20,7 +20,8 @@ from reactdb.feeds.position import resolve_since
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import View
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import PastSnapshot, Snapshot, low_water
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
 
 # Times that what was written meanwhile is read, at most: writers may be quicker.

@@ -23,7 +23,8 @@ from typing import NamedTuple
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
-from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import Snapshot
 from reactdb.store.walk import Place
 
 # A key and a value of an index are far shorter.

@@ -18,7 +18,8 @@ from typing import Any
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
-from reactdb.store.snapshot import Snapshot, head_seq, low_water
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import Snapshot, head_seq
 
 VERSION = 1
 

@@ -20,7 +20,8 @@ from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import DatabasePosition, Extent
 from reactdb.store import exports
 from reactdb.store.epochs import Epoch, epochs
-from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import head_seq
 
 
 @dataclass(frozen=True, slots=True)

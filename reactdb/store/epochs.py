@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.snapshot import low_water
+from reactdb.store.log import low_water
 
 # Several may begin at one seq; all but the last then have no change.
 EPOCH_OF = (

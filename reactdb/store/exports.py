@@ -24,10 +24,10 @@ from reactdb.store.checksums import are_steps_whole
 from reactdb.store.damage import missing_entry
 from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import ADVICE, file_bytes
-from reactdb.store.log import Entries, fetch, read
+from reactdb.store.log import Entries, fetch, low_water, read
 from reactdb.store.retention import newest_older_than
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.snapshot import Snapshot, head_seq, low_water
+from reactdb.store.snapshot import Snapshot, head_seq
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000

@@ -34,12 +34,12 @@ from reactdb.change import (
     Change,
     TableReference,
 )
-from reactdb.errors import HistoryLost, ReactDBError
+from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_entry, missing_entry
-from reactdb.store.file.sqlite import Connection, Cursor
+from reactdb.store.file.sqlite import ADVICE, Connection, Cursor
 from reactdb.store.schema import BLOCK_BITS
 
 # Entries of a page: about 0.3 MB of ordinary documents. The garbage collector looks at each of them, so more cost more.
@@ -67,6 +67,26 @@ LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
 # Documents that are looked up with one statement.
 PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
+
+
+def low_water(connection: Connection) -> int:
+    """The oldest position that the log can still be read from: every change past it is there.
+
+    Raises:
+        CorruptDatabase: The file has no number there.
+    """
+    return whole_number("the low-water mark", connection.execute(LOW_WATER).fetchone()[0])
+
+
+def whole_number(name: str, value: object) -> int:
+    """A number that SQLite has read from a file, where damage can leave a value of any type.
+
+    Raises:
+        CorruptDatabase: It is no whole number.
+    """
+    if type(value) is not int:
+        raise CorruptDatabase(f"{name} is no whole number, but {type(value).__name__}. {ADVICE}")
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -118,7 +138,7 @@ def read(
         CorruptDatabase: Some are missing, or not what was written: another program has been at the file, or it is damaged.
     """
     if oldest is None:
-        (oldest,) = connection.execute(LOW_WATER).fetchone()
+        oldest = low_water(connection)
     if since < oldest:
         raise HistoryLost(since, oldest + 1)
     if since >= until:
@@ -450,7 +470,7 @@ class OldDocuments:
         old, checksum = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
         if old is None and change.kind_code != INSERT:
             with self._file.fresh_snapshot() as snapshot:
-                (oldest,) = snapshot.connection.execute(LOW_WATER).fetchone()
+                oldest = low_water(snapshot.connection)
             if oldest >= change.seq:
                 raise HistoryLost(change.seq - 1, oldest + 1)
         elif old is not None and not is_whole(change.table_id, change.key_bytes, old, checksum):

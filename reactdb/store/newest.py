@@ -18,9 +18,9 @@ from reactdb.budget import STEP_BYTES, STEPS, current, spend
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.damage import missing_entry
-from reactdb.store.log import ENTRY, changes_of, verified
+from reactdb.store.log import ENTRY, changes_of, low_water, verified
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.snapshot import GREATEST, LEAST, Snapshot, low_water
+from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 
 BY_KEY: Final = (
     f"SELECT {ENTRY} FROM heads h CROSS JOIN log l ON l.seq = h.seq"

@@ -33,10 +33,11 @@ from reactdb.store.checkpoints import Checkpoints
 from reactdb.store.clock import DAY_MS, behind_ms
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
+from reactdb.store.log import low_water
 from reactdb.store.open_file import FileWriter
 from reactdb.store.room import Room, limit_bytes, used_bytes
 from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
-from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.snapshot import head_seq
 from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
 from reactdb.store.transaction import DROP_ENTRY, WriteTransaction
 from reactdb.values.value import Value

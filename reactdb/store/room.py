@@ -14,7 +14,8 @@ from math import ceil
 from typing import NamedTuple
 
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import head_seq
 
 # What history may take in any case: 256 MB.
 LEAST_BYTES = 256_000_000

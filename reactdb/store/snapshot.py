@@ -21,7 +21,7 @@ from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, Ta
 from reactdb.store.checksums import are_whole, is_whole
 from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import LOW_WATER, PAGE_CHANGES, changes_of, read, read_one
+from reactdb.store.log import PAGE_CHANGES, changes_of, low_water, read, read_one, whole_number
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sums import Known, Tally, check, compare
 from reactdb.store.undo import Undo
@@ -127,11 +127,11 @@ def head_seq(connection: Connection) -> int:
 
 def _head(newest: int | None, low: int | None) -> int:
     if newest is None and low is not None:
-        return int(low)
+        return whole_number("the low-water mark", low)
     if newest is None or newest < 1 or low is None:
         # Zeros in the place of the newest entries read as a seq, too.
         raise CorruptDatabase(f"the newest log entry is number {newest}, the low-water mark {low}. {ADVICE}")
-    return int(max(newest, low))
+    return max(newest, whole_number("the low-water mark", low))
 
 
 def check_end(connection: Connection) -> None:
@@ -143,18 +143,14 @@ def check_end(connection: Connection) -> None:
     head = head_seq(connection)
     (block,) = connection.execute(NEWEST_BLOCKS).fetchone()
     (led,) = connection.execute(NEWEST_LED).fetchone()
-    end = max(led or 0, (block or 0) << BLOCK_BITS)
+    end = whole_number("the newest entry of a document", led or 0)
+    end = max(end, whole_number("a block of the log", block or 0) << BLOCK_BITS)
     if end > head:
         raise CorruptDatabase(
             f"the log ends at seq {head}, and had entries up to seq {end} at least: another program has changed the file, or it "
             f"is damaged. {ADVICE}",
             seq=head + 1,
         )
-
-
-def low_water(connection: Connection) -> int:
-    """The oldest position that the log can still be read from: every change past it is there."""
-    return int(connection.execute(LOW_WATER).fetchone()[0])
 
 
 def read_document(
@@ -188,7 +184,10 @@ def newest_seq(connection: Connection, table: TableInfo) -> int:
     In a file that was migrated it can be the low-water mark of that time: no change is newer.
     """
     row = connection.execute(NEWEST, (table.id,)).fetchone()
-    return table.created if row is None else max(table.created, row[0] or 0, row[1] or 0)
+    if row is None:
+        return table.created
+    noted, newest = (whole_number("the newest entry of a block", one or 0) for one in row)
+    return max(table.created, noted, newest)
 
 
 def lost_until(connection: Connection, table: TableInfo) -> int:
@@ -201,7 +200,7 @@ def lost_until(connection: Connection, table: TableInfo) -> int:
         return 0
     noted = connection.execute(NOTED_UNTIL, (table.id, low)).fetchone()[0]
     # A file that was compacted before this was noted does not say.
-    return low if noted is None else int(noted)
+    return low if noted is None else whole_number("the newest entry of a block", noted)
 
 
 class Snapshot:

@@ -29,7 +29,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import LOW, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import LOW_WATER
+from reactdb.store.log import low_water
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.values import codec
 
@@ -158,7 +158,7 @@ def newest(
     block, packed = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone() or (None, None)
     if block is None:
         # In older formats compaction left no block of tables that were idle.
-        if table.created < connection.execute(LOW_WATER).fetchone()[0]:
+        if table.created < low_water(connection):
             return None, None
         sums = Sums(table.created)
         for index in indexes:

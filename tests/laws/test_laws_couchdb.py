@@ -23,8 +23,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import decoded, kept_leaves
 from reactdb.dialects.couchdb.states import tables_of
 from reactdb.dialects.couchdb.trees import Leaf, Path, parse_rev
-from reactdb.store.log import changes_of, read
-from reactdb.store.snapshot import low_water
+from reactdb.store.log import changes_of, low_water, read
 from tests.laws.test_laws_couchdb_trees import NaiveTree, grafts, told
 from tests.support.scaling import examples
 

@@ -233,7 +233,7 @@ def test_a_synchronised_table_is_as_it_was(folder, family):
 def test_spark_reads_and_writes_whole_documents_as_they_were(folder, spark, family):
     # As JSON and as VARIANT they have JSON's types.
     def options() -> dict[str, str]:
-        imports = ",".join(dialect_modules())
+        imports = ",".join([*dialect_modules(), Mark.__module__])
         return {"table": family, "document": "binary", "primaryKey": "_id", "imports": imports}
 
     rows = spark.read.format("reactdb").options(**options()).load(str(folder / "a.db"))

@@ -23,7 +23,8 @@ from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import to_fhir
 from reactdb.dialects.aidbox.spelling import id_of, keys_of, resource_of
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.snapshot import Snapshot, lost_until, low_water, read_document
+from reactdb.store.log import low_water
+from reactdb.store.snapshot import Snapshot, lost_until, read_document
 from reactdb.values import collation
 
 PAGE: Final = 500

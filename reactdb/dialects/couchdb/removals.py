@@ -17,7 +17,7 @@ from typing import Any, Final
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
 from reactdb.dialects.couchdb.revisions import KeptLeaf
 from reactdb.dialects.couchdb.states import State, fields_of, revised
-from reactdb.store.snapshot import low_water
+from reactdb.store.log import low_water
 
 UNKNOWN: Final = object()
 """A document of which the log does not say any more what it was."""

@@ -29,8 +29,8 @@ from reactdb.dialects.couchdb.states import tables_of
 from reactdb.errors import DatabaseClosed
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
-from reactdb.store.log import changes_of, read
-from reactdb.store.snapshot import Snapshot, low_water
+from reactdb.store.log import changes_of, low_water, read
+from reactdb.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from reactivex.abc import DisposableBase

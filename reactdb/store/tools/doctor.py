@@ -25,9 +25,10 @@ from reactdb.store.checksums import is_entry_whole
 from reactdb.store.damage import key_in_words
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
+from reactdb.store.log import low_water
 from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.snapshot import head_seq
 from reactdb.store.sums import differences
 from reactdb.store.tools.figures import opened
 from reactdb.values import codec, collation

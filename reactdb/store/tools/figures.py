@@ -21,8 +21,9 @@ from reactdb.store.file.names import check_names
 from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 from reactdb.store.kept import stopped_views
+from reactdb.store.log import low_water
 from reactdb.store.retention import Setting, history_figures
-from reactdb.store.snapshot import head_seq, low_water
+from reactdb.store.snapshot import head_seq
 
 BUSY_TIMEOUT_S: Final = 5.0
 

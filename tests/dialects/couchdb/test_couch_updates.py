@@ -13,8 +13,8 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.spelling import RESERVED, SYSTEM
 from reactdb.servers.http.routing import REFUSED, SERVER
+from reactdb.store.log import low_water
 from reactdb.store.retention import compact_step
-from reactdb.store.snapshot import low_water
 from reactdb.store.transaction import WriteTransaction
 
 

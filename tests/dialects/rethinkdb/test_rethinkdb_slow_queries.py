@@ -370,8 +370,8 @@ def test_others_go_on_while_four_queries_run_for_ever(tmp_path: Any, durability:
 
 @pytest.mark.slow
 def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games: Any) -> None:
-    """An insert of another client waits for its turn, in a thread: the loop does not wait with it. (In memory, a read of a table
-    waits for the write, as it does natively.)"""
+    """An insert of another client waits for its turn: the loop does not wait with it. (In memory, a read of a table waits for the
+    write, as it does natively.)"""
     with served(db, query_s=0) as server:
         address = (server.host, server.port)
         with Raw(address) as writer, Raw(address) as waiting:
@@ -380,7 +380,6 @@ def test_a_write_that_computes_for_ever_keeps_nobody_from_reading(db: Any, games
             writer.frame(1, wire(NASTY["an update"]()))
             wait_until(lambda: len(server.workers.jobs) == 1, timeout_s=60)
             waiting.frame(1, wire(table.insert({"id": "later"})))
-            wait_until(lambda: len(server.workers.jobs) == 2, timeout_s=60)
 
             with r.connect(*address) as connection, r.connect(*address) as reader:
                 if db.path != ":memory:":
