@@ -37,6 +37,7 @@ from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, names, sqlite
 from reactdb.store.file.guard import FileGuard
+from reactdb.store.file.identity import identity_of
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
 from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
@@ -190,14 +191,19 @@ class Engine:
                 busy_timeout_s=self.busy_timeout_s,
                 memory=self.is_memory,
             )
-            if not self.is_memory:
-                connection.compared = self._compared
-            return connection
         except CannotOpen as error:
             moved = self._moved_error()
             if moved is not None:
                 raise moved from error
             raise
+        if not self.is_memory:
+            connection.compared = self._compared
+        if self.guard is not None and identity_of(self.path) != self.guard.identity:
+            # Nothing was read yet. The first read would open the -shm of this path, which the other connections have mapped, and
+            # cut it off, because they are connections to another file: their next read would end the process (SIGBUS).
+            connection.close()
+            raise self.moved(f"{self.path} is another file now")
+        return connection
 
     @property
     def read_mode(self) -> str:

@@ -22,11 +22,11 @@ from collections import deque
 from contextlib import suppress
 from types import FrameType
 
-from reactdb.errors import DatabaseBusy, UsageError
+from reactdb.errors import CannotOpen, DatabaseBusy, UsageError
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
-from reactdb.store.file.identity import FileIdentity, check_fit, identity_of
+from reactdb.store.file.identity import FileIdentity, check_fit, find_descriptors, identity_of
 from reactdb.store.file.names import check_names
 
 _lock = threading.Lock()
@@ -54,6 +54,7 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
             if engine.is_usable:
                 opened[known] = (engine, handles + 1)
                 return engine
+        _check_index_is_free(path)
         engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
         # Only now: the file may have been made.
         identity = identity_of(path)
@@ -61,6 +62,25 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
         opened[identity, read_only] = (engine, 1)
         _join_twins(engine, opened.get((identity, not read_only)))
         return engine
+
+
+def _check_index_is_free(path: str) -> None:
+    """Refuse a file that was put at the path of another one that this process still has open.
+
+    Both would use the same -shm file. SQLite does not know that this process uses it already, and cuts it off. Then the next read
+    of the file before ends the process with a bus error.
+
+    Raises:
+        CannotOpen: The file that was there before is still open, and the -shm of that path is its own.
+    """
+    identity = identity_of(path)
+    for (known, _), (engine, _) in opened.items():
+        if known != identity and engine.path == path and find_descriptors(path + "-shm")[0] is not None:
+            raise CannotOpen(
+                path,
+                "another file was put in its place while this process had it open: close the database that was opened before, "
+                "and all of its handles, first",
+            )
 
 
 def _join_twins(engine: Engine, known: tuple[Engine, int] | None) -> None:
@@ -122,6 +142,7 @@ def remove(path: str) -> None:
 
     Raises:
         DatabaseBusy: This process has it open, or another.
+        CannotOpen: This process has a file open that was at the path before.
     """
     _release_all_lost()
     check_names(path)
@@ -130,6 +151,7 @@ def remove(path: str) -> None:
             if (identity_of(path), is_read_only) in opened:
                 raise DatabaseBusy(f"remove: {path} is open in this process; close it first")
         check_fit(path)
+        _check_index_is_free(os.path.realpath(path))
         files.remove(path)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import reactdb
 from reactdb.store.file.sqlite import sqlite3
+from tests.support.processes import run_python
 
 PATIENCE_S = 20
 
@@ -317,3 +318,40 @@ def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, mon
     with reactdb.connect(path) as db:
         assert not db.session.engine.readers.idle
         assert [] == db.table_list()
+
+
+WHILE_IT_IS_READ = """
+import os, sys
+import reactdb
+path = sys.argv[1]
+with reactdb.connect(path + ".other") as other:
+    other.table_create("games").insert({"id": "of the other"})
+db = reactdb.connect(path)
+games = db.table_create("games")
+games.insert([{"id": number, "text": "x" * 500} for number in range(2_000)])
+with db._session.read() as going_on:
+    os.replace(path + ".other", path)
+    try:
+        # The first connection is lent, so that this needs another.
+        games.get(1).run()
+    except reactdb.errors.StorageMoved:
+        print("moved")
+    try:
+        reactdb.connect(path)
+    except reactdb.errors.CannotOpen as error:
+        print("close the database that was opened before" in str(error))
+    print(len(list(going_on.rows(going_on.table("games")))))
+db.close()
+try:
+    reactdb.connect(path)
+except reactdb.errors.CorruptDatabase as error:
+    print("one of the two was replaced without the other" in str(error))
+"""
+
+
+def test_a_file_that_is_replaced_while_it_is_read_does_not_end_the_process(tmp_path: Path):
+    """A connection to the new file would cut off the index of the log that the other connections have in memory. A read of theirs
+    would then end the process (SIGBUS), or give documents of the wrong file."""
+    said = run_python(WHILE_IT_IS_READ, tmp_path / "a.db").splitlines()
+
+    assert ["moved", "True", "2000", "True"] == said
