@@ -32,6 +32,7 @@ from reactdb.feeds.router import AxisRoutes, Router
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.logs import logger
+from reactdb.store.file.sqlite import SQLiteError
 
 
 class Dispatcher:
@@ -281,6 +282,9 @@ class LiveViews:
         Whether there are feeds left to go on with."""
         node, self._current = self._current, None
         is_interrupt = isinstance(error, INTERRUPTS)
+        if isinstance(error, SQLiteError):
+            # A view has read documents as of a change, in a snapshot that stays open for the views after it.
+            error = self._state.translated(error)
         if node is not None:
             if not (node.failures.raises and isinstance(error, Exception)):
                 logger.error("a feed ends, because its view failed", exc_info=error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+from reactdb.errors import ReactDBError
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.feeds.views.window import WindowView
@@ -51,6 +52,10 @@ class StateAt:
         if self._undo is None or self._undo.since > seq:
             self._undo = Undo(seq, all_changes(now, seq))
         return PastSnapshot(now, seq, self._undo) if self._undo.until > seq else now
+
+    def translated(self, error: Exception) -> ReactDBError:
+        """SQLite's error in a read of a snapshot that was opened here, as one of ours."""
+        return self._engine.translated(error, "read")
 
     def close(self) -> None:
         if self.stack is not None:

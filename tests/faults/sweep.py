@@ -310,7 +310,7 @@ class Sweep:
     ) -> None:
         """The feed has delivered what is in the log; a table that is dropped, as the deletion of each of its documents.
 
-        The feed reads the documents of a dropped table when it delivers them. Where that read fails, the feed ends with the error.
+        The feed reads the documents of a dropped table when it delivers them. Where that read fails, it ends with the error.
         """
         changes = list(db.log(since=start))
         has_drop = any(one.catalogue is not None and one.kind == "table_drop" for one in changes)
