@@ -38,6 +38,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_collections() -> Iterator[None]:
+    """What a module of tests has imported, and reports of tests, need no further look either: tests of leaks collect garbage often,
+    and each collection looks at every object that is not frozen."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where a test may make its file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import threading
@@ -32,6 +33,9 @@ MANY_ROUNDS = 60
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
+    # Objects of other tests are no leaks of these, and to count them takes a second a time.
+    gc.collect()
+    gc.freeze()
     made = Stage(tmp_path)
     yield made
     made.close()
