@@ -40,8 +40,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_collections() -> Iterator[None]:
-    """What a module of tests has imported, and reports of tests, need no further look either: tests of leaks collect garbage often,
-    and each collection looks at every object that is not frozen."""
+    """What a module of tests has left, such as imports and reports, needs no further look either: tests of leaks collect garbage
+    often, and each collection looks at every object that is not frozen."""
     yield
     gc.collect()
     gc.freeze()
