@@ -181,7 +181,7 @@ def status(session: Session) -> list[dict[str, Any]]:
                     "attempts": lease.attempts,
                     "failing": lease.failing,
                     "error": lease.error,
-                    "set_aside": lease.set_aside,
+                    "dead_letters": lease.set_aside,
                 }
             )
     return found

@@ -79,7 +79,7 @@ def connect(
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history the file keeps from now on, whoever writes to it: a number of changes, a timedelta, or None
-            for all; "auto", the default, leaves it at what the file says (see `Database.retain`).
+            for all; "auto", the default, leaves it at what the file says (see `Database.set_retention`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
@@ -117,7 +117,7 @@ def connect(
     database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
     if kept != AUTO and not read_only:
         try:
-            database.retain(retention)
+            database.set_retention(retention)
         except BaseException:
             database.close()
             raise
@@ -135,12 +135,12 @@ def _name_of(path: object) -> str:
     raise InvalidOption(f"path is the name of a file or ':memory:', not {shown(path)}")
 
 
-def remove(path: str | os.PathLike[str]) -> None:
-    """Remove a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
+def delete_database(path: str | os.PathLike[str]) -> None:
+    """Delete a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
 
     Raises:
         CannotOpen: There is none.
-        DatabaseBusy: It is open, in this process or in another. Nothing was removed.
+        DatabaseBusy: It is open, in this process or in another. Nothing was deleted.
         NotADatabase: It is a file of another program.
     """
     name = _name_of(path)
@@ -361,11 +361,11 @@ class Database:
         removed = self._session.compact(Retention.of(keep), vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
-    def retain(self, retention: Setting) -> None:
+    def set_retention(self, retention: Setting) -> None:
         """Say how much history the file keeps from now on, whichever process writes to it. The file keeps the answer; without one
         it is "auto".
 
-        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold_changes`), what
+        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold`), what
         open feeds and durable consumers have still to read.
 
         Args:
@@ -380,16 +380,16 @@ class Database:
         with self._session.read() as snapshot:
             if named_retention(snapshot.connection) == kept:
                 return
-        self._session.transact(lambda transaction: name_retention(transaction, kept), operation="retain")
+        self._session.transact(lambda transaction: name_retention(transaction, kept), operation="set_retention")
 
-    def hold_changes(self, changes: int) -> None:
+    def hold(self, changes: int) -> None:
         """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
             raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
         self._session.transact(
-            lambda transaction: hold_changes(transaction, changes), operation="hold_changes"
+            lambda transaction: hold_changes(transaction, changes), operation="hold"
         )
 
     def changes(
@@ -471,7 +471,7 @@ class Database:
             partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
                 are given in order. None: as it was made, at first 1.
             lease_s: Seconds after which a worker that was not heard of counts as hung, and another one may take over.
-            max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.set_aside`;
+            max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.dead_letters`;
                 None: for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
             most_backoff_s: The greatest number of seconds that pass between two attempts.
@@ -506,7 +506,7 @@ class Database:
         """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
         position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
         has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
-        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `set_aside`, how many were.
+        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were set aside.
         """
         from reactdb.consumer import status
 
@@ -563,7 +563,7 @@ class Database:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
+        """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
         be emptied, and what may keep it.
 
@@ -585,7 +585,7 @@ class Database:
                 "path": engine.path,
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
-                "held_changes": held_changes(snapshot.connection),
+                "hold": held_changes(snapshot.connection),
                 "history": history_figures(snapshot.connection, engine.lowest_needed),
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
@@ -601,7 +601,7 @@ class Database:
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
-        `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
+        `dropped`, `delivered`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
         show here."""
         self._session.check_open()
         listener = self._session.engine.publisher.listener

@@ -10,6 +10,7 @@
     │   ├── TableExists
     │   ├── IndexNotFound
     │   ├── IndexExists
+    │   ├── OperatorNotFound      an operator of reactivex was called as a method of a feed (also an AttributeError)
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a key that is taken
     │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
@@ -188,6 +189,16 @@ class IndexExists(UsageError):
         super().__init__(f"Index `{index}` already exists on table `{table}`.")
         self.index = index
         self.table = table
+
+
+class OperatorNotFound(UsageError, AttributeError):
+    """A feed has ReQL's methods. The operators of reactivex are reached through `feed.pipe(...)`. `name` is the operator."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a feed has no method `{name}`: write feed.pipe(ops.{name}(...)), with `from reactivex import operators as ops`"
+        )
+        self.name = name
 
 
 class BlobNotFound(UsageError, LookupError):

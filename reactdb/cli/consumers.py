@@ -49,7 +49,7 @@ def consumers(
         if remove is not None:
             consumer.remove(database.session, remove)
         if hold is not None:
-            database.hold_changes(hold)
+            database.hold(hold)
         found = database.consumers()
     if as_json:
         for one in found:
@@ -63,7 +63,7 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     """The consumers for people."""
     if not found:
         return ["no consumers"]
-    header = ["consumer", "seq", "behind", "age", "attempts", "set aside", "holder"]
+    header = ["consumer", "seq", "behind", "age", "attempts", "dead letters", "holder"]
     cells = [
         [
             safe(one["name"])
@@ -72,7 +72,7 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
             "lost" if one["is_lost"] else f"{one['lag']:,}",
             f"{one['lag_s']:.1f} s",
             f"{one['attempts']:,}",
-            f"{one['set_aside']:,}",
+            f"{one['dead_letters']:,}",
             safe(one["holder"] or "-"),
         ]
         for one in found

@@ -69,7 +69,7 @@ def test_a_consumer_is_reset_to_a_seq_or_to_now(file: Path):
 def test_what_fails_is_skipped_once(file: Path):
     done(run("consumers", file, "--skip", "uploader"))
 
-    assert (2, 1) == (found(file)[2]["seq"], found(file)[2]["set_aside"])
+    assert (2, 1) == (found(file)[2]["seq"], found(file)[2]["dead_letters"])
     assert "nothing of consumer `uploader` is failing" in error_of(
         run("consumers", file, "--skip", "uploader")
     )
@@ -88,7 +88,7 @@ def test_how_much_history_is_held_is_told_to_the_file(file: Path):
     done(run("consumers", file, "--hold", 7))
 
     with reactdb.connect(file, read_only=True) as db:
-        assert 7 == db.stats()["held_changes"]
+        assert 7 == db.stats()["hold"]
 
 
 @pytest.mark.parametrize(

@@ -799,7 +799,7 @@ def test_stats_say_how_far_behind_it_is(games):
         for _ in range(4):
             cursor.next(timeout=0)
         assert feed.stats()["lag_seq"] == 0
-        assert feed.stats()["told"] == 4
+        assert feed.stats()["delivered"] == 4
 
 
 def test_a_database_lists_the_subscriptions_that_are_open(db, games):
@@ -813,9 +813,9 @@ def test_a_database_lists_the_subscriptions_that_are_open(db, games):
 
     assert {"range", "limit"} == set(listed)
     assert listed["limit"] == {
-        "table": "games", "kind": "limit", "queued": 1, "dropped": 0, "told": 0, "is_behind": False, "lag_seq": 1,
+        "table": "games", "kind": "limit", "queued": 1, "dropped": 0, "delivered": 0, "is_behind": False, "lag_seq": 1,
     }  # fmt: skip
-    assert listed["range"]["told"] == 1
+    assert listed["range"]["delivered"] == 1
     assert ["range"] == [one["kind"] for one in db.subscriptions()]
     kept.dispose()
     assert db.subscriptions() == []

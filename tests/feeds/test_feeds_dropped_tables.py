@@ -383,9 +383,9 @@ def test_the_documents_of_a_dropped_table_that_fail_are_set_aside_together(fille
             with batch:
                 raise ValueError("no")
 
-    found = filled.table("consumers.set_aside").run()
+    found = filled.table("consumers.dead_letters").run()
     assert [0, 1, 2, 3] == sorted(one["key"] for one in found)
-    assert 4 == sum(one["set_aside"] for one in filled.consumers())
+    assert 4 == sum(one["dead_letters"] for one in filled.consumers())
 
 
 def test_the_documents_of_a_dropped_table_are_skipped_together(filled):
@@ -397,7 +397,7 @@ def test_the_documents_of_a_dropped_table_are_skipped_together(filled):
     batches.poll()
     assert 1 == consumer.skip()
 
-    assert [0, 1, 2, 3] == sorted(one["key"] for one in filled.table("consumers.set_aside").run())
+    assert [0, 1, 2, 3] == sorted(one["key"] for one in filled.table("consumers.dead_letters").run())
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import reactdb
 from reactdb import row
 from reactdb.batches import ACKNOWLEDGED, FAILED, Batch, Batches
 from reactdb.partitions import partition_of
-from reactdb.set_aside import SET_ASIDE
+from reactdb.set_aside import DEAD_LETTERS
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.scaling import examples
@@ -287,8 +287,8 @@ class Consumers(RuleBasedStateMachine):
     def handled(self) -> set[int]:
         done = {document["id"] for document in self.db.table("done")}
         aside = set()
-        if SET_ASIDE in self.db.table_list():
-            aside = {document["seq"] for document in self.db.table(SET_ASIDE)}
+        if DEAD_LETTERS in self.db.table_list():
+            aside = {document["seq"] for document in self.db.table(DEAD_LETTERS)}
         assert not done & aside
         return done | aside
 

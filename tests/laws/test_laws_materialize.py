@@ -180,7 +180,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, 10), held=st.sampled_from([0, 3, 1_000]))
     def compact(self, keep: int, held: int) -> None:
-        self.db.hold_changes(held)
+        self.db.hold(held)
         self.db.compact(keep=keep)
 
     @rule()

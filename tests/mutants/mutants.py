@@ -1375,7 +1375,7 @@ MUTANTS = [
     Mutant(
         "what is set aside is set aside again, for ever",
         "set_aside.py",
-        '    if change["table"] != SET_ASIDE:\n',
+        '    if change["table"] != DEAD_LETTERS:\n',
         "    if True:\n",
         (
             "tests/surface/test_consumers.py::TestFailures::test_a_consumer_of_what_is_set_aside_is_given_it_and_does_not_feed_on_its_own_failures",
@@ -1384,7 +1384,7 @@ MUTANTS = [
     Mutant(
         "a consumer of all tables is given what was set aside",
         "partitions.py",
-        "if self._is_of_all and change.table == SET_ASIDE:",
+        "if self._is_of_all and change.table == DEAD_LETTERS:",
         "if False:",
         (
             "tests/surface/test_consumers.py::TestFailures::test_a_consumer_of_all_tables_that_fails_on_everything_does_not_feed_on_what_it_sets_aside",

@@ -314,7 +314,7 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
     options = parse({"path": str(file), "read": "changes"})
     for count, words in ((5, None), (3, "is database .* now, and was")):
         if words is not None:
-            reactdb.remove(file)
+            reactdb.delete_database(file)
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:

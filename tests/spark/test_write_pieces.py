@@ -667,7 +667,7 @@ class TestHandles:
         deadline = time_of_day.monotonic() + 20
         while path.exists():
             try:
-                reactdb.remove(path)
+                reactdb.delete_database(path)
             except DatabaseBusy:
                 assert time_of_day.monotonic() < deadline
                 time_of_day.sleep(0.01)
@@ -685,7 +685,7 @@ class TestHandles:
 
         assert 1 == len(handles._idle)
         handles.close_all()
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
 
 class TestOptions:

@@ -284,7 +284,7 @@ class TestWhatIsNoRegularFile:
     def test_it_is_not_removed(self, path, kind):
         make_other(path, kind)
         with pytest.raises(reactdb.CannotOpen, match=r"it is not a regular file$"):
-            reactdb.remove(path)
+            reactdb.delete_database(path)
 
         assert ["a.db"] == files_of(path)
         assert os.path.exists(os.devnull)
@@ -382,7 +382,7 @@ class TestLostLocks:
             db.table_create("games")
             os.unlink(f"{path}-wal")
         with pytest.raises(reactdb.StorageMoved, match="start the program again"):
-            reactdb.remove(path)
+            reactdb.delete_database(path)
         path.unlink()
 
         with reactdb.connect(path) as db:
@@ -561,12 +561,12 @@ class TestRemove:
         in_process(CRASHED, path)
         assert ["a.db", "a.db-shm", "a.db-wal"] == files_of(path)
 
-        assert reactdb.remove(path) is None
+        assert reactdb.delete_database(path) is None
         assert [] == files_of(path)
 
     def test_a_database_made_anew_has_nothing_of_the_old_one(self, path):
         in_process(CRASHED, path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         with reactdb.connect(path) as db:
             assert [] == db.table_list()
@@ -578,9 +578,9 @@ class TestRemove:
         with reactdb.connect(path, read_only=read_only):
             before = files_of(path)
             with pytest.raises(reactdb.DatabaseBusy, match="is open in this process; close it first"):
-                reactdb.remove(path)
+                reactdb.delete_database(path)
             assert before == files_of(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -593,10 +593,10 @@ class TestRemove:
             holder.stdout.readline()
             before = files_of(path)
             with pytest.raises(reactdb.DatabaseBusy, match="is open in another process; nothing was removed"):
-                reactdb.remove(path)
+                reactdb.delete_database(path)
             assert before == files_of(path)
             holder.communicate(timeout=60)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -609,7 +609,7 @@ class TestRemove:
             path.touch()
         with pytest.raises(reactdb.CannotOpen, match=r"reactdb\.remove does"):
             reactdb.connect(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -618,21 +618,21 @@ class TestRemove:
             db.table_create("games").insert({"id": 1})
         content = path.read_bytes()
         path.write_bytes(content[:200] + bytes(len(content) - 200))
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
     def test_other_files_are_not_removed(self, path):
         path.write_text("a letter to a friend, long enough to be taken for a database\n" * 100)
         with pytest.raises(reactdb.NotADatabase):
-            reactdb.remove(path)
+            reactdb.delete_database(path)
         foreign = path.with_name("b.db")
         connection = sqlite3.connect(foreign)
         connection.execute("CREATE TABLE letters (text)")
         connection.close()
         before = foreign.read_bytes()
         with pytest.raises(reactdb.NotADatabase):
-            reactdb.remove(foreign)
+            reactdb.delete_database(foreign)
 
         assert ["a.db", "b.db"] == files_of(path)
         assert before == foreign.read_bytes()
@@ -641,16 +641,16 @@ class TestRemove:
         reactdb.connect(path).close()
         for name in ("a.db-walrus", "a.db2", "a.db-wal.txt"):
             path.with_name(name).touch()
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert ["a.db-wal.txt", "a.db-walrus", "a.db2"] == files_of(path)
 
     def test_where_nothing_is_there_is_nothing_to_remove(self, path):
         with pytest.raises(reactdb.CannotOpen, match="it does not exist"):
-            reactdb.remove(path)
+            reactdb.delete_database(path)
         with pytest.raises(reactdb.CannotOpen, match="it is a folder"):
-            reactdb.remove(path.parent)
+            reactdb.delete_database(path.parent)
         with pytest.raises(reactdb.InvalidOption, match="in memory"):
-            reactdb.remove(":memory:")
+            reactdb.delete_database(":memory:")
         with pytest.raises(reactdb.InvalidOption, match="name of a file"):
-            reactdb.remove(None)  # type: ignore[arg-type]
+            reactdb.delete_database(None)  # type: ignore[arg-type]

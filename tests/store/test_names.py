@@ -121,7 +121,7 @@ class TestAFileWithTwoNames:
             lambda path: measure(str(path)),
             lambda path: Salvage(str(path)),
             lambda path: exports.opened(str(path), busy_timeout_s=1.0, allow_network=False).__enter__(),
-            lambda path: reactdb.remove(path),
+            lambda path: reactdb.delete_database(path),
         ],
         ids=["write", "read", "engine", "doctor", "inspect", "salvage", "Spark", "remove"],
     )

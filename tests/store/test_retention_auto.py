@@ -343,7 +343,7 @@ class TestSteps:
         update(games, range(450))
         games.insert([{"id": 1_000 + n, "text": "x" * 100} for n in range(10_000)], conflict="replace")
         games.update({"n": 1})
-        db.retain(10)
+        db.set_retention(10)
         monkeypatch.setattr(retention, "CHUNK_CHANGES", 100)
         steps.clear()
         counts = []
@@ -451,11 +451,11 @@ class TestTheFileSays:
             assert 100 == history(db)["retention"] == history(other)["retention"]
             update(other.table_create("games"), range(2_000), size=1)
             assert db.stats()["oldest"] > 1_000
-            db.retain(timedelta(days=7))
+            db.set_retention(timedelta(days=7))
             assert timedelta(days=7) == history(other)["retention"]
-            db.retain(None)
+            db.set_retention(None)
             assert history(other)["retention"] is None
-            other.retain("auto")
+            other.set_retention("auto")
             assert "auto" == history(db)["retention"]
 
     def test_who_says_nothing_removes_nothing_of_who_keeps_all(self, path, little):
@@ -479,7 +479,7 @@ class TestTheFileSays:
         with reactdb.connect(path, read_only=True) as reader:
             assert "auto" == history(reader)["retention"]
             with pytest.raises(reactdb.ReadOnlyDatabase):
-                reader.retain(5)
+                reader.set_retention(5)
         with pytest.raises(reactdb.InvalidOption, match="read_only"):
             reactdb.connect(path, read_only=True, retention=5)
 
@@ -499,7 +499,7 @@ class TestTheFileSays:
     @pytest.mark.parametrize("given", [-1, "all", "AUTO", 1.5, True, timedelta(-1)])
     def test_a_mistake_is_said(self, db, given):
         with pytest.raises(reactdb.InvalidOption, match="retention"):
-            db.retain(given)
+            db.set_retention(given)
         with pytest.raises(reactdb.InvalidOption, match="keep"):
             db.compact(keep=given)
 
@@ -545,7 +545,7 @@ class TestWhoIsBehind:
     def test_past_the_limit_that_the_file_names_it_is_lost(self, path, little):
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games")
-            db.hold_changes(500)
+            db.hold(500)
             consumer = db.consumer("uploader", games)
             update(games, range(3_000))
 

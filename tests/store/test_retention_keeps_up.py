@@ -72,7 +72,7 @@ def test_removal_catches_up_with_tables_that_were_dropped_before(path: Path):
     with reactdb.connect(path, durability="soft", retention=None) as db:
         make_and_drop(db, range(60))
         assert 60 == rows(db)["tables"]
-        db.retain(100)
+        db.set_retention(100)
         make_and_drop(db, range(60, 180))
 
         assert rows(db)["tables"] <= 10

@@ -324,7 +324,7 @@ def _feeds(stage: Stage) -> list[Any]:
         games.count().changes(),
         games.group("n").count().changes(),
         games.changes(since=stage.db.seq).filter(row["new_val"]).limit(100),
-        games.changes().by_commit(),
+        games.changes(batches=True),
         games.changes().union(stage.db.changes(include_catalogue=True)),
     ]
 
@@ -538,13 +538,13 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
-    "Database": "compact hold_changes is_closed path retain seq session stats subscriptions table_list token",
+    "Database": "compact hold is_closed path seq set_retention stats subscriptions table_list token",
     "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck query "
     "session skip sum union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
-    "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
-    "limit map max merge min nth order_by pluck reduce run sample skip stats sum tells_a_whole_list to_future token "
+    "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields is_list "
+    "limit map max merge min nth order_by pluck reduce run sample skip stats sum to_future token "
     "with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",

@@ -21,7 +21,7 @@ from reactdb.feeds.feed import Cursor
 from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
 from reactdb.session import Session
-from reactdb.set_aside import SET_ASIDE
+from reactdb.set_aside import DEAD_LETTERS
 from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
 from reactdb.table import Table
@@ -389,7 +389,7 @@ class TestFailures:
             [3],
         ] == found[:10]
         assert {0, 1, 2, 4, 5, 6, 7} == {key for one in found if 3 not in one for key in one}
-        assert [3] == [document["key"] for document in db.table(SET_ASIDE)]
+        assert [3] == [document["key"] for document in db.table(DEAD_LETTERS)]
 
     def test_after_the_last_attempt_a_change_is_set_aside_with_its_error(self, db, orders, worker, clock):
         orders.insert({"id": 1, "n": 1})
@@ -400,7 +400,7 @@ class TestFailures:
             clock.advance_by(10.0)
 
         assert worker.poll() is None
-        (document,) = db.table(SET_ASIDE).run()
+        (document,) = db.table(DEAD_LETTERS).run()
         assert document.pop("time").tzinfo is not None
         assert {
             "id": ["uploader", seq],
@@ -416,7 +416,7 @@ class TestFailures:
             "attempts": 3,
         } == document
         assert (1, None, None, 0) == tuple(
-            db.consumers()[0][name] for name in ("set_aside", "failing", "error", "attempts")
+            db.consumers()[0][name] for name in ("dead_letters", "failing", "error", "attempts")
         )
 
     def test_attempts_are_counted_in_the_file_whoever_makes_them(self, db, orders, clock):
@@ -430,7 +430,7 @@ class TestFailures:
             worker.poll()
             worker.close()
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
 
     def test_a_failure_counts_also_where_another_worker_wishes_for_the_lease(self, db, orders, clock):
         orders.insert({"id": 1})
@@ -441,7 +441,7 @@ class TestFailures:
             raise ValueError("no")
         worker.poll()
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
 
     def test_trouble_with_a_file_and_ctrl_c_are_no_fault_of_a_change(self, db, orders, worker, clock):
         orders.insert({"id": 1})
@@ -467,7 +467,7 @@ class TestFailures:
                 found += [change["new_val"] for change in batch]
 
         assert [2, 4] == found
-        (document,) = db.table(SET_ASIDE).run()
+        (document,) = db.table(DEAD_LETTERS).run()
         assert (2, {"id": 2, "n": "x"}, 1) == tuple(document[name] for name in ("key", "new_val", "attempts"))
         assert "Expected type" in document["error"]
 
@@ -489,8 +489,8 @@ class TestFailures:
                         raise ValueError("no")
 
         assert [None, None] == [worker.poll() for worker in workers]
-        assert dict.fromkeys(names, 3) == {one["name"]: one["set_aside"] for one in db.consumers()}
-        assert {"orders"} == {document["table"] for document in db.table(SET_ASIDE)}
+        assert dict.fromkeys(names, 3) == {one["name"]: one["dead_letters"] for one in db.consumers()}
+        assert {"orders"} == {document["table"] for document in db.table(DEAD_LETTERS)}
 
     def test_a_consumer_of_what_is_set_aside_is_given_it_and_does_not_feed_on_its_own_failures(
         self, db, orders, worker, clock
@@ -503,7 +503,7 @@ class TestFailures:
             clock.advance_by(60.0)
         options = {"since": 0, "max_attempts": 1, "backoff_s": 0, "scheduler": clock}
         mourners = [
-            db.consumer(name, db.table(SET_ASIDE), **options).batches(1, max_wait_s=0) for name in "ab"
+            db.consumer(name, db.table(DEAD_LETTERS), **options).batches(1, max_wait_s=0) for name in "ab"
         ]
 
         given = []
@@ -514,8 +514,8 @@ class TestFailures:
                         given += [change["new_val"]["key"] for change in batch]
                         raise ValueError("no")
 
-        assert ([1, 1, 2, 2], 2) == (given, db.table(SET_ASIDE).count().run())
-        assert [2, 2, 2] == [one["set_aside"] for one in db.consumers()]
+        assert ([1, 1, 2, 2], 2) == (given, db.table(DEAD_LETTERS).count().run())
+        assert [2, 2, 2] == [one["dead_letters"] for one in db.consumers()]
 
     def test_a_consumer_of_all_tables_is_not_given_what_is_hidden(self, db, orders, clock):
         hidden = HiddenTable("tests", "notes")
@@ -545,7 +545,7 @@ class TestFailures:
         fail(worker)
         assert worker.poll() is None
 
-        assert [(1, None)] == [(one["key"], one["new_val"]) for one in db.table(SET_ASIDE)]
+        assert [(1, None)] == [(one["key"], one["new_val"]) for one in db.table(DEAD_LETTERS)]
 
     def test_documents_that_do_not_fit_into_one_are_left_in_the_log(self, db, orders, clock):
         worker = batches_of(db, clock, max_attempts=1)
@@ -560,7 +560,7 @@ class TestFailures:
                 with batch:
                     raise ValueError("no")
 
-        added, changed = db.table(SET_ASIDE).order_by("seq").run()
+        added, changed = db.table(DEAD_LETTERS).order_by("seq").run()
         assert (9_000_000, None) == (len(added["new_val"]["text"]), changed["new_val"])
 
     def test_what_a_consumer_of_all_tables_sets_aside_does_not_come_back_to_it(self, db, orders, clock):
@@ -570,7 +570,7 @@ class TestFailures:
         worker.poll()
         clock.advance_by(60.0)
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
         assert worker.poll() is None
 
 
@@ -970,7 +970,7 @@ class TestHistory:
             assert not db.consumers()[0]["is_lost"]
 
     def test_past_what_the_file_names_it_goes_and_the_consumer_is_told(self, db, orders, worker):
-        db.hold_changes(2)
+        db.hold(2)
         orders.insert({"id": 1})
         for number in range(5):
             orders.get(1).update({"n": number})
@@ -984,7 +984,7 @@ class TestHistory:
             worker.poll()
 
     def test_a_consumer_that_lost_history_goes_on_with_what_is_left(self, db, orders, clock):
-        db.hold_changes(2)
+        db.hold(2)
         consumer = db.consumer("uploader", orders, since=0)
         orders.insert({"id": 1})
         for number in range(5):
@@ -1027,13 +1027,13 @@ class TestHistory:
 
     def test_how_much_is_held_is_kept_in_the_file(self, path):
         with reactdb.connect(path) as db:
-            assert 1_000_000 == db.stats()["held_changes"]
-            db.hold_changes(5)
+            assert 1_000_000 == db.stats()["hold"]
+            db.hold(5)
         with reactdb.connect(path) as db:
-            assert 5 == db.stats()["held_changes"]
+            assert 5 == db.stats()["hold"]
             for wrong in (-1, True, "x", 1.5, 2**63):
                 with pytest.raises(InvalidOption):
-                    db.hold_changes(wrong)
+                    db.hold(wrong)
 
 
 class TestMinding:
@@ -1075,7 +1075,7 @@ class TestMinding:
         assert 1 == consumer.skip()
 
         assert [("ValueError: no", {"id": 1})] == [
-            (document["error"], document["new_val"]) for document in db.table(SET_ASIDE)
+            (document["error"], document["new_val"]) for document in db.table(DEAD_LETTERS)
         ]
         clock.advance_by(60.0)
         assert worker.poll() is None

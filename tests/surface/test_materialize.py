@@ -396,7 +396,7 @@ class TestGoingOn:
         totals(db).close()
         number = db.session.info("totals").id
         db.table("totals").index_create("sum")
-        db.hold_changes(0)
+        db.hold(0)
         for euros in range(5):
             db.table("orders").get(1).update({"euros": 100 + euros})
         db.compact(keep=0)

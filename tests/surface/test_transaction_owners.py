@@ -162,7 +162,7 @@ class TestAnotherTask:
             lambda db, t: db.table_drop("t"),
             lambda db, t: t.index_create("n"),
             lambda db, t: db.blobs.put(b"abc"),
-            lambda db, t: db.retain(5),
+            lambda db, t: db.set_retention(5),
             lambda db, t: db.compact(keep=0),
             lambda db, t: db.consumer("c", t),
             lambda db, t: db.transaction().__enter__(),

@@ -490,7 +490,7 @@ def tidy(db: Database, task: str, value: Any) -> None:
     if task == schedule.COMPACT:
         db.compact(kept, vacuum=value == "vacuum")
     elif task == schedule.RETAIN:
-        db.retain(kept)
+        db.set_retention(kept)
     else:
         writer = db.session.engine.writable()
         writer.in_turn(writer.checkpoints.run)
