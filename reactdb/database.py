@@ -1,6 +1,6 @@
 """Database: a handle on an open file, and `connect`, which gives one. Several handles in one process share one engine.
 
-A view of the past (`db.at(seq)`) is the same handle on a session with other snapshots.
+A view of the past (`db.at(seq)`) reads through a session with other snapshots, and has only what reads.
 
 Rule of this file: arguments are checked here, in the user's words; what is done is done by the session.
 """
@@ -20,6 +20,7 @@ from reactdb.change import Change
 from reactdb.errors import (
     HistoryLost,
     InvalidOption,
+    PastIsReadOnly,
     TableExists,
     TableNotFound,
     UsageError,
@@ -165,84 +166,20 @@ def check_origin(origin: object) -> None:
         raise InvalidOption(f"origin is text that UTF-8 can carry, not {shown(origin)}") from None
 
 
-class Database:
-    """An open database. See `connect`.
-
-    Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
-    it.
-    """
+class ReadableDatabase:
+    """What a database has in common with a view of its past: the tables and the log, to be read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    @property
-    def session(self) -> Session:
-        """The seam for code that builds on top, such as a dialect or a server. See the head of `reactdb/session.py`."""
-        return self._session
 
     @property
     def path(self) -> str:
         """The file's absolute path, or ":memory:"."""
         return self._session.engine.path
 
-    def __repr__(self) -> str:
-        return f"<Database {self.path!r}{' closed' if self.is_closed else ''}>"
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
-        self._session.close()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._session.is_closed
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Tables
-
     def table(self, name: str) -> Table:
         """The table of this name. That it exists is looked at when it is used."""
         return Table(self._session, Query(check_name("Table", name)))
-
-    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
-        """Make a table.
-
-        Raises:
-            TableExists: Unless `exist_ok`, and the primary key is the same.
-            InvalidName.
-        """
-        check_name("Table", name)
-        check_flag("exist_ok", exist_ok)
-        if not isinstance(primary_key, str) or not primary_key:
-            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
-        codec.encode({primary_key: 0})
-
-        def one(transaction: WriteTransaction) -> None:
-            known = transaction.catalogue.live.get(name)
-            if known is None:
-                transaction.create_table(name, primary_key)
-            elif not exist_ok or known.primary_key != primary_key:
-                raise TableExists(name)
-
-        self._session.transact(one, operation="table_create")
-        return self.table(name)
-
-    def table_drop(self, name: str) -> dict[str, int]:
-        """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
-        check_text("Table", name)
-
-        def one(transaction: WriteTransaction) -> None:
-            drop_table(transaction, live_table(transaction, name))
-
-        self._session.transact(one, operation="table_drop")
-        return {"tables_dropped": 1}
 
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""
@@ -252,42 +189,6 @@ class Database:
     def blobs(self) -> Blobs:
         """The large values of the file, which documents name: see `Blobs`."""
         return Blobs(self._session)
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Transactions
-
-    @contextmanager
-    def transaction(
-        self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
-    ) -> Iterator[OpenTransaction]:
-        """Make several writes one commit: all there, or none.
-
-        It takes in what the thread, the asyncio task and the greenlet that began it write, through any handle on the file. Other
-        threads and processes wait meanwhile, so keep it short. Another task of the same thread reads what is committed, and its
-        writes raise TransactionOwned, unless the transaction was handed to it. Reads inside see its writes; feeds deliver them
-        when it is committed. Inside another transaction it is a savepoint of that one, and can fail alone.
-
-        Args:
-            durability: "hard" or "soft"; None: the handle's.
-            origin: A name for the writer, kept with each change; None: the handle's.
-            exclusive: Only what goes through the object that is yielded is a part of it. Every other write of this thread raises
-                TransactionOwned, and every other read gives what is committed.
-
-        Yields:
-            An `OpenTransaction`: the same database, inside of this transaction.
-
-        Raises:
-            TransactionOwned: Another task or greenlet of this thread has a transaction open.
-            TransactionRolledBack: At the end, where another task ends it, or something inside of it has not ended.
-            DatabaseBusy and what else a write raises.
-        """
-        check_origin(origin)
-        check_flag("exclusive", exclusive)
-        with self._session.block(durability, origin, is_exclusive=exclusive) as block:
-            yield OpenTransaction(self._session.inside(block))
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Log and time
 
     @property
     def seq(self) -> int:
@@ -326,6 +227,105 @@ class Database:
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
         return log_changes(self._session.engine, self._session.read, since, until, info)
+
+
+class Database(ReadableDatabase):
+    """An open database. See `connect`.
+
+    Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
+    it.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Database {self.path!r}{' closed' if self.is_closed else ''}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
+        self._session.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._session.is_closed
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Tables
+
+    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
+        """Make a table.
+
+        Raises:
+            TableExists: Unless `exist_ok`, and the primary key is the same.
+            InvalidName.
+        """
+        check_name("Table", name)
+        check_flag("exist_ok", exist_ok)
+        if not isinstance(primary_key, str) or not primary_key:
+            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
+        codec.encode({primary_key: 0})
+
+        def one(transaction: WriteTransaction) -> None:
+            known = transaction.catalogue.live.get(name)
+            if known is None:
+                transaction.create_table(name, primary_key)
+            elif not exist_ok or known.primary_key != primary_key:
+                raise TableExists(name)
+
+        self._session.transact(one, operation="table_create")
+        return self.table(name)
+
+    def table_drop(self, name: str) -> dict[str, int]:
+        """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
+        check_text("Table", name)
+
+        def one(transaction: WriteTransaction) -> None:
+            drop_table(transaction, live_table(transaction, name))
+
+        self._session.transact(one, operation="table_drop")
+        return {"tables_dropped": 1}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Transactions
+
+    @contextmanager
+    def transaction(
+        self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
+    ) -> Iterator[OpenTransaction]:
+        """Make several writes one commit: all there, or none.
+
+        It takes in what the thread, the asyncio task and the greenlet that began it write, through any handle on the file. Other
+        threads and processes wait meanwhile, so keep it short. Another task of the same thread reads what is committed, and its
+        writes raise TransactionOwned, unless the transaction was handed to it. Reads inside see its writes; feeds deliver them
+        when it is committed. Inside another transaction it is a savepoint of that one, and can fail alone.
+
+        Args:
+            durability: "hard" or "soft"; None: the handle's.
+            origin: A name for the writer, kept with each change; None: the handle's.
+            exclusive: Only what goes through the object that is yielded is a part of it. Every other write of this thread raises
+                TransactionOwned, and every other read gives what is committed.
+
+        Yields:
+            An `OpenTransaction`: the same database, inside of this transaction.
+
+        Raises:
+            TransactionOwned: Another task or greenlet of this thread has a transaction open.
+            TransactionRolledBack: At the end, where another task ends it, or something inside of it has not ended.
+            DatabaseBusy and what else a write raises.
+        """
+        check_origin(origin)
+        check_flag("exclusive", exclusive)
+        with self._session.block(durability, origin, is_exclusive=exclusive) as block:
+            yield OpenTransaction(self._session.inside(block))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Log and time
 
     def at(self, seq: int) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
@@ -380,7 +380,9 @@ class Database:
         with self._session.read() as snapshot:
             if named_retention(snapshot.connection) == kept:
                 return
-        self._session.transact(lambda transaction: name_retention(transaction, kept), operation="set_retention")
+        self._session.transact(
+            lambda transaction: name_retention(transaction, kept), operation="set_retention"
+        )
 
     def hold(self, changes: int) -> None:
         """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
@@ -388,9 +390,7 @@ class Database:
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
             raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
-        self._session.transact(
-            lambda transaction: hold_changes(transaction, changes), operation="hold"
-        )
+        self._session.transact(lambda transaction: hold_changes(transaction, changes), operation="hold")
 
     def changes(
         self,
@@ -471,8 +471,8 @@ class Database:
             partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
                 are given in order. None: as it was made, at first 1.
             lease_s: Seconds after which a worker that was not heard of counts as hung, and another one may take over.
-            max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.dead_letters`;
-                None: for ever.
+            max_attempts: How often a change that fails is given alone before it goes to the table `consumers.dead_letters`; None:
+                for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
             most_backoff_s: The greatest number of seconds that pass between two attempts.
             reset: Begin anew, at `since` and with this selection, whatever is there.
@@ -506,7 +506,8 @@ class Database:
         """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
         position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
         has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
-        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were set aside.
+        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were
+        set aside.
         """
         from reactdb.consumer import status
 
@@ -649,5 +650,17 @@ class OpenTransaction(Database):
         )
 
 
-class PastDatabase(Database):
-    """`db.at(seq)`: the same tables as of an earlier seq, to read only."""
+class PastDatabase(ReadableDatabase):
+    """What `db.at(seq)` gives: the tables and the log as of an earlier seq, to read only.
+
+    A table of it reads as any table does. What only a database has, such as transactions and feeds, raises PastIsReadOnly.
+    """
+
+    def __repr__(self) -> str:
+        return f"<PastDatabase {self.path!r} as of seq {cast('PastSession', self._session).seq}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that this class does not have.
+        if not name.startswith("_") and hasattr(Database, name):
+            raise PastIsReadOnly(cast("PastSession", self._session).seq, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

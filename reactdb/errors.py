@@ -18,6 +18,7 @@
     │   ├── TransactionEnded      the object of a transaction was used after its end
     │   ├── TransactionRolledBack another task ended a transaction, or something inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
+    │   │   └── PastIsReadOnly    a view of the past was asked for what only a database has (also an AttributeError)
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
     │   ├── SparkUnavailable      what Spark needs is not installed
@@ -350,6 +351,16 @@ def place_in_words(place: Place | None) -> str:
 
 class ReadOnlyDatabase(UsageError):
     """A write through a handle or a view that only reads."""
+
+
+class PastIsReadOnly(ReadOnlyDatabase, AttributeError):
+    """A view of the past was asked for what only a database has. `name` is what it was asked for."""
+
+    def __init__(self, seq: int, name: str) -> None:
+        hint = f"use changes(since={seq}) of the database" if name == "changes" else "use the database itself"
+        super().__init__(f"the database as of seq {seq} is the past, and has no `{name}`: {hint}")
+        self.seq = seq
+        self.name = name
 
 
 class DatabaseClosed(UsageError):

@@ -28,7 +28,7 @@ from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader, StateAt
 from reactdb.feeds.views.base import AnyDelta, StateReader, View, change_of
 from reactdb.feeds.views.select import AllTablesView, PairingView, moved_documents
 from reactdb.query import ALL_TABLES, Query
-from reactdb.set_aside import OF_TABLE, DEAD_LETTERS, as_logged
+from reactdb.set_aside import DEAD_LETTERS, OF_TABLE, as_logged
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.log import PastNames
 from reactdb.store.snapshot import Snapshot

@@ -106,16 +106,6 @@ class Selection:
         self._session = session
         self._query = query
 
-    @property
-    def query(self) -> Query:
-        """The query as a value."""
-        return self._query
-
-    @property
-    def session(self) -> Session:
-        """The session that it reads through."""
-        return self._session
-
     def __repr__(self) -> str:
         steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
         return f"<{type(self).__name__} {self._query.table!r}{steps}>"
@@ -749,6 +739,11 @@ class Table(Selection):
             {"index": name, "ready": True, "multi": table.indexes[name].multi, "outdated": False}
             for name in sorted(names or table.indexes)
         ]
+
+
+def query_of(selection: Selection) -> Query:
+    """What a selection asks, as a value: for code that stands on selections, such as durable consumers."""
+    return selection._query
 
 
 def not_compared(sign: str) -> NotAValue:

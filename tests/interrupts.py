@@ -248,7 +248,7 @@ class Sweep:
         wanted = list(range(1, self.seq + 1))
         if self.ended is not None:
             # A strike while views took in a commit ends their feeds, and says so. What they had heard is right as far as it goes.
-            assert isinstance(self.ended, reactdb.FeedAborted), self.ended
+            assert isinstance(self.ended, reactdb.errors.FeedAborted), self.ended
             self.ended = None
             self.resumed += 1
             self.follow()

@@ -2,8 +2,8 @@
 
 Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
 a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
-one (`abc.ABCMeta.register`). It has what reactivex itself calls on an Observable: `subscribe`, `pipe` and `lock`. The operators are
-reached through `pipe`, because many of their names are also ReQL's, with another meaning.
+one (`abc.ABCMeta.register`). It has what reactivex itself calls on an Observable: `subscribe`, `pipe` and `lock`. The operators
+are reached through `pipe`, because many of their names are also ReQL's, with another meaning.
 
     isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before

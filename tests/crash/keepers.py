@@ -97,7 +97,7 @@ def keep(db: reactdb.Database, folder: str) -> None:
                     kept[name] = db.materialize(selection(orders), name, follow=follow, lease_s=LEASE_S)
                 elif random.random() < 0.3:
                     kept[name].catch_up()
-            except (reactdb.LeaseLost, reactdb.HistoryLost):
+            except (reactdb.errors.LeaseLost, reactdb.HistoryLost):
                 # Another one builds it; or is not heard of, and history went on.
                 continue
         write(orders, random)

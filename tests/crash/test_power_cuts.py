@@ -188,9 +188,9 @@ class TestHalfMadeFiles:
             (tmp_path / name).write_bytes(content)
         path = tmp_path / "a.db"
 
-        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+        with pytest.raises(reactdb.errors.CannotOpen, match="a crash left it half-made"):
             reactdb.connect(path, read_only=True)
-        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+        with pytest.raises(reactdb.errors.CannotOpen, match="a crash left it half-made"):
             list(doctor.examine(str(path)))
         with reactdb.connect(path) as database:
             assert [] == database.table_list()
@@ -272,7 +272,7 @@ class TestFlushes:
             patch.setattr(flush, "write_again", fail)
             engine_writer.doubt(flush_error())
 
-            with pytest.raises(reactdb.StorageError, match="an earlier flush has failed"):
+            with pytest.raises(reactdb.errors.StorageError, match="an earlier flush has failed"):
                 games.insert({"id": 2})
             assert 1 == games.count().run()
         games.insert({"id": 2})
@@ -298,7 +298,7 @@ class TestFlushes:
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
             database.close()
-            with pytest.raises(reactdb.StorageError, match=r"^open: .* an earlier flush has failed"):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^open: .* an earlier flush has failed"):
                 reactdb.connect(path, busy_timeout=0)
         real = flush.write_again
         monkeypatch.setattr(flush, "write_again", lambda file: (written.append(file), real(file)))
@@ -396,7 +396,7 @@ class TestFlushes:
             os.rename(path + "-wal", path + "-kept")
             Path(path + "-wal").write_bytes(b"another's")
 
-            with pytest.raises(reactdb.StorageError, match=r"^insert: .*is another file now"):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^insert: .*is another file now"):
                 flushes.make_sure("insert")
             os.rename(path + "-kept", path + "-wal")
             flushes.make_sure("insert")

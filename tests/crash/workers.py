@@ -87,7 +87,7 @@ def work(db: reactdb.Database, folder: str, partitions: int) -> None:
                         done.insert({"seq": change["seq"], "key": change["key"], "pid": os.getpid()})
                     if batch.state == batches.OPEN:
                         batch.acknowledge()
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             Path(folder, f"fenced-{os.getpid()}-{time.monotonic_ns()}").touch()
 
 

@@ -210,7 +210,7 @@ def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     failing = SimpleNamespace(execute=fail, executemany=cursor.executemany, connection=cursor.connection)
     with monkeypatch.context() as patch:
         patch.setattr(writer, "cursor", failing)
-        with pytest.raises(reactdb.DiskFull):
+        with pytest.raises(reactdb.errors.DiskFull):
             games.insert({"id": 1})
     games.insert({"id": 2})
 
@@ -411,7 +411,7 @@ def test_a_loop_ends_with_the_error_of_its_feed(db, games):
     db.table_drop("games")
 
     assert next(events)["new_val"] == {"id": 1}
-    with pytest.raises(reactdb.FeedAborted):
+    with pytest.raises(reactdb.errors.FeedAborted):
         next(events)
     with pytest.raises(StopIteration):
         next(events)
@@ -678,7 +678,7 @@ def test_a_live_list_keeps_its_error(db, games):
 
     db.table_drop("games")
 
-    assert isinstance(board.error, reactdb.FeedAborted)
+    assert isinstance(board.error, reactdb.errors.FeedAborted)
 
 
 class EndsOfAList:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import FeedAborted, desc, row
+from reactdb import desc, row
+from reactdb.errors import FeedAborted
 from reactdb.feeds.broadcast import Broadcast
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.feeds.queues import FeedQueue

@@ -286,7 +286,9 @@ def test_a_limit_that_is_reached_in_initial_values_completes_the_feed(games: Any
     assert [0, 1, 2, "completed"] == [one if one == "completed" else one["new_val"]["id"] for one in heard]
 
 
-@pytest.mark.parametrize("name", ["debounce", "take", "buffer_with_count", "scan", "publish", "combine_latest"])
+@pytest.mark.parametrize(
+    "name", ["debounce", "take", "buffer_with_count", "scan", "publish", "combine_latest"]
+)
 def test_an_operator_that_is_called_as_a_method_is_refused_with_the_pipe_to_write(games, name):
     feed = games.changes()
 
@@ -307,7 +309,17 @@ def test_a_name_that_neither_vocabulary_has_is_an_ordinary_mistake(games):
 def test_a_feed_lists_its_own_methods_and_none_of_the_operators(games):
     names = {name for name in dir(games.changes()) if not name.startswith("_")}
 
-    assert {"filter", "merge", "subscribe", "pipe", "cursor", "reader", "token", "is_list", "explain"} <= names
+    assert {
+        "filter",
+        "merge",
+        "subscribe",
+        "pipe",
+        "cursor",
+        "reader",
+        "token",
+        "is_list",
+        "explain",
+    } <= names
     assert set() == names & {"debounce", "take", "scan", "publish", "lock", "to_future", "by_commit"}
 
 

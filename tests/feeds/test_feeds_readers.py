@@ -93,7 +93,7 @@ def test_a_reader_says_when_it_has_ended(db, games):
     assert reader.is_ending
     assert not reader.is_finished
     assert [SIX] == reader.poll()
-    with pytest.raises(reactdb.FeedAborted):
+    with pytest.raises(reactdb.errors.FeedAborted):
         reader.poll()
     assert reader.is_finished
     assert [] == reader.poll()
@@ -173,7 +173,7 @@ def test_a_commit_that_fails_in_the_middle_is_not_told_in_part(db, games):
     assert [1, 2] == [event["new_val"]["id"] for event in readers[0].poll()]
     for reader in (readers[1], behind):
         assert [[changed(None, {"id": 1, "n": 1})]] == reader.poll()
-        with pytest.raises(reactdb.QueryError):
+        with pytest.raises(reactdb.errors.QueryError):
             reader.poll()
 
 

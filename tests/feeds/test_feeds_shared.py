@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import FeedAborted
 from reactdb.change import Change
+from reactdb.errors import FeedAborted
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.hub import hub_of
 from tests.support.feeds import listen
@@ -241,7 +241,9 @@ def test_figures_are_those_of_each(games):
     late.subscribe(lambda event: None)
     games.insert([{"id": number} for number in range(2, 10)])
 
-    figures = [{name: feed.stats()[name] for name in ("delivered", "dropped", "queued")} for feed in (early, late)]
+    figures = [
+        {name: feed.stats()[name] for name in ("delivered", "dropped", "queued")} for feed in (early, late)
+    ]
     assert figures == [
         {"delivered": 2 + 1 + 3, "dropped": 5, "queued": 0},
         {"delivered": 1 + 3, "dropped": 5, "queued": 0},

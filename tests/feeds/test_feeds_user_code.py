@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import FeedAborted, row
+from reactdb import row
 from reactdb.budget import Stopped
-from reactdb.errors import INTERRUPTS
+from reactdb.errors import INTERRUPTS, FeedAborted
 from reactdb.feeds.livelist import LiveList
 from reactdb.testing import Recorder
 from tests.support.threads import PATIENCE_S

@@ -73,7 +73,7 @@ with reactdb.connect(sys.argv[1]) as db:
     for attempt in tries:
         try:
             attempt()
-        except reactdb.HookNotFound as error:
+        except reactdb.errors.HookNotFound as error:
             assert (error.hook, error.table) == ("tests.journalled", "games")
     print(db.seq, table.count().run(), next(db.log(table="games", since=5)).meta)
     db.table_create("own").insert({"id": 1})

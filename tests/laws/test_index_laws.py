@@ -54,7 +54,7 @@ def answer(selection: Any) -> Any:
     """Exactly what it gives, or which error."""
     try:
         return exactly(selection.run())
-    except reactdb.QueryError as error:
+    except reactdb.errors.QueryError as error:
         return type(error)
 
 

@@ -117,7 +117,7 @@ class BlobLaws(RuleBasedStateMachine):
         table = db.table("notes")
         if any(blob not in db.blobs for blob in blobs):
             before = db.seq
-            with pytest.raises(reactdb.BlobNotFound):
+            with pytest.raises(reactdb.errors.BlobNotFound):
                 table.insert(document, conflict="replace")
             assert before == db.seq
             return

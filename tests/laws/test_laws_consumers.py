@@ -139,7 +139,7 @@ class Consumers(RuleBasedStateMachine):
                 if is_bad:
                     raise Failed
                 batch.acknowledge()
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             assert not has_it
             return
         # What another worker has written down cannot be written again: that is a failure, and none of the batch.
@@ -183,7 +183,7 @@ class Consumers(RuleBasedStateMachine):
         try:
             batch.renew()
             assert has_it
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             assert not has_it
 
     @rule(number=st.integers(0, 2))
@@ -211,7 +211,7 @@ class Consumers(RuleBasedStateMachine):
                 self.note(batch)
                 batch.acknowledge()
             assert has_it
-        except (reactdb.LeaseLost, reactdb.DuplicateKey):
+        except (reactdb.errors.LeaseLost, reactdb.DuplicateKey):
             assert not has_it
 
     @rule(number=st.integers(0, 2))

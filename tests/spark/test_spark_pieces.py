@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
+from reactdb import HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import environment
 from reactdb.spark.options import Instant, Options, Version, parse
 from reactdb.store import exports
@@ -132,7 +133,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
     assert ["c.txt"] == files(folder, pathGlobFilter="*.txt")
     assert ["a.db"] == files(f"{folder}/a*")
     assert ["b.db", "a.db"] == files(f"{folder}/b.db", f"file://{folder}/*.db")
-    with pytest.raises(reactdb.CannotOpen, match="no file matches it"):
+    with pytest.raises(reactdb.errors.CannotOpen, match="no file matches it"):
         files(f"{folder}/z*")
     with pytest.raises(InvalidOption, match="no path of the local file system"):
         files("s3://bucket/a.db")

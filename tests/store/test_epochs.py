@@ -232,7 +232,7 @@ def test_a_backup_put_over_an_open_file_is_noticed_although_compaction_removes_e
         with another_process(path) as other:
             other.table("games").insert([{"id": f"other {n}"} for n in range(5)])
 
-        with pytest.raises(reactdb.StorageMoved, match="another history"):
+        with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
             games.insert({"id": 11})
     backup.close()
 

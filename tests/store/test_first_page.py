@@ -62,7 +62,7 @@ def test_no_write_is_acknowledged_after_the_first_page_was_overwritten(db: Any, 
     games = db.table("games")
     overwrite(db.path, damage)
 
-    with pytest.raises(reactdb.DamagedAtCommit, match=r"first page .* may be there, or not"):
+    with pytest.raises(reactdb.errors.DamagedAtCommit, match=r"first page .* may be there, or not"):
         games.insert({"id": "a"})
     for attempt in (
         lambda: games.insert({"id": "b"}),
@@ -105,7 +105,7 @@ def test_feeds_end_with_the_damage_that_a_write_has_noticed(db: Any) -> None:
     recorder = Recorder(db.table("games").changes())
     overwrite(db.path, "zeros")
 
-    with pytest.raises(reactdb.DamagedAtCommit):
+    with pytest.raises(reactdb.errors.DamagedAtCommit):
         db.table("games").insert({"id": "a"})
 
     wait_until(lambda: recorder.error is not None)

@@ -155,7 +155,7 @@ class TestNews:
         engine = db.session.engine
         db.close()
 
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             engine.has_news()
 
 

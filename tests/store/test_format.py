@@ -223,7 +223,9 @@ class TestNewerFormats:
     def test_it_is_refused_and_not_touched(self, newer: Path, read_only: bool):
         before = bytes_of(newer)
 
-        with pytest.raises(reactdb.IncompatibleFormat, match=f"has format {schema.FORMAT_VERSION + 1}"):
+        with pytest.raises(
+            reactdb.errors.IncompatibleFormat, match=f"has format {schema.FORMAT_VERSION + 1}"
+        ):
             reactdb.connect(newer, read_only=read_only)
 
         assert before == bytes_of(newer)
@@ -247,7 +249,9 @@ def test_an_sqlite_that_is_too_old_is_refused_before_the_file_is_touched(
     monkeypatch.setattr(sqlite, "VERSION", (3, 36, 0))
 
     for read_only in (True, False):
-        with pytest.raises(reactdb.IncompatibleFormat, match=r"reactdb needs SQLite 3\.37\.0 or newer"):
+        with pytest.raises(
+            reactdb.errors.IncompatibleFormat, match=r"reactdb needs SQLite 3\.37\.0 or newer"
+        ):
             reactdb.connect(path, read_only=read_only)
 
     assert before == bytes_of(path)
@@ -277,7 +281,7 @@ def test_another_programs_file_is_refused_and_not_touched(tmp_path: Path):
     before = bytes_of(path)
 
     for read_only in (True, False):
-        with pytest.raises(reactdb.NotADatabase, match="of another program"):
+        with pytest.raises(reactdb.errors.NotADatabase, match="of another program"):
             reactdb.connect(path, read_only=read_only)
 
     assert before == bytes_of(path)

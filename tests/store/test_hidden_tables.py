@@ -62,9 +62,9 @@ def test_a_user_cannot_name_it(db: Any):
     notes_of(db).insert({"id": 1})
 
     for name in ("notes", "notes of tests", "tests.notes", NOTES):
-        with pytest.raises((reactdb.TableNotFound, reactdb.InvalidName)):
+        with pytest.raises((reactdb.TableNotFound, reactdb.errors.InvalidName)):
             db.table(name).run()
-        with pytest.raises((reactdb.TableNotFound, reactdb.InvalidName)):
+        with pytest.raises((reactdb.TableNotFound, reactdb.errors.InvalidName)):
             db.table_drop(name)
 
 

@@ -98,7 +98,7 @@ def wait(pid):
 def refused(call):
     try:
         call()
-    except reactdb.ForkedDatabase as error:
+    except reactdb.errors.ForkedDatabase as error:
         return str(error)
     raise AssertionError("not refused")
 
@@ -498,10 +498,10 @@ def test_a_handle_that_is_pickled_says_what_to_pass_instead(db, games, act):
     "error",
     [
         reactdb.HistoryLost(3, 7),
-        reactdb.CannotOpen("/a.db", "it is gone"),
+        reactdb.errors.CannotOpen("/a.db", "it is gone"),
         reactdb.InvalidDocument("too deep", ("a", 3)),
         reactdb.TableNotFound("games"),
-        reactdb.SchemaMismatch("key 1", "n is text"),
+        reactdb.errors.SchemaMismatch("key 1", "n is text"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -390,7 +390,7 @@ class TestSteps:
             oldest = db.stats()["oldest"]
 
             def fail(*arguments: Any) -> None:
-                raise reactdb.DiskFull("no room left")
+                raise reactdb.errors.DiskFull("no room left")
 
             with monkeypatch.context() as patch:
                 patch.setattr(retention, "set_fact", fail)
@@ -478,7 +478,7 @@ class TestTheFileSays:
         reactdb.connect(path).close()
         with reactdb.connect(path, read_only=True) as reader:
             assert "auto" == history(reader)["retention"]
-            with pytest.raises(reactdb.ReadOnlyDatabase):
+            with pytest.raises(reactdb.errors.ReadOnlyDatabase):
                 reader.set_retention(5)
         with pytest.raises(reactdb.InvalidOption, match="read_only"):
             reactdb.connect(path, read_only=True, retention=5)

@@ -116,13 +116,13 @@ def test_a_write_is_refused(db, deed):
     deed(Path(db.path))
 
     for _ in range(2):
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             db.table("games").insert({"id": "new"})
 
 
 def test_a_transaction_around_it_is_refused(db, deed):
     games = db.table("games")
-    with pytest.raises(reactdb.StorageMoved), db.transaction():
+    with pytest.raises(reactdb.errors.StorageMoved), db.transaction():
         games.insert({"id": "new"})
         deed(Path(db.path))
         games.insert({"id": "newer"})
@@ -131,9 +131,9 @@ def test_a_transaction_around_it_is_refused(db, deed):
 def test_a_write_of_many_and_a_compaction_are_refused(db, deed):
     deed(Path(db.path))
 
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.compact(keep=0)
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.table("games").insert([{"id": f"many-{n}"} for n in range(500)])
 
 
@@ -148,7 +148,7 @@ def test_writers_that_share_a_commit_are_all_refused(db, deed):
         try:
             games.insert({"id": f"thread-{number}"})
             acknowledged.append(number)
-        except reactdb.StorageMoved as error:
+        except reactdb.errors.StorageMoved as error:
             refused.append(error)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
@@ -171,7 +171,7 @@ def test_who_only_follows_is_told_too(db, deed, is_reader):
     ):
         deed(Path(db.path))
 
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             cursor.next(timeout=PATIENCE_S)
 
 
@@ -187,7 +187,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_renaming(tmp_path):
         try:
             games.insert({"id": n})
             acknowledged.append(n)
-        except reactdb.StorageMoved:
+        except reactdb.errors.StorageMoved:
             pass
     db.close()
 
@@ -274,7 +274,7 @@ def test_a_new_connection_reads_no_other_file(db, deed, is_reader):
         with reader.session.engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
             reader.table("games").run()
 
-    assert isinstance(caught.value, (reactdb.StorageMoved, reactdb.CannotOpen))
+    assert isinstance(caught.value, (reactdb.errors.StorageMoved, reactdb.errors.CannotOpen))
 
 
 def test_a_checkpoint_touches_no_other_file(db):

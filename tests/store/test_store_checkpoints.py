@@ -297,14 +297,14 @@ def test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied(path, 
         games = db.table_create("games")
         begin_to_read(reader)
         with pytest.raises(
-            reactdb.WalTooLarge, match=r"^insert: .*limit of 500000.*nothing was written"
+            reactdb.errors.WalTooLarge, match=r"^insert: .*limit of 500000.*nothing was written"
         ) as caught:
             insert(db, 100)
         written = games.count().run()
-        with pytest.raises(reactdb.WalTooLarge, match=r"^transaction: "), db.transaction():
+        with pytest.raises(reactdb.errors.WalTooLarge, match=r"^transaction: "), db.transaction():
             insert(db, 1)
 
-        assert isinstance(caught.value, reactdb.StorageError)
+        assert isinstance(caught.value, reactdb.errors.StorageError)
         assert 500_000 == caught.value.limit_bytes < caught.value.wal_bytes < 700_000
         assert db.stats()["checkpoint"]["is_refusing_writes"]
         assert written == games.count().run() < 40
@@ -356,7 +356,7 @@ def test_an_error_begins_with_what_was_being_done(path, operation, act):
         (used,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={used + 4}").fetchone()
 
-        with pytest.raises(reactdb.DiskFull, match=f"^{operation}: "):
+        with pytest.raises(reactdb.errors.DiskFull, match=f"^{operation}: "):
             act(db)
         assert 100 == db.table("games").count().run()
 

@@ -187,7 +187,7 @@ def test_two_handles_on_one_path_are_one_engine(tmp_path):
         assert {"id": 1} == other.table("games").get(1).run()
         one.close()
         assert {"id": 1} == other.table("games").get(1).run()
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             one.table("games").run()
 
 
@@ -203,7 +203,7 @@ def test_after_fork_the_child_is_told_and_the_parent_goes_on(tmp_path):
         def child() -> None:
             try:
                 games.insert({"id": 2})
-            except reactdb.ForkedDatabase as error:
+            except reactdb.errors.ForkedDatabase as error:
                 queue.put(str(error))
             with reactdb.connect(path) as own:
                 own.table("games").insert({"id": 3})

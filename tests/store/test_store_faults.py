@@ -36,7 +36,7 @@ class Listener:
     def route(self, commit: reactdb.Commit) -> None:
         self.commits.append(commit)
 
-    def abort(self, error: reactdb.FeedError) -> None:
+    def abort(self, error: reactdb.errors.FeedError) -> None:
         raise AssertionError(error)
 
     def lowest_needed(self, oldest: int) -> int | None:
@@ -342,7 +342,7 @@ class TestUpkeep:
             db.table("games").get(1).update({"n": 1})
 
             def no_reader() -> None:
-                raise reactdb.CannotOpen(str(path), "too many open files")
+                raise reactdb.errors.CannotOpen(str(path), "too many open files")
 
             monkeypatch.setattr(db.session.engine, "_take_reader", no_reader)
             compacted = db.compact(keep=0)
@@ -361,7 +361,7 @@ class TestUpkeep:
                 raise sqlite.sqlite3.OperationalError("disk I/O error")
 
             monkeypatch.setattr(schema, "touch", fail)
-            with pytest.raises(reactdb.StorageError, match=r"^update: "):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^update: "):
                 games.get(1).update({"id": 1}, durability="hard")
             monkeypatch.undo()
             other.table("games").insert({"id": 2})
@@ -446,7 +446,7 @@ class TestClosing:
         for thread in threads:
             thread.join(30)
 
-        assert [reactdb.DatabaseClosed] * 4 == [type(error) for error in errors], errors
+        assert [reactdb.errors.DatabaseClosed] * 4 == [type(error) for error in errors], errors
 
     def test_an_engine_closes_all_its_connections(self, path):
         """The last one removes the write-ahead log."""
@@ -754,7 +754,7 @@ try:
         else:
             assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             games.insert({"id": 2})
-except (reactdb.ForkedDatabase, ZeroDivisionError) as error:
+except (reactdb.errors.ForkedDatabase, ZeroDivisionError) as error:
     assert child == 0
     print("child", type(error).__name__, flush=True)
     db.close()

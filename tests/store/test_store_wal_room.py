@@ -158,7 +158,7 @@ def test_a_full_disk_gets_the_room_back(path):
         writer = db.session.engine.writer
         assert writer is not None
 
-        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.DiskFull("insert: no room")))
+        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.errors.DiskFull("insert: no room")))
         assert wal_bytes(path) < 4 * FRAME_BYTES
 
 

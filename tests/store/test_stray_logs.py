@@ -317,7 +317,7 @@ for n in range(100, 105):
     try:
         games.insert({"id": n})
         acknowledged.append(n)
-    except reactdb.StorageMoved as error:
+    except reactdb.errors.StorageMoved as error:
         assert not isinstance(error, reactdb.OutcomeUnknown), error
         assert "was cut off at" in str(error), error
 print(acknowledged, flush=True)
@@ -364,7 +364,7 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
 
     assert not writer.in_turn(writer.checkpoints.run)
     assert before == Path(db.path).read_bytes()
-    with pytest.raises(reactdb.StorageMoved, match="was cut off"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="was cut off"):
         db.table("games").insert({"id": "new"})
 
 
@@ -375,7 +375,7 @@ def test_who_only_follows_is_told_that_the_log_was_cut_off(db):
         cut(db)
 
         ear.wait_for_end(PATIENCE_S)
-    assert [reactdb.StorageMoved] == [type(error) for error in ear.errors]
+    assert [reactdb.errors.StorageMoved] == [type(error) for error in ear.errors]
 
 
 @on_linux
@@ -390,7 +390,7 @@ def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_fil
     writer = db.session.engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
-    with pytest.raises(reactdb.StorageMoved, match="has the content of another"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="has the content of another"):
         db.table("games").insert({"id": "new"})
     db.close()
     assert before == Path(db.path).read_bytes()

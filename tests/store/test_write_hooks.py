@@ -294,7 +294,7 @@ class TestSettingAHook:
         with pytest.raises(reactdb.TableNotFound):
             db.session.set_hook("games", REVISIONS)
         db.table_create("games")
-        with pytest.raises(reactdb.ReadOnlyDatabase):
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase):
             db.at(db.seq).session.set_hook("games", REVISIONS)
 
         assert db.session.info("games").hook is None
@@ -435,7 +435,7 @@ class TestRefusing:
         set_hook(db, "games", "tests.lose")
         made = db.seq
         for policy in (None, Counting()):
-            with pytest.raises(reactdb.BlobNotFound):
+            with pytest.raises(reactdb.errors.BlobNotFound):
                 ask(db, 1, {"id": 1}, None, policy)
 
         assert ([], made) == (table.run(), db.seq)

@@ -264,7 +264,6 @@ def _past(stage: Stage) -> None:
     stage.write()
     then = stage.db.at(stage.db.seq - 1)
     then.table("games").run()
-    then.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -413,7 +412,7 @@ def _ended(stage: Stage) -> None:
     table.changes().subscribe(lambda event: None, lambda error: None)
     cursor = table.changes().cursor()
     stage.db.table_drop(name)
-    with suppress(reactdb.FeedError):
+    with suppress(reactdb.errors.FeedError):
         cursor.next(timeout=20)
 
 
@@ -543,9 +542,8 @@ NO_MAKERS: dict[str, str] = {
     "session skip sum union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
-    "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields is_list "
-    "limit map max merge min nth order_by pluck reduce run sample skip stats sum to_future token "
-    "with_fields without",
+    "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
+    "is_list limit map max merge min nth order_by pipe pluck reduce run sample skip stats sum to_future token with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",
     "AsyncCursor": "token",

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
+from reactdb import InvalidOption, UnsupportedFeed, UsageError, desc, row
 from reactdb.batches import Batch, Batches, Clock
 from reactdb.change import HiddenTable
+from reactdb.errors import LeaseLost
 from reactdb.feeds.feed import Cursor
 from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
@@ -895,7 +896,9 @@ class TestWaiting:
         thread.join(PATIENCE_S)
 
         # A worker that was just about to look says that the database is closed.
-        assert [] == outcome[0] or (what == "database" and isinstance(outcome[0], reactdb.DatabaseClosed))
+        assert [] == outcome[0] or (
+            what == "database" and isinstance(outcome[0], reactdb.errors.DatabaseClosed)
+        )
 
     def test_a_coroutine_waits_in_the_same_way(self, db, orders):
         async def run() -> list[Any]:
@@ -1168,7 +1171,7 @@ class TestMinding:
     )
     def test_what_makes_no_sense_is_refused(self, db, orders, options):
         given = {"name": "uploader", "selection": orders} | options
-        with pytest.raises((InvalidOption, reactdb.InvalidName)):
+        with pytest.raises((InvalidOption, reactdb.errors.InvalidName)):
             db.consumer(given.pop("name"), given.pop("selection"), **given)
         assert [] == db.consumers()
 
@@ -1187,7 +1190,7 @@ class TestMinding:
             db.consumer("uploader", db.table_create("orders"))
         with reactdb.connect(path, read_only=True) as db:
             assert ["uploader"] == [one["name"] for one in db.consumers()]
-            with pytest.raises(reactdb.ReadOnlyDatabase):
+            with pytest.raises(reactdb.errors.ReadOnlyDatabase):
                 db.consumer("other", db.table("orders"))
 
 

@@ -239,7 +239,7 @@ with reactdb.connect(":memory:") as db:
             games.insert({"id": 1})
         games.insert({"id": 2})
 
-        assert [reactdb.FeedAborted] == [type(error) for error in ended]
+        assert [reactdb.errors.FeedAborted] == [type(error) for error in ended]
         assert "interrupted" in str(ended[0])
         assert 2 == games.count().run()
 
@@ -284,10 +284,10 @@ class TestBlocks:
         with reactdb.connect(path) as db:
             with db as same:
                 assert same is db
-            with pytest.raises(reactdb.DatabaseClosed, match=r"^database .*a\.db is closed$"):
+            with pytest.raises(reactdb.errors.DatabaseClosed, match=r"^database .*a\.db is closed$"):
                 db.table_list()
         db.close()
-        with pytest.raises(reactdb.DatabaseClosed), db:
+        with pytest.raises(reactdb.errors.DatabaseClosed), db:
             db.table_list()
 
         assert db.is_closed
@@ -324,7 +324,7 @@ class TestClosing:
 
         assert [None] == closed
         outcomes = [outcome[0] for _, outcome in waiting]
-        assert all(isinstance(one, (dict, reactdb.DatabaseClosed)) for one in outcomes), outcomes
+        assert all(isinstance(one, (dict, reactdb.errors.DatabaseClosed)) for one in outcomes), outcomes
         with reactdb.connect(path) as again:
             found = [document["id"] for document in again.table("games")]
         written = [n for n, one in enumerate(outcomes) if isinstance(one, dict)]
@@ -354,7 +354,7 @@ class TestClosing:
                 scheduler.dispose()
 
         wait_until(lambda: db.is_closed)
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             games.insert({"id": 2})
         with reactdb.connect(path) as again:
             assert [{"id": 1}] == again.table("games").run()
@@ -401,7 +401,7 @@ class TestClosing:
         db.close()
         db.close()
 
-        with pytest.raises(reactdb.DatabaseClosed) as caught:
+        with pytest.raises(reactdb.errors.DatabaseClosed) as caught:
             use(db, games)
         assert f"database {db.path} is closed" == str(caught.value)
 

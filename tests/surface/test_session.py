@@ -88,7 +88,7 @@ def test_a_document_whose_fields_were_reordered_is_logged_where_the_policy_sees_
 def test_the_native_policy_raises_and_nothing_is_written(db, rooms):
     before = db.seq
 
-    with pytest.raises(reactdb.InvalidKey):
+    with pytest.raises(reactdb.errors.InvalidKey):
         db.session.write("rooms", lambda write: write.change(key(1), lambda old: {"id": 2}, REPLACE))
     with pytest.raises(TypeError):
         db.session.write("rooms", double_three)
@@ -177,7 +177,7 @@ def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
         lambda: past.transact(lambda transaction: None),
         past.transaction,
     ):
-        with pytest.raises(reactdb.ReadOnlyDatabase, match="is the past, and cannot be written"):
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase, match="is the past, and cannot be written"):
             write()
     for watch in (
         lambda: past.watch(Query(ALL_TABLES), {}),
@@ -201,5 +201,5 @@ def test_a_closed_session_says_so(db, rooms):
         lambda: session.database_id,
         lambda: session.watch(Query("rooms", (Filter,)), {}),
     ):
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             use()

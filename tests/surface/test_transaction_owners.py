@@ -15,15 +15,8 @@ import greenlet
 import pytest
 
 import reactdb
-from reactdb import (
-    Database,
-    DatabaseBusy,
-    Table,
-    TransactionEnded,
-    TransactionOwned,
-    TransactionRolledBack,
-    row,
-)
+from reactdb import Database, DatabaseBusy, Table, TransactionOwned, row
+from reactdb.errors import TransactionEnded, TransactionRolledBack
 
 HERE = str(Path(__file__))
 

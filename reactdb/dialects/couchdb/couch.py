@@ -29,6 +29,7 @@ from reactdb.dialects.couchdb.spelling import RESERVED, check_name, check_served
 from reactdb.dialects.couchdb.tasks import active_tasks
 from reactdb.dialects.couchdb.updates import DatabaseUpdates
 from reactdb.dialects.couchdb.waking import Wakers
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.kept import drop_table
 from reactdb.store.transaction import WriteTransaction
@@ -44,8 +45,8 @@ class Couch:
         """`most_attachment_bytes`: how large an attachment may be, when it is unpacked; None: as large as a blob."""
         self._native = db
         self._most_attachment_bytes = most_attachment_bytes
-        self._session = db.session
-        self._wakers = Wakers(db.session)
+        self._session = session_of(db)
+        self._wakers = Wakers(session_of(db))
         self._counts: Counts = {}
 
     @property

@@ -39,6 +39,7 @@ from reactdb.expression.checks import checked_array, each, integer, is_number, t
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.expression.registry import arity_sentence
+from reactdb.session import session_of
 from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ class Evaluator:
         that stays open until a driver has asked for the last batch would keep the log of the file from being cleared.
         """
         if sequence.query is not None:
-            found, error = self.native.session.read_until_error(sequence.query)
+            found, error = session_of(self.native).read_until_error(sequence.query)
             if error is None:
                 return iter(found)
             if not found:

@@ -21,6 +21,7 @@ from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import MakeOperator
 from reactdb.feeds.reader import FeedReader
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.steps import Run
 
 # Clocks round, so a timer may fire so much too early.
@@ -54,7 +55,7 @@ class Member:
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> FeedReader:
-        session = database.session
+        session = session_of(database)
         if options.get("squash") or not is_limit(query):
             return session.reader(query, options, wake, clock)
         table = session.find(query.table)

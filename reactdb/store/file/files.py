@@ -94,7 +94,9 @@ def _check_nobody_has_it(path: str) -> None:
     except SQLiteError as error:
         translated = sqlite.translate(error, "delete_database", path)
         if isinstance(translated, DatabaseBusy):
-            raise DatabaseBusy(f"delete_database: {path} is open in another process; nothing was deleted") from error
+            raise DatabaseBusy(
+                f"delete_database: {path} is open in another process; nothing was deleted"
+            ) from error
         raise translated from error
     finally:
         connection.close()
