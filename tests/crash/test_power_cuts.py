@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import writer
 from reactdb.store.engine import Engine
 from reactdb.store.file import flush, sqlite
@@ -247,7 +247,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -266,7 +266,7 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
@@ -291,7 +291,7 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
@@ -314,7 +314,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -330,7 +330,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -357,7 +357,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -383,7 +383,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()

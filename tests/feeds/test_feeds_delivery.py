@@ -25,6 +25,7 @@ import reactdb
 from reactdb import row
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.timers import timers
+from reactdb.session import session_of
 from reactdb.store.file import sqlite
 from tests.support.feeds import hub, is_clean, listen
 from tests.support.threads import wait_until
@@ -199,7 +200,7 @@ def test_a_write_that_fails_inside_a_transaction_is_not_told(db, games):
 
 def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     heard = listen(games.changes())
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     cursor = writer.cursor
 
     def fail(statement: str, *parameters: Any) -> Any:

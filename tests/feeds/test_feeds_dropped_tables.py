@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.processes import another_process
 from tests.support.scaling import examples
@@ -54,8 +55,8 @@ def documents_of(db: Any) -> Documents:
 
 
 def rename(db: Any, old: str, new: str) -> None:
-    info = db.session.info(old)
-    db.session.transact(lambda transaction: transaction.rename_table(info, new))
+    info = session_of(db).info(old)
+    session_of(db).transact(lambda transaction: transaction.rename_table(info, new))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 import reactdb
 from reactdb import FeedReader, InvalidOption, row
 from reactdb.feeds.subscription import Subscription
+from reactdb.table import query_of
 from tests.support.feeds import changed, hub, is_clean
 
 SIX = changed(None, {"id": 6})
@@ -129,7 +130,7 @@ def test_a_reader_of_net_differences_is_called_when_their_time_has_come(games):
     assert ([], []) == (calls, reader.poll())
     reader.close()
     reader = games._session.reader(
-        games.query, {"squash": 5}, lambda: calls.append(1), clock=lambda: clock[0]
+        query_of(games), {"squash": 5}, lambda: calls.append(1), clock=lambda: clock[0]
     )
     games.get(6).update({"a": 1})
     assert [] == reader.poll()

@@ -20,6 +20,7 @@ from reactivex.scheduler import EventLoopScheduler
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
@@ -80,14 +81,14 @@ def a_compaction(db: Any) -> None:
 
 
 def a_checkpoint(db: Any) -> None:
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
     error = sqlite.sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    db.session.engine.writer.doubt(error)
+    session_of(db).engine.writer.doubt(error)
     with pytest.raises(reactdb.errors.StorageMoved) as caught:
         db.table("games").insert({"id": "new"})
     assert not isinstance(caught.value, reactdb.OutcomeUnknown)
@@ -102,7 +103,7 @@ def read_with_a_new_connection(db: Any) -> None:
     """Reads one in another use up the connections that there are: this thread's and that of the thread that follows the file."""
     with pytest.raises(reactdb.errors.StorageMoved), ExitStack() as reads:
         for _ in range(4):
-            reads.enter_context(db.session.engine.snapshot())
+            reads.enter_context(session_of(db).engine.snapshot())
 
 
 def closing(db: Any) -> None:
@@ -319,9 +320,11 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
         db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
         db.table("games").index_create("score")
         db.table_create("others")
-        (root,) = db.session.engine.writer.connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
-        ).fetchone()
+        (root,) = (
+            session_of(db)
+            .engine.writer.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'")
+            .fetchone()
+        )
     data = bytearray(path.read_bytes())
     data[(root - 1) * 4096] = 0
     path.write_bytes(data)
@@ -398,7 +401,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert({"id": 1})
-        look = db.session.engine.guard.look
+        look = session_of(db).engine.guard.look
 
         def replaced_just_now() -> Any:
             with sqlite.sqlite3.connect(tmp_path / "copy.db") as copy, sqlite.sqlite3.connect(path) as source:
@@ -409,7 +412,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
             monkeypatch.undo()
             return look()
 
-        monkeypatch.setattr(type(db.session.engine.guard), "look", lambda guard: replaced_just_now())
+        monkeypatch.setattr(type(session_of(db).engine.guard), "look", lambda guard: replaced_just_now())
         with pytest.raises(reactdb.OutcomeUnknown) as caught:
             games.insert({"id": 2})
         assert isinstance(caught.value, reactdb.errors.StorageMoved)

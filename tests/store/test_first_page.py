@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.processes import another_process
 from tests.support.threads import wait_until
@@ -116,7 +117,7 @@ def test_another_process_that_empties_the_log_into_the_file_is_no_damage(db: Any
     games = db.table("games")
     with another_process(Path(db.path)) as other:
         other.table("games").insert({"id": "of the other"})
-        writer = other.session.engine.writer
+        writer = session_of(other).engine.writer
         before = Path(db.path).stat().st_mtime_ns
         assert writer.in_turn(writer.checkpoints.run)
         assert before != Path(db.path).stat().st_mtime_ns

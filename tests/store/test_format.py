@@ -13,6 +13,7 @@ from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb.cli import main
+from reactdb.session import session_of
 from reactdb.store import migrations, schema
 from reactdb.store.file import sqlite
 from reactdb.store.tools import doctor
@@ -335,7 +336,7 @@ def test_compaction_keeps_the_newest_mark_of_each_table(tmp_path: Path):
             db.table_create(name).insert([{"id": number} for number in range(100)])
         db.compact(keep=0)
 
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             newest = "SELECT table_id, block FROM marks ORDER BY table_id"
             # 0 is for the entries of tables, of which the second is the newest; each table is made before its documents.
             assert [(0, 102 >> 5), (1, 101 >> 5), (2, 202 >> 5)] == snapshot.connection.execute(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store.engine import Engine
 from reactdb.store.file import external_writers, locks, sqlite
 from tests.support.processes import another_process
@@ -220,7 +221,7 @@ class TestLocksWithoutEffect:
         """SQLite puts off closing as long as there is one. The last statement of the writer's cursor can be one that failed."""
         before = os.listdir("/proc/self/fd")
         with reactdb.connect(path) as db:
-            writer = db.session.engine.writer
+            writer = session_of(db).engine.writer
             assert writer is not None
             writer.cursor.execute("SELECT seq FROM log UNION ALL SELECT 1 UNION ALL SELECT 2")
 

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 import reactdb
 from reactdb.cli import main
+from reactdb.session import session_of
 from reactdb.store.file import immutable
 from reactdb.store.tools.figures import measure
 from tests.support.kept_files import unpack
@@ -217,7 +218,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_by_that_read(folder: Pa
     with (
         reactdb.connect(mounted / "a.db", read_only=True) as db,
         pytest.raises(reactdb.errors.StorageMoved, match="has changed"),
-        db.session.engine.snapshot() as snapshot,
+        session_of(db).engine.snapshot() as snapshot,
     ):
         assert 12 == snapshot.seq
         elsewhere(WRITE, folder / "a.db")

@@ -17,7 +17,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.file import names
@@ -313,7 +313,7 @@ with reactdb.connect(sys.argv[1], read_only=True):
         with reactdb.connect(path) as db:
             # Another engine of this process, readers that are opened and closed, and a checkpoint.
             reactdb.connect(path, read_only=True).close()
-            with db.session.engine.snapshot(), db.session.engine.snapshot():
+            with session_of(db).engine.snapshot(), session_of(db).engine.snapshot():
                 db.table("games").insert({"id": 1})
             db.compact(keep=1, vacuum=True)
             os.link(path, link)

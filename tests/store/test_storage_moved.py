@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store.file.sqlite import sqlite3
 from tests.support.processes import run_python
 
@@ -207,7 +208,7 @@ for n in range(10):
         games.count().run()
         if n % 3 != 2:
             games.insert({"from": sys.argv[2]})
-            writer = db.session.engine.writer
+            writer = db._session.engine.writer
             writer.in_turn(writer.checkpoints.run)
         if n == 4:
             db.compact(keep=100_000, vacuum=True)
@@ -271,7 +272,7 @@ def test_a_new_connection_reads_no_other_file(db, deed, is_reader):
     with reactdb.connect(db.path, read_only=is_reader) as reader:
         reader.table("games").run()
         deed(Path(db.path))
-        with reader.session.engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
+        with session_of(reader).engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
             reader.table("games").run()
 
     assert isinstance(caught.value, (reactdb.errors.StorageMoved, reactdb.errors.CannotOpen))
@@ -281,7 +282,7 @@ def test_a_checkpoint_touches_no_other_file(db):
     path = Path(db.path)
     replace(path)
     before = path.read_bytes()
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
     assert before == path.read_bytes()
@@ -304,11 +305,11 @@ def test_a_reader_of_a_file_that_nobody_writes_is_not_alarmed(tmp_path):
 def test_who_looked_at_the_file_before_it_was_opened_is_the_first_that_reads(path):
     reactdb.connect(path).close()
     with reactdb.connect(path) as db:
-        (reader,) = db.session.engine.readers.idle
+        (reader,) = session_of(db).engine.readers.idle
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader.connection.execute("DELETE FROM log")
         assert [] == db.table_list()
-        assert [reader] == list(db.session.engine.readers.idle)
+        assert [reader] == list(session_of(db).engine.readers.idle)
 
 
 def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, monkeypatch):
@@ -316,7 +317,7 @@ def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, mon
     # As if the file had been replaced between the look and the opening.
     monkeypatch.setattr("reactdb.store.file.opening.identity_of", lambda path: (0, 0))
     with reactdb.connect(path) as db:
-        assert not db.session.engine.readers.idle
+        assert not session_of(db).engine.readers.idle
         assert [] == db.table_list()
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from tests.support.threads import PATIENCE_S, started, wait_until
 
 # Each commit hands the interpreter lock to and fro among all threads: few are enough to meet in every order.
@@ -232,12 +233,12 @@ def test_writes_that_share_a_commit_see_the_tables_of_those_before(path):
                 if name not in transaction.catalogue.live:
                     transaction.create_table(name, "id")
 
-            return lambda: db.session.transact(work, is_shareable=True)
+            return lambda: session_of(db).transact(work, is_shareable=True)
 
-        first = started(lambda: db.session.transact(hold))
+        first = started(lambda: session_of(db).transact(hold))
         assert holds.wait(PATIENCE_S)
         others = [started(make(name)) for name in ("games", "more", "games", "others", "more")]
-        wait_until(lambda: len(db.session.engine.write_queue) == 6)
+        wait_until(lambda: len(session_of(db).engine.write_queue) == 6)
         goes_on.set()
         for thread, _ in (first, *others):
             thread.join(PATIENCE_S)

@@ -61,7 +61,7 @@ OPERATION = (
 )
 assert [1, 2] == computed.order_by("id")["id"].run() == computed.filter(row["n"] > 0).order_by("id")["id"].run()
 assert ["first", "n"] == computed.index_list()
-assert "acme.first(row['a'])" == repr(db.session.info("computed").indexes["first"].expression)
+assert "acme.first(row['a'])" == repr(db._session.info("computed").indexes["first"].expression)
 before = db.seq
 for work in (
     lambda: computed.insert({"id": 3}),

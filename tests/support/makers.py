@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import reactdb
 from reactdb import row
 from reactdb.change import HiddenTable
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.threads import wait_until
 
@@ -160,7 +161,7 @@ class Stage:
                     one.cache_clear()
         for _ in range(2):
             gc.collect()
-        with self.db.session.read() as snapshot:
+        with session_of(self.db).read() as snapshot:
             connection = snapshot.connection
             tables = [
                 name
@@ -217,9 +218,9 @@ def _document(stage: Stage) -> None:
 @kind("a hidden table that is dropped")
 def _hidden(stage: Stage) -> None:
     hidden = HiddenTable("leaks", f"h{next(stage.names)}")
-    stage.db.session.make_hidden(hidden)
-    stage.db.session.write(hidden, lambda write: None)
-    stage.db.session.transact(lambda inside: inside.drop_table(inside.catalogue.live[hidden]))
+    session_of(stage.db).make_hidden(hidden)
+    session_of(stage.db).write(hidden, lambda write: None)
+    session_of(stage.db).transact(lambda inside: inside.drop_table(inside.catalogue.live[hidden]))
 
 
 @kind(
@@ -543,7 +544,8 @@ NO_MAKERS: dict[str, str] = {
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
-    "is_list limit map max merge min nth order_by pipe pluck reduce run sample skip stats sum to_future token with_fields without",
+    "is_list limit map max merge min nth order_by pipe pluck reduce run sample skip stats sum to_future token "
+    "with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",
     "AsyncCursor": "token",

@@ -19,6 +19,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 
 NOBODY = 65534
 
@@ -507,7 +508,7 @@ class TestDiskFull:
 
     @staticmethod
     def limit_pages(db: reactdb.Database, pages: int) -> None:
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count={used + pages}").fetchone()
 
@@ -598,7 +599,7 @@ class TestDiskFull:
         with reactdb.connect(small_disk / "a.db", durability="soft") as db:
             games = db.table_create("games")
             # So that the transaction is too big to wait in memory for its commit.
-            db.session.engine.writer.connection.execute("PRAGMA cache_size=10")
+            session_of(db).engine.writer.connection.execute("PRAGMA cache_size=10")
             with pytest.raises(reactdb.errors.DiskFull), db.transaction():
                 games.insert({"id": "before"})
                 with pytest.raises(reactdb.errors.DiskFull):

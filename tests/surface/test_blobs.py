@@ -17,6 +17,7 @@ import pytest
 
 import reactdb
 from reactdb.blobs import write_rows
+from reactdb.session import session_of
 from reactdb.store.blobs import GRACE_MS, MAX_BLOB_BYTES, PIECE_BYTES, begin_blob, piece_checksum
 from reactdb.values.blob import Blob
 from tests.support.inspection import problems
@@ -27,7 +28,7 @@ AT_ONCE = timedelta(0)
 
 
 def pieces_in(db: Any) -> int:
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return int(snapshot.connection.execute("SELECT count(*) FROM pieces").fetchone()[0])
 
 
@@ -306,11 +307,11 @@ def test_compaction_leaves_a_new_blob_for_an_hour(db: Any, later: Any):
 
 
 def test_what_a_put_that_died_has_left_goes_after_an_hour(db: Any, later: Any):
-    write_rows(db.session, begin_blob, None, "put")
+    write_rows(session_of(db), begin_blob, None, "put")
     db.blobs.remove_unused(AT_ONCE)
 
     def left() -> int:
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             return int(snapshot.connection.execute("SELECT count(*) FROM blobs").fetchone()[0])
 
     assert 1 == left()

@@ -21,7 +21,7 @@ from reactdb.errors import LeaseLost
 from reactdb.feeds.feed import Cursor
 from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.set_aside import DEAD_LETTERS
 from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
@@ -93,7 +93,7 @@ class TestBatches:
         assert [change["id"] for change in first] == [change["id"] for change in again]
         for change in first:
             database, _, seq = change["id"].split(".")
-            assert (db.session.database_id, change["seq"]) == (database, int(seq))
+            assert (session_of(db).database_id, change["seq"]) == (database, int(seq))
 
     def test_an_id_is_a_token_of_the_position_after_the_change(self, db, orders, worker):
         orders.insert([{"id": 1}, {"id": 2}])
@@ -520,12 +520,12 @@ class TestFailures:
 
     def test_a_consumer_of_all_tables_is_not_given_what_is_hidden(self, db, orders, clock):
         hidden = HiddenTable("tests", "notes")
-        db.session.make_hidden(hidden)
+        session_of(db).make_hidden(hidden)
         worker = db.consumer("all", since=0, partitions=2, scheduler=clock).batches(max_wait_s=0)
         with db.transaction():
-            Table(db.session, Query(hidden)).insert([{"id": number} for number in range(8)])
+            Table(session_of(db), Query(hidden)).insert([{"id": number} for number in range(8)])
             orders.insert([{"id": number} for number in range(8)])
-        Table(db.session, Query(hidden)).get(1).update({"n": 1})
+        Table(session_of(db), Query(hidden)).get(1).update({"n": 1})
 
         given = []
         while (batch := worker.poll()) is not None:
@@ -668,7 +668,7 @@ class TestLeases:
         orders.insert({"id": 1})
 
         assert worker.poll() is None
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             assert [None] == [lease.holder for lease in read_leases(snapshot.connection, "uploader")]
 
     def test_a_worker_that_is_closed_before_it_waits_hears_of_nothing(self, db, orders, worker, monkeypatch):

@@ -21,6 +21,7 @@ import pytest
 from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 import reactdb
+from reactdb.session import session_of
 from tests.support.processes import ROOT, run_python
 from tests.support.threads import PATIENCE_S, started, wait_until
 
@@ -104,7 +105,7 @@ class TestInterrupts:
             games.run()
             place = 1
             while struck_at_call(place, games.run):
-                assert {} == db.session.engine.readers.reading
+                assert {} == session_of(db).engine.readers.reading
                 place += 1
 
             assert place > 10
@@ -313,7 +314,7 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        queue = db.session.engine.writer.queue
+        queue = session_of(db).engine.writer.queue
         wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
@@ -456,7 +457,7 @@ class TestGarbage:
         db = reactdb.connect(":memory:")
         games = db.table_create("games")
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games
         gc.collect()
 
@@ -470,7 +471,7 @@ class TestGarbage:
         cursor = games.changes().cursor()
         db.circle = [db, games, heard, cursor]  # type: ignore[attr-defined]
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games, heard, cursor
         gc.collect()
 
@@ -488,7 +489,7 @@ class TestGarbage:
         gc.collect()
         with reactdb.connect(path) as db:
             db.table("games").insert({"id": 1})
-            forgotten = db.session.engine
+            forgotten = session_of(db).engine
 
         assert [1] == [event["new_val"]["id"] for event in heard]
         forgotten.close()

@@ -17,6 +17,7 @@ import pytest
 import reactdb
 from reactdb import Database, DatabaseBusy, Table, TransactionOwned, row
 from reactdb.errors import TransactionEnded, TransactionRolledBack
+from reactdb.session import session_of
 
 HERE = str(Path(__file__))
 
@@ -591,7 +592,7 @@ class TestHandingOver:
                 t.insert({"id": 1})
                 with transaction.transaction() as part:
                     part.table("t").insert({"id": 2})
-            return weakref.ref(transaction.session)
+            return weakref.ref(session_of(transaction))
 
         gc.disable()
         try:

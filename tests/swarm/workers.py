@@ -41,6 +41,7 @@ from reactdb import batches
 from reactdb.database import Database
 from reactdb.servers import http, mongodb  # noqa: F401 (imported here, so that forked processes need not)
 from reactdb.servers import rethinkdb as _rethinkdb  # noqa: F401
+from reactdb.session import session_of
 from tests.one_story.story import TABLE, Step
 from tests.one_story.ways import WAYS, CouchDB, Native, Way
 from tests.support.command import run as run_command
@@ -492,7 +493,7 @@ def tidy(db: Database, task: str, value: Any) -> None:
     elif task == schedule.RETAIN:
         db.set_retention(kept)
     else:
-        writer = db.session.engine.writable()
+        writer = session_of(db).engine.writable()
         writer.in_turn(writer.checkpoints.run)
 
 
