@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from reactdb.change import Change, Commit
     from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
+    from reactdb.dialects.couchdb.couch import couchdb
     from reactdb.dialects.mongodb.opening import mongodb
+    from reactdb.dialects.rethinkdb.embedded import rethinkdb
     from reactdb.errors import (
         CorruptDatabase,
         DatabaseBusy,
@@ -59,7 +61,9 @@ _HOMES = {
     "reactdb.values.collation": ("maxval", "minval"),
     "reactdb.database": ("Database", "OpenTransaction", "PastDatabase", "connect", "delete_database"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
+    "reactdb.dialects.couchdb.couch": ("couchdb",),
     "reactdb.dialects.mongodb.opening": ("mongodb",),
+    "reactdb.dialects.rethinkdb.embedded": ("rethinkdb",),
     "reactdb.errors": (
         "CorruptDatabase",
         "DatabaseBusy",
@@ -120,6 +124,7 @@ __all__ = [
     "asc",
     "branch",
     "connect",
+    "couchdb",
     "delete_database",
     "desc",
     "literal",
@@ -127,6 +132,7 @@ __all__ = [
     "minval",
     "mongodb",
     "r",
+    "rethinkdb",
     "row",
     "sync",
     "thaw",
