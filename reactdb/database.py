@@ -8,7 +8,7 @@ Rule of this file: arguments are checked here, in the user's words; what is done
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -26,6 +26,7 @@ from reactdb.errors import (
     UsageError,
     shown,
 )
+from reactdb.feed_source import FeedSource
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, SessionInside, checked_durability, live_table
 from reactdb.store import registry
@@ -229,7 +230,7 @@ class ReadableDatabase:
         return log_changes(self._session.engine, self._session.read, since, until, info)
 
 
-class Database(ReadableDatabase):
+class Database(ReadableDatabase, FeedSource):
     """An open database. See `connect`.
 
     Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
@@ -392,55 +393,8 @@ class Database(ReadableDatabase):
             raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
         self._session.transact(lambda transaction: hold_changes(transaction, changes), operation="hold")
 
-    def changes(
-        self,
-        *,
-        squash: bool | float = False,
-        changefeed_queue_size: int = 100_000,
-        include_initial: bool = False,
-        include_states: bool = False,
-        include_offsets: bool = False,
-        include_types: bool = False,
-        include_seq: bool = False,
-        include_catalogue: bool = False,
-        include_commit: bool = False,
-        include_origin: bool = False,
-        batches: bool = False,
-        since: int | str | None = None,
-        on_overflow: str | None = None,
-        on_predicate_error: str = "skip",
-        skip_origin: str | None = None,
-    ) -> Feed:
-        """Watch every table, also those made later. Events carry `table`. Options as for `Selection.changes`.
-
-        Applied in order, the events give what every table has. Where a table is dropped, each document is told as deleted;
-        where it is renamed, as deleted under the old name and inserted under the new one.
-
-        Args:
-            include_catalogue: Tables and indexes that are made, renamed or dropped are told, too, in their place among the
-                changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See `db.log()`. The
-                documents of a table that is dropped or renamed are not told one by one then.
-        """
-        return self._session.watch(
-            Query(ALL_TABLES),
-            {
-                "squash": squash,
-                "changefeed_queue_size": changefeed_queue_size,
-                "include_initial": include_initial,
-                "include_states": include_states,
-                "include_offsets": include_offsets,
-                "include_types": include_types,
-                "include_seq": include_seq,
-                "include_catalogue": include_catalogue,
-                "include_commit": include_commit,
-                "include_origin": include_origin,
-                "batches": batches,
-                "since": since,
-                "on_overflow": on_overflow,
-                "on_predicate_error": on_predicate_error,
-                "skip_origin": skip_origin,
-            },
-        )
+    def _watch(self, options: Mapping[str, Any]) -> Feed:
+        return self._session.watch(Query(ALL_TABLES), options)
 
     # -----------------------------------------------------------------------------------------------------------
     # Durable consumers

@@ -189,7 +189,7 @@ class Stage:
     "a table that is dropped",
     "Database.table_create",
     "Database.table_drop",
-    "Database.table",
+    "ReadableDatabase.table",
     "Table.insert",
 )
 def _table(stage: Stage) -> None:
@@ -224,7 +224,12 @@ def _hidden(stage: Stage) -> None:
 
 
 @kind(
-    "a blob that is removed", "Database.blobs", "Blobs.put", "Blobs.remove_unused", "Blobs.open", "Blobs.read"
+    "a blob that is removed",
+    "ReadableDatabase.blobs",
+    "Blobs.put",
+    "Blobs.remove_unused",
+    "Blobs.open",
+    "Blobs.read",
 )
 def _blob(stage: Stage) -> None:
     blob = stage.db.blobs.put(b"x" * 300_000)
@@ -253,7 +258,7 @@ def _answer(stage: Stage) -> None:
     next(iter(stage.games))
 
 
-@kind("the log, left in the middle", "Database.log")
+@kind("the log, left in the middle", "ReadableDatabase.log")
 def _log(stage: Stage) -> None:
     stage.write()
     stage.write()
@@ -331,11 +336,9 @@ def _feeds(stage: Stage) -> list[Any]:
 
 @kind(
     "a subscription",
-    "Selection.changes",
-    "Database.changes",
+    "FeedSource.changes",
     "Feed.subscribe",
     "Handle.dispose",
-    "Feed.by_commit",
 )
 def _subscription(stage: Stage) -> None:
     handles = [feed.subscribe(lambda event: None) for feed in _feeds(stage)]
@@ -538,13 +541,14 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
-    "Database": "compact hold is_closed path seq set_retention stats subscriptions table_list token",
-    "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck query "
-    "session skip sum union with_fields without",
+    "ReadableDatabase": "path seq table_list token",
+    "Database": "compact hold is_closed set_retention stats subscriptions",
+    "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck "
+    "skip sum union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
-    "is_list limit map max merge min nth order_by pipe pluck reduce run sample skip stats sum to_future token "
+    "is_list limit map max merge min nth order_by pluck reduce run sample skip stats sum to_future token "
     "with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",
