@@ -523,8 +523,8 @@ class Database(ReadableDatabase, FeedSource):
         be emptied, and what may keep it.
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
-        may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything; `clock_behind_s`, by
+        may take, None unless `retention` is "auto"; `holds`, a list of what holds history back: dicts of `by`, a durable consumer
+        or the feeds of this process, and `from`, the seq past which it has still to read, the lowest first; `clock_behind_s`, by
         how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
         the two is wrong.
 

@@ -36,7 +36,7 @@ def found(file: Path) -> list[dict[str, Any]]:
 def test_it_shows_a_line_for_each_partition_and_what_fails(file: Path):
     lines = done(run("consumers", file)).stdout.splitlines()
 
-    assert ["consumer", "seq", "behind", "age", "attempts", "set", "aside", "holder"] == lines[0].split()
+    assert ["consumer", "seq", "behind", "age", "attempts", "dead", "letters", "holder"] == lines[0].split()
     assert [["copier", "1/2", "1", "2"], ["copier", "2/2", "1", "2"], ["uploader", "0", "3"]] == [
         line.split()[: 4 - (number == 2)] for number, line in enumerate(lines[1:4])
     ]

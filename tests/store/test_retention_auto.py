@@ -529,18 +529,19 @@ class TestWhoIsBehind:
             with games.changes(**SPILL, since=start).cursor() as cursor:
                 update(games, range(100, 2_000))
                 assert start >= db.stats()["oldest"]
-                assert (start, "a feed of this process") == (
-                    history(db)["needed_from"],
-                    history(db)["needed_by"],
+                feed, uploader = (
+                    {"by": by, "from": start} for by in ("a feed of this process", "consumer 'uploader'")
                 )
+                assert [feed, uploader] == history(db)["holds"]
                 assert list(range(start + 1, start + 2_001)) == [
                     cursor.next(timeout=10)["seq"] for _ in range(2_000)
                 ]
-                assert "consumer 'uploader'" == history(db)["needed_by"]
+                assert [uploader] == history(db)["holds"]
                 update(games, range(2_000, 3_000))
                 assert start >= db.stats()["oldest"]
                 with consumer.batches(max_changes=3_000, max_wait_s=0) as batches, next(batches) as batch:
                     assert 3_000 == len(batch)
+            assert [] == history(db)["holds"]
             update(games, range(3_000, 4_000))
 
             assert db.stats()["oldest"] > 2_000
