@@ -586,6 +586,47 @@ class TestLogAndTime:
         with pytest.raises(reactdb.UsageError):
             then.changes()
 
+    def test_a_view_of_the_past_has_what_reads(self, db, games):
+        games.insert([{"id": 1}, {"id": 2}])
+        then = db.at(2)
+        games.insert({"id": 3})
+
+        assert {"table", "table_list", "blobs", "log", "seq", "token", "path"} == {
+            name for name in dir(then) if not name.startswith("_")
+        }
+        assert (2, ["games"], db.path) == (then.seq, then.table_list(), then.path)
+        assert [1] == [
+            change.key for change in then.log() if change.table == "games" and change.catalogue is None
+        ]
+        assert then.token.endswith(".2")
+        assert not isinstance(then, reactdb.Database)
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            lambda then: then.table_create("other"),
+            lambda then: then.table_drop("games"),
+            lambda then: then.transaction(),
+            lambda then: then.compact(keep=0),
+            lambda then: then.set_retention(5),
+            lambda then: then.materialize(None, into="x"),
+            lambda then: then.close(),
+        ],
+    )
+    def test_what_only_a_database_has_is_refused_by_a_view_of_the_past(self, db, games, act):
+        with pytest.raises(
+            reactdb.errors.ReadOnlyDatabase, match="the database as of seq 1 is the past, and has no `"
+        ):
+            act(db.at(1))
+
+    def test_a_view_of_the_past_says_how_to_watch_what_came_after(self, db, games):
+        with pytest.raises(reactdb.UsageError, match=r"use changes\(since=1\) of the database"):
+            db.at(1).changes()
+
+    def test_a_name_that_no_database_has_is_an_ordinary_mistake_of_a_view_of_the_past(self, db, games):
+        assert not hasattr(db.at(1), "tabel")
+        assert not hasattr(db.at(1), "transaction")
+
     def test_a_dropped_table_is_there_in_the_past(self, db, games):
         games.insert({"id": 1})
         db.table_create("other").insert({"id": 1})
