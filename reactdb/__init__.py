@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from reactdb import errors as errors
     from reactdb.change import Change, Commit
     from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
