@@ -750,6 +750,7 @@ class TestCommand:
         assert (0, "", "stopped\n") == (server.returncode, errors, output)
         assert (2, "2-") == (document["n"], document["_rev"][:2])
 
+    @pytest.mark.slow
     def test_with_a_password_and_read_only(self, tmp_path: Path) -> None:
         server = command(
             str(tmp_path / "a.db"),
@@ -857,6 +858,7 @@ class TestCommand:
         )
         assert isinstance(caught.value, OSError)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
     def test_what_is_missing_is_named_with_its_extra_and_no_file_is_made(
         self, tmp_path: Path, package: str
