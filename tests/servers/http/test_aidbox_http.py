@@ -42,7 +42,9 @@ def server(db: Any) -> Iterator[HTTPServer]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False, **options
+    )
 
 
 @pytest.fixture

@@ -343,7 +343,9 @@ def client_of(**options: Any) -> Iterator[httpx.Client]:
         db.table_create("todo", primary_key="_id")
         with (
             serve_in_thread(db, **options) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S) as client,
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False
+            ) as client,
         ):
             yield client
 

@@ -45,7 +45,9 @@ def db() -> Iterator[Any]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False, **options
+    )
 
 
 @pytest.fixture
@@ -361,7 +363,7 @@ class TestFeeds:
 
         def listen(port: int) -> None:
             url = f"http://127.0.0.1:{port}/todo/_changes?feed=continuous&heartbeat=60000"
-            with httpx.Client(timeout=PATIENCE_S) as client, client.stream("GET", url) as feed:
+            with httpx.Client(timeout=PATIENCE_S, verify=False) as client, client.stream("GET", url) as feed:
                 for line in feed.iter_lines():
                     begun.set()
                     rest.append(line)
@@ -766,7 +768,7 @@ class TestCommand:
         try:
             assert server.stdout is not None
             url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
-            with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE_S, verify=False) as client:
                 statuses = [
                     client.get("_all_dbs").status_code,
                     client.get("_all_dbs", auth=("ann", "secret")).status_code,
