@@ -121,13 +121,21 @@ def id_shown(key: Any) -> Any:
 
 def is_spelled(key: Any) -> bool:
     """Whether a primary key may be shown as another value than in other fields. False of those that most documents have."""
-    if type(key) is str:
-        return key[:1] == SPELLED
-    return type(key) is not natives.ObjectId and not is_exact(key)
+    kind = type(key)
+    if kind is str:
+        return bool(key[:1] == SPELLED)
+    return kind is not natives.ObjectId and (kind in _FOUND_OTHERWISE or not is_exact(key))
+
+
+_FOUND_OTHERWISE: Final = frozenset({list, natives.Regex})
 
 
 def _read_back(key: Any) -> Any:
-    if type(key) is not IdValue:
+    kind = type(key)
+    if kind is natives.Regex or (kind is list and any(isinstance(inner, list) for inner in key)):
+        # A query for it finds other documents, too: those whose text it fits, and for `[1]` the document of `[[1]]`.
+        return None
+    if kind is not IdValue:
         return native_value(value_to_bson(key))
     value = value_to_bson(key.value)
     return id_of(value, native_value(value))

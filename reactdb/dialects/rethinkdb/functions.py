@@ -159,7 +159,7 @@ def predicate(function: Function, default: Term | None, primary_key: str | None 
     if expression is None:
         return Predicate(None, walk)
     if primary_key is not None:
-        expression = with_stored_keys(expression, primary_key) or expression
+        expression = with_stored_keys(expression, primary_key)
     if function.is_pattern:
         expression = Expression(Call("filter_match", (Row(), expression.node)))
     otherwise: bool | Expression = False

@@ -122,10 +122,10 @@ def _is_key(node: Any, primary_key: str) -> bool:
     )
 
 
-def with_stored_keys(expression: Expression, primary_key: str) -> Expression | None:
-    """A condition in which the primary key is compared with what a driver has sent as keys; None where nothing differs."""
+def with_stored_keys(expression: Expression, primary_key: str) -> Expression:
+    """A condition in which what a driver has compared with the primary key is the key that it stands for."""
     node = _stored_node(expression.node, primary_key)
-    return None if node is expression.node else Expression(node)
+    return expression if node is expression.node else Expression(node)
 
 
 def _stored_node(node: Node, primary_key: str) -> Node:
