@@ -134,7 +134,6 @@ def test_who_writes_a_document_under_its_shown_key_changes_no_other(db, ways, wa
     }
     assert changed | refused == set(names.values())
     # What is refused has a reason that is the dialect's own, as RethinkDB's limit of 127 bytes.
-    print(len(names), sorted(refused))
     assert len(refused) <= len(names) // 10, sorted(refused)
 
 

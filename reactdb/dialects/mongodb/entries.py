@@ -221,7 +221,7 @@ def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None
         return None
     id = document.get("_id")
     make = _PLAIN_IDS.get(type(id))
-    if make is None or (make is str and id[:1] == SPELLED):
+    if make is None or (type(id) is str and id[:1] == SPELLED):
         return None
     if next(iter(document)) != "_id":
         document = {"_id": id, **document}

@@ -98,7 +98,9 @@ class Counting(Policy):
             raise QueryError(f"Inserted object must have primary key `{name}`:\n{cut(pretty(document))}")
         check_storable(document)
         given = document[name]
-        if not (is_spelled(given) and collation.key_bytes(given) == key) and primary_key(given) != key:
+        # It is the key itself, where it was prepared or a function has it of the old document; else as a driver sends it.
+        is_itself = is_spelled(given) and collation.key_bytes(given) == key
+        if not is_itself and primary_key(given) != key:
             if old_body is None:
                 raise QueryError(f"Primary key `{name}` cannot be changed (null -> {pretty(document)})")
             raise QueryError(
@@ -106,8 +108,8 @@ class Counting(Policy):
             )
         if is_spelled(given):
             # Of keys that are equal, the document keeps its own.
-            own = stored_key(given) if old_body is None else codec.decode(old_body)[name]
-            document = {**document, name: own}
+            own = given if is_itself else stored_key(given)
+            document = {**document, name: own if old_body is None else codec.decode(old_body)[name]}
         if document and self._array_limit > MAX_ARRAY_ON_DISK:
             check_arrays(document)
         return body_of(document)
