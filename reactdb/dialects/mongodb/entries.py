@@ -115,6 +115,13 @@ def key_bytes(native: Any) -> bytes:
 
 def id_shown(key: Any) -> Any:
     """The BSON value that a primary key is shown as, whichever it is."""
+    if (
+        type(key) is IdValue
+        and isinstance(key.value, dict)
+        and "$" not in "".join(key.value)
+        and is_exact(key.value)
+    ):
+        return value_to_bson(key.value)
     shown = KEYS.shown(key)
     return value_to_bson(shown.value if type(shown) is IdValue else shown)
 
@@ -261,7 +268,8 @@ def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     native = exchanged(native, table.primary_key)
     id = native["_id"]
     found = to_bson(native)
-    if is_spelled(id):
+    # Most are texts and ObjectIds, and a look at them is quicker than a call.
+    if id[:1] == SPELLED if type(id) is str else type(id) is not natives.ObjectId and is_spelled(id):
         found = {**found, "_id": id_shown(id)}
     return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
 

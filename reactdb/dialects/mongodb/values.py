@@ -358,9 +358,9 @@ def is_exact(value: Any) -> bool:
         return bool(-(2**63) <= value < 2**63)
     if kind is datetime:
         return value.microsecond % 1_000 == 0 and not value.utcoffset()
-    if kind is dict:
+    if kind is dict or kind is FrozenDict:
         return all(map(is_exact, value.values()))
-    return kind is list and all(map(is_exact, value))
+    return (kind is list or kind is FrozenList) and all(map(is_exact, value))
 
 
 _EXACT: Final[frozenset[type]] = _SAME_IN_BSON | {
