@@ -165,7 +165,13 @@ ENDS: dict[str, End] = {
 
 # In the process, or over the wire: where it concerns anybody.
 TRIED = [
-    pytest.param(name, is_remote, id=f"{name}, {'over the wire' if is_remote else 'in the process'}")
+    pytest.param(
+        name,
+        is_remote,
+        id=f"{name}, {'over the wire' if is_remote else 'in the process'}",
+        # A server that stops waits for its clients.
+        marks=[pytest.mark.slow] if is_remote else [],
+    )
     for name, end in ENDS.items()
     for is_remote in (False, True)
     if any(kind.is_remote is is_remote and end.concerns(kind) for kind in FOLLOWERS)

@@ -723,7 +723,7 @@ threading.kept = [
 """
 
 
-@pytest.mark.parametrize("where", [":memory:", "file"])
+@pytest.mark.parametrize("where", [pytest.param(":memory:", marks=pytest.mark.slow), "file"])
 def test_the_interpreter_ends_after_its_modules_with_every_kind_of_follower_open(tmp_path, where):
     """Finalizers that run so late find no names in their modules any more."""
     target = tmp_path / "a.db" if where == "file" else where

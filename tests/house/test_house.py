@@ -214,6 +214,7 @@ class TestImports:
             or name in {"reactdb.expression.pattern", "reactdb.expression.operations_sequence"}
         ]
 
+    @pytest.mark.slow
     def test_only_the_store_knows_the_database_underneath(self):
         assert [] == self.importers_of({"sqlite3", "sqlite_utils", "pysqlite3"}, but=PACKAGE / "store")
 

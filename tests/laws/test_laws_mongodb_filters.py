@@ -111,6 +111,7 @@ class Table:
 IDS = ONE.map(native_value).filter(lambda one: not isinstance(one, (natives.Regex, natives.MinKey)))
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries({}, optional=FIELDS),
     SCALARS | IDS.map(IdValue),

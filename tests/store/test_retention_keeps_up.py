@@ -54,6 +54,7 @@ def test_tables_that_are_made_and_dropped_leave_nothing(path: Path, indexes: int
     assert [] == problems(path)
 
 
+@pytest.mark.slow
 def test_a_file_of_dropped_tables_is_no_larger_than_one_of_replaced_documents(tmp_path: Path):
     with reactdb.connect(tmp_path / "dropped.db", durability="soft", retention=100) as db:
         make_and_drop(db, range(80))

@@ -537,6 +537,7 @@ class TestExit:
 
         assert ([1] if daemon else [1, 2]) == read(path)
 
+    @pytest.mark.slow
     def test_threads_that_write_until_the_end(self, path):
         """Everything that was acknowledged is there."""
         told = ends(
@@ -569,6 +570,7 @@ class TestExit:
 
         assert 100 == len(read(path))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("before", [True, False])
     def test_a_handler_of_atexit_may_write(self, path, before):
         """Whether it was registered before the database was opened or after it."""
@@ -586,6 +588,7 @@ class TestExit:
         assert ["heard", "heard", "written"] == run_python(program, path).splitlines()
         assert [1, "last"] == read(path)
 
+    @pytest.mark.slow
     def test_sys_exit_in_a_subscriber_ends_the_program(self, path):
         told = ends(
             path,
@@ -599,6 +602,7 @@ class TestExit:
         assert "left\n" == told
         assert [1] == read(path)
 
+    @pytest.mark.slow
     def test_sys_exit_in_a_transaction_takes_it_back(self, path):
         ends(
             path,
@@ -639,6 +643,7 @@ class TestExit:
 
         assert "ended\n" == run_python(program, path)
 
+    @pytest.mark.slow
     def test_a_coroutine_that_listens_until_the_end(self, path):
         ends(
             path,
@@ -662,6 +667,7 @@ class TestExit:
         assert ["a.db"] == sorted(one.name for one in path.parent.iterdir())
         assert list(range(10)) == read(path)
 
+    @pytest.mark.slow
     def test_a_database_that_is_known_to_the_whole_program(self, path):
         """Held by a module, a class and a circle: taken down in whatever order."""
         ends(
@@ -677,6 +683,7 @@ class TestExit:
 
         assert [1] == read(path)
 
+    @pytest.mark.slow
     def test_a_reader_is_opened_when_python_has_taken_its_own_functions_away(self, path):
         """`open` is gone from the builtins by then. Two reads at once need a connection that was not open before."""
         ends(

@@ -104,6 +104,7 @@ def test_a_database_in_memory_is_lost_without_a_word_and_gives_its_memory_back()
     assert 0 == len(engine.readers)
 
 
+@pytest.mark.slow
 @on_linux
 def test_a_program_that_loses_handles_never_runs_out_of_descriptors(tmp_path):
     program = """

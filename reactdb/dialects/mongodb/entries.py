@@ -6,6 +6,9 @@
     meta = meta_of(description)                                 what an update has touched -> an entry's metadata
     description = description_of(meta, document)                and back
 
+A primary key that BSON cannot say is shown as a text, which stands for that key wherever it comes as an `_id`: see
+`reactdb.key_spelling`. So each document has an `_id` of its own.
+
 A table whose primary key has another name than `_id` shows it as `_id`. Where such a document has a field `_id`, too, that is
 shown under the name of the primary key: the two names change places, in both directions.
 
@@ -33,12 +36,15 @@ from reactdb.dialects.mongodb.values import (
     PLAIN_WRITERS,
     RESPELLING,
     encode,
+    is_exact,
     native_value,
     to_bson,
     to_native,
     value_to_bson,
 )
 from reactdb.errors import InvalidDocument, InvalidKey
+from reactdb.key_spelling import SIGN as SPELLED
+from reactdb.key_spelling import KeySpelling
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.respelling import restore
@@ -67,7 +73,9 @@ def id_of(value: Any, native: Any) -> Any:
         MongoError: 53 or 52, no `_id` can be this.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is ObjectId:
+    if kind is str:
+        return native if native[:1] != SPELLED else KEYS.stored(native)
+    if kind is int or kind is ObjectId:
         return native
     if isinstance(value, (list, tuple)):
         raise MongoError(53, "The '_id' value cannot be of type array")
@@ -103,6 +111,45 @@ def key_bytes(native: Any) -> bytes:
         return collation.primary_key_bytes(native)
     except InvalidKey as error:
         raise MongoError(17280, str(error)) from None
+
+
+def id_shown(key: Any) -> Any:
+    """The BSON value that a primary key is shown as, whichever it is."""
+    if (
+        type(key) is IdValue
+        and isinstance(key.value, dict)
+        and "$" not in "".join(key.value)
+        and is_exact(key.value)
+    ):
+        return value_to_bson(key.value)
+    shown = KEYS.shown(key)
+    return value_to_bson(shown.value if type(shown) is IdValue else shown)
+
+
+def is_spelled(key: Any) -> bool:
+    """Whether a primary key may be shown as another value than in other fields. False of those that most documents have."""
+    kind = type(key)
+    if kind is str:
+        return bool(key[:1] == SPELLED)
+    return kind is not natives.ObjectId and (kind in _FOUND_OTHERWISE or not is_exact(key))
+
+
+_FOUND_OTHERWISE: Final = frozenset({list, natives.Regex})
+
+
+def _read_back(key: Any) -> Any:
+    kind = type(key)
+    if kind is natives.Regex or (kind is list and any(isinstance(inner, list) for inner in key)):
+        # A query for it finds other documents, too: those whose text it fits, and for `[1]` the document of `[[1]]`.
+        return None
+    if kind is not IdValue:
+        return native_value(value_to_bson(key))
+    value = value_to_bson(key.value)
+    return id_of(value, native_value(value))
+
+
+KEYS: Final = KeySpelling(_read_back)
+"""How a primary key is shown as an `_id` that BSON cannot say."""
 
 
 def body_of(
@@ -143,10 +190,10 @@ def _is_shown_as(key: Any, given: Any) -> bool:
     kind = type(key)
     if key is None or kind in _USUAL_KEYS or (kind is int and -(2**63) <= key < 2**63):
         return False
-    return codec.encode_value(RESPELLING.shown(key)) == codec.encode_value(given)
+    return codec.encode_value(native_value(id_shown(key))) == codec.encode_value(given)
 
 
-_USUAL_KEYS: Final = frozenset({str, natives.ObjectId, IdValue})
+_USUAL_KEYS: Final = frozenset({str, natives.ObjectId})
 
 _MOST_GROWTH: Final = 16
 """BSON may take a multiple of what is stored: 13 bytes for a small number in an array. What is smaller fits in any case."""
@@ -181,7 +228,7 @@ def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None
         return None
     id = document.get("_id")
     make = _PLAIN_IDS.get(type(id))
-    if make is None:
+    if make is None or (type(id) is str and id[:1] == SPELLED):
         return None
     if next(iter(document)) != "_id":
         document = {"_id": id, **document}
@@ -221,8 +268,9 @@ def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     native = exchanged(native, table.primary_key)
     id = native["_id"]
     found = to_bson(native)
-    if type(id) is IdValue:
-        found = {**found, "_id": value_to_bson(id.value)}
+    # Most are texts and ObjectIds, and a look at them is quicker than a call.
+    if id[:1] == SPELLED if type(id) is str else type(id) is not natives.ObjectId and is_spelled(id):
+        found = {**found, "_id": id_shown(id)}
     return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
 
 

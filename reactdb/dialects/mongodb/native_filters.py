@@ -38,6 +38,7 @@ from reactdb.dialects.mongodb.field_names import stored_name
 from reactdb.dialects.mongodb.ordering import is_nan, is_text, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
+from reactdb.key_spelling import SIGN
 from reactdb.values.collation import key_bytes
 
 __all__ = ["NativeCondition", "apart", "native_conditions"]
@@ -111,7 +112,7 @@ def native_conditions(
         name = exchanged_name(stored_name(path), primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
-            part = _part(row[name], operator, value, has_collation)
+            part = _part(row[name], operator, value, has_collation, is_key=name == primary_key)
             if part is not None:
                 parts[operator] = parts[operator] & part if operator in parts else part
         if is_of_elements and parts:
@@ -123,7 +124,9 @@ def native_conditions(
     return found
 
 
-def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> Expression | None:
+def _part(
+    field: Expression, operator: str, value: Any, has_collation: bool, *, is_key: bool
+) -> Expression | None:
     if operator == "$eq":
         values = [value]
     elif operator == "$in" and isinstance(value, (list, tuple)) and 0 < len(value) <= MOST_VALUES:
@@ -134,7 +137,8 @@ def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> 
         return None
     if has_collation and any(is_text(one) for one in values):
         return None
-    said = [_said(field, "$eq" if operator == "$in" else operator, one) for one in values]
+    say = _said_of_key if is_key else _said
+    said = [say(field, "$eq" if operator == "$in" else operator, one) for one in values]
     known = [one for one in said if one is not None]
     return reduce(or_, known) if len(known) == len(said) else None
 
@@ -165,6 +169,23 @@ def _said(field: Expression, operator: str, value: Any) -> Expression | None:
     return None if work is None else work(field, operator, value)
 
 
+def _said_of_key(field: Expression, operator: str, value: Any) -> Expression | None:
+    """The same of the primary key, of which texts that begin with `=` may be another key (see `entries.KEYS`)."""
+    if type(value) is not str:
+        return _said(field, operator, value)
+    is_above = operator in ("$gt", "$gte")
+    if value[:1] == SIGN:
+        if operator == "$eq":
+            return None
+        # A text that looks like a spelling is shown as a longer one.
+        value = SIGN if is_above else _AFTER_SIGN
+    said = _text(field, operator, value)
+    if operator == "$eq" or (value >= _AFTER_SIGN if is_above else value <= SIGN):
+        return said
+    # Of these types, some keys are shown as such texts. Others are in `_BESIDE`.
+    return said | ((field > None) & (field < {})) | ((field >= _FIRST_MOMENT) & (field < ""))
+
+
 def _bounded(
     field: Expression, operator: str, low: Any, high: Any, first: Expression, last: Expression
 ) -> Expression:
@@ -187,6 +208,7 @@ def _text(field: Expression, operator: str, value: str) -> Expression:
     return _bounded(field, operator, value, value, field >= "", field >= "")
 
 
+_AFTER_SIGN: Final = chr(ord(SIGN) + 1)
 _EXACT: Final = Context(prec=120, Emin=-999_999, Emax=999_999, traps=[])
 _LEAST: Final = Decimal("1E-6176")
 _GREATEST: Final = Decimal("9E+6144")

@@ -43,6 +43,7 @@ from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import field_path
 from reactdb.expression.tree import Call
+from reactdb.key_spelling import SIGN
 from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
@@ -368,6 +369,9 @@ def ranges_in(
     for path in index.key:
         own = conditions.get(path, ())
         values = points_of(own, has_collation)
+        if values is not None and path == ID and any(map(_may_be_spelled, values)):
+            # An index has such keys as what they are in other fields.
+            values, own = None, ()
         if values is not None and len(prefixes) * len(values) <= MOST_POINTS:
             ends = {value_bytes(native_value(value)) for value in values}
             prefixes = [prefix + end for prefix in prefixes for end in ends]
@@ -383,6 +387,11 @@ def ranges_in(
             ranges = [range_of(prefix, bound) for prefix in prefixes for bound in bounds]
         break
     return rank, None if ranges is None else apart(ranges)
+
+
+def _may_be_spelled(value: Any) -> bool:
+    """Whether an `_id` may be a primary key that BSON cannot say (see `entries.KEYS`)."""
+    return isinstance(value, str) and value[:1] == SIGN
 
 
 def demands_field(path: str, conditions: Conditions, has_collation: bool = False) -> bool:

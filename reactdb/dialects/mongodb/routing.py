@@ -22,8 +22,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, Change
+from reactdb.dialects.mongodb.entries import id_shown, is_spelled
 from reactdb.dialects.mongodb.field_names import stored_name
-from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.index_keys import FieldBound, found_keys, value_bytes
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.planning import MOST_POINTS, Demand, bounds_of, points_of
@@ -81,7 +81,9 @@ class EventAxis(Value):
             return _OPERATIONS[change.kind_code]
         if self.field == KEY:
             key = change.key
-            document: Mapping[str, Any] | None = {"": key.value if type(key) is IdValue else key}
+            # A key that is shown as a text is looked up by that.
+            shown = native_value(id_shown(key)) if is_spelled(key) else key
+            document: Mapping[str, Any] | None = {"": shown}
             path = ("", *self.path)
         else:
             document, path = change.new or change.new_val, self.path

@@ -8,7 +8,8 @@ is what reactdb stores: see `natives`. `to_bson(to_native(x))` has the bytes of 
 A native document may have what BSON cannot say, since anybody writes to a table. It is shown as the nearest value: an int beyond
 64 bits and a Decimal beyond 34 digits as a rounded Decimal128, a datetime as its millisecond, a date and a time as their ISO
 text, a timedelta as seconds in a double, a blob as its text, a value of an unknown extension type as binary of subtype 128. A
-field's name that has a NUL is shown as `field_names` says, and is stored as it was.
+field's name that has a NUL is shown as `field_names` says, and is stored as it was. A primary key that BSON cannot say is shown
+as a text: see `entries`.
 
 Rule of this file: both ways may share parts of their argument with the result, so neither is changed afterwards.
 """
@@ -358,9 +359,9 @@ def is_exact(value: Any) -> bool:
         return bool(-(2**63) <= value < 2**63)
     if kind is datetime:
         return value.microsecond % 1_000 == 0 and not value.utcoffset()
-    if kind is dict:
+    if kind is dict or kind is FrozenDict:
         return all(map(is_exact, value.values()))
-    return kind is list and all(map(is_exact, value))
+    return (kind is list or kind is FrozenList) and all(map(is_exact, value))
 
 
 _EXACT: Final[frozenset[type]] = _SAME_IN_BSON | {

@@ -1,6 +1,7 @@
 """RethinkDB's query language over its own wire format: terms in, responses out.
 
     wire, terms, parse       JSON to a tree of terms, and values to JSON
+    keys                     primary keys that ReQL cannot say
     values, functions        what terms evaluate to
     evaluator                how they are evaluated
     errors                   kinds of errors, with the path to the term at fault

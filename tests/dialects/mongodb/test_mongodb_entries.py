@@ -167,6 +167,7 @@ def test_a_change_of_the_order_of_fields_is_a_change_and_an_equal_document_is_no
     assert ["_id", "b", "a"] == list(read(db, orders, 1))
 
 
+@pytest.mark.slow
 def test_what_would_take_more_than_16_mb_as_bson_is_refused_however_small_it_is_stored():
     # Twelve bytes a number as BSON, and five or fewer as they are stored.
     many = [{"$set": {"a": {"$range": [0, 1_500_000]}}}]

@@ -20,7 +20,7 @@ def test_a_request_waits_where_as_many_are_carried_out_as_may_be(tmp_path: Path)
         Couch(db).create("todo")
         with (
             serve_in_thread(db, limits=HTTPLimits(requests=1)) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", verify=False) as client,
             ThreadPoolExecutor(2) as threads,
         ):
             queue = session_of(db).engine.writer.queue
@@ -38,7 +38,7 @@ def test_a_search_that_takes_too_long_is_answered(tmp_path: Path) -> None:
         Couch(db).create("todo").bulk_docs([{"_id": f"{number}", "n": number} for number in range(3_000)])
         with (
             serve_in_thread(db, limits=HTTPLimits(request_s=0.001)) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", verify=False) as client,
         ):
             answer = client.post("/todo/_find", json={"selector": {"n": {"$gte": 0}}, "limit": 3_000})
 
