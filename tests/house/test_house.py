@@ -1,4 +1,4 @@
-"""The rules of the house, run as tests: what is exported, what is imported when, where SQL is spoken, how long a function may be.
+"""The rules of the house, run as tests: what is exported, what is imported when, where SQL is spoken.
 
 One test a rule; it lists the offenders.
 """
@@ -21,8 +21,6 @@ from reactdb import errors
 
 PACKAGE = Path(reactdb.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-# A function fits on a screen. A file has no limit: it is as long as its idea.
-MOST_LINES_OF_A_FUNCTION = 75
 
 
 @cache
@@ -288,15 +286,6 @@ class TestSources:
 
     def test_a_file_begins_by_saying_what_it_is(self):
         assert [] == [named(file) for file in FILES if not (ast.get_docstring(parsed(file)) or "").strip()]
-
-    def test_a_function_fits_on_a_screen(self):
-        assert [] == [
-            f"{named(file)}:{node.lineno} {node.name}"
-            for file in FILES
-            for node in nodes(file)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION
-        ]
 
     def test_only_the_store_speaks_sql(self):
         # What the pipelines ask is asked of Spark, and of no file.

@@ -349,10 +349,10 @@ def test_a_fact_that_changed_on_the_disk_is_damage(fact: str, tmp_path: Path):
     path = unpack(f"format-{schema.FORMAT_VERSION}-closed", tmp_path)
     spoil(path, f"UPDATE facts SET value = value || '1' WHERE name = '{fact}'")
 
-    with pytest.raises(reactdb.CorruptDatabase, match=f"the fact '{fact}' does not match its checksum"):
+    with pytest.raises(reactdb.CorruptDatabase, match=f"the setting '{fact}' does not match its checksum"):
         reactdb.connect(path)
 
-    assert any(f"the fact '{fact}' does not match" in message for message in problems(path))
+    assert any(f"the setting '{fact}' does not match" in message for message in problems(path))
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_salvage_reads_it_with_sqlite(folder: Path, mounted: Path, tmp_path: Pat
     )
 
     assert 0 == told.exit_code, told.output
-    assert "SQLite does not read it" not in told.output
+    assert "SQLite cannot read the file" not in told.output
     saved = (tmp_path / "games.jsonl").read_text().splitlines()
     assert list(range(10)) == sorted(json.loads(line)["id"] for line in saved)
 

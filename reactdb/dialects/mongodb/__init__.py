@@ -25,7 +25,6 @@ In reading order:
     names, option_checks, options, namespaces
                              what may be a name; options of collections, one by one and together; databases and collections as
                              tables
-    collection_uuids         the UUID that a command says its collection has
     entries                  how a document is stored, and what an update says of itself in the log
     index_keys, partial, indexes, hinting, native_filters, implying, planning, scanning
                              what an index holds, what a hint asks of it, what a query says natively, whether a partial index has
@@ -34,7 +33,7 @@ In reading order:
                              validators and their reasons, and what is cut off: the write hook of tables that have them
     natural                  the order in which documents were inserted
     targets, transactions, retries, reading, walking, writing, bulk_writing, sweeping, variables, collection,
-    converting, view_graph, aggregating, viewing
+    view_graph, aggregating, viewing
                              the work of the commands, without the wire
     tokens, points, clock, scopes, recent, pages, events, images, splitting, stream_options, stream_conditions, stream_stages,
     routing, streams, waking

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
-from bson.binary import Binary
 from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.collection import CollectionWork
-from reactdb.dialects.mongodb.collection_uuids import checked_uuid
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -39,7 +37,7 @@ _STATEMENT_NAMES: Final = {
 class _Operation:
     """One operation: its kind, its collection, and what the collection's own command calls it."""
 
-    def __init__(self, given: Any, spaces: Sequence[tuple[MongoNamespace, Binary | None]]) -> None:
+    def __init__(self, given: Any, spaces: Sequence[MongoNamespace]) -> None:
         """
         Raises:
             MongoError: 14, 40415, 2: It is none.
@@ -56,7 +54,7 @@ class _Operation:
             raise MongoError(14, f"BSON field 'bulkWrite.{self.kind}' has to be a number")
         if not 0 <= number < len(spaces):
             raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
-        self.namespace, self.uuid = spaces[number]
+        self.namespace = spaces[number]
         if self.kind == "insert":
             if given.get("document") is None:
                 raise MongoError(40414, "BSON field 'bulkWrite.ops.document' is missing but a required field")
@@ -123,7 +121,7 @@ def bulk_write(
     Args:
         operations: `ops`: `{"insert": 0, "document": {...}}`, `{"update": 0, "filter", "updateMods", ...}` and
             `{"delete": 0, "filter"}`, each with the number of its collection.
-        collections: `nsInfo`: `{"ns": "shop.orders"}`, and `collectionUUID` where a collection has to have this one.
+        collections: `nsInfo`: `{"ns": "shop.orders"}` for each collection.
         errors_only: Only the results of those that failed are wanted.
         bypasses: What is written is not validated.
         keeps_empty: Empty timestamps are written as they are.
@@ -135,7 +133,7 @@ def bulk_write(
     Raises:
         MongoError: The command makes no sense.
     """
-    namespaces = [(_namespace(one), checked_uuid(one.get("collectionUUID"))) for one in collections]
+    namespaces = [_namespace(one) for one in collections]
     checked = [_Operation(one, namespaces) for one in operations]
     counts: Document = dict.fromkeys(
         ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"), 0
@@ -150,7 +148,6 @@ def bulk_write(
                 transaction,
                 bypasses=bypasses,
                 keeps_empty=keeps_empty,
-                uuid=run[0].uuid,
             )
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
@@ -177,6 +174,9 @@ def _namespace(given: Any) -> MongoNamespace:
             14,
             f"BSON field 'bulkWrite.nsInfo.ns' is the wrong type '{type_name(given['ns'])}', expected type 'string'",
         )
+    for name in given:
+        if name != "ns":
+            raise MongoError(40415, f"BSON field 'bulkWrite.nsInfo.{name}' is an unknown field.")
     return namespace_of(given["ns"])
 
 
@@ -184,8 +184,7 @@ def _runs(operations: Sequence[_Operation]) -> Iterator[tuple[int, list[_Operati
     """Inserts into one collection that follow each other, together; all others alone. With the number of the first."""
     run: list[_Operation] = []
     for place, one in enumerate(operations):
-        is_alike = run and (run[-1].namespace, run[-1].uuid) == (one.namespace, one.uuid)
-        if run and not (is_alike and run[-1].kind == one.kind == "insert"):
+        if run and not (run[-1].namespace == one.namespace and run[-1].kind == one.kind == "insert"):
             yield place - len(run), run
             run = []
         run.append(one)

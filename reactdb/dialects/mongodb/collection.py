@@ -19,7 +19,6 @@ from typing import Any, Final, TypeVar
 from reactdb.budget import WorkStopped, with_own_budget
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.collection_uuids import checked_uuid, mismatch
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
@@ -83,17 +82,15 @@ class CollectionWork:
         bypasses: bool = False,
         keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
-        uuid: Any = None,
     ) -> None:
         """
         Args:
             bypasses: What is written is not validated.
             keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
             retry: What a driver may send again, so that its answer is kept.
-            uuid: What statements that write say the collection has.
 
         Raises:
-            MongoError: 73, there can be no such collection; 14 or 207, `uuid` is none.
+            MongoError: 73, there can be no such collection.
         """
         self.spaces = spaces
         self.namespace = namespace
@@ -101,7 +98,6 @@ class CollectionWork:
         self._bypasses = bypasses
         self._keeps_empty = keeps_empty
         self._retry = retry
-        self._uuid = checked_uuid(uuid)
         self._name = spaces.names.table(namespace)
 
     def collation(self, given: Any) -> Any:
@@ -163,14 +159,6 @@ class CollectionWork:
                 self.transaction.abort()
         return answer
 
-    def _refused(self, count: int, ordered: bool) -> list[Document]:
-        """The errors of this many statements where the collection has not the UUID that they say."""
-        error = mismatch(self.spaces, self.namespace, self.namespace, self._uuid)
-        if error is None:
-            return []
-        is_first_alone = ordered or self.transaction is not None
-        return [_write_error(place, error) for place in range(1 if is_first_alone else count)]
-
     # -----------------------------------------------------------------------------------------------------------
     # insert
 
@@ -189,8 +177,6 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        if refused := self._refused(len(documents), ordered):
-            return self._ended({"n": 0}, refused)
         table = self.spaces.session.find(self._name) or _UNMADE
         prepared = [self._prepared(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
@@ -289,8 +275,6 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
         """
-        if refused := self._refused(len(updates), ordered):
-            return self._ended({"n": 0, "nModified": 0}, refused)
         values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
@@ -397,8 +381,6 @@ class CollectionWork:
         Returns:
             `n`, and `writeErrors` where there are some.
         """
-        if refused := self._refused(len(deletes), ordered):
-            return self._ended({"n": 0}, refused)
         values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 

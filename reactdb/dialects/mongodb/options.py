@@ -49,9 +49,7 @@ CREATE_FIELDS: Final = " ".join(OPTIONS) + (
 
 
 MODIFIED: Final = f"validator validationLevel validationAction expireAfterSeconds {IMAGES}".split()
-MODIFY_FIELDS: Final = (
-    " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries collectionUUID"
-)
+MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries"
 """The fields of `collMod` beside those of all commands."""
 
 

@@ -89,6 +89,28 @@ def test_what_is_no_operation_is_refused(spaces: Namespaces, operation: dict[str
     assert refused.value.code == code
 
 
+def test_an_insert_after_another_operation_on_the_same_collection_is_an_insert(spaces: Namespaces) -> None:
+    operations: list[dict[str, Any]] = [
+        {"insert": 0, "document": {"_id": 1}},
+        {"delete": 0, "filter": {"_id": 1}},
+        {"insert": 0, "document": {"_id": 2}},
+    ]
+
+    _, counts = bulk_write(spaces, operations, SPACES)
+
+    assert (counts["nInserted"], counts["nDeleted"]) == (2, 1)
+    assert found(spaces, "shop.orders") == [{"_id": 2}]
+
+
+@pytest.mark.parametrize("space", [{"ns": "shop.orders", "collectionUUID": b""}, {}, {"ns": 5}])
+def test_a_collection_is_named_by_its_namespace_alone(spaces: Namespaces, space: dict[str, Any]) -> None:
+    with pytest.raises(MongoError) as refused:
+        bulk_write(spaces, [{"insert": 0, "document": {"_id": 1}}], [space])
+
+    assert refused.value.code in (40415, 40414, 14)
+    assert found(spaces, "shop.orders") == []
+
+
 def test_a_filter_that_is_no_document_is_refused_and_deletes_nothing(spaces: Namespaces) -> None:
     work = CollectionWork(spaces, namespace_of("shop.orders"))
     work.insert([{"_id": 1}])

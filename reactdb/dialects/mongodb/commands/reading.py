@@ -34,8 +34,7 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 @command(
     "find",
     fields="filter sort projection hint skip limit batchSize singleBatch max min returnKey showRecordId tailable awaitData "
-    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings "
-    "collectionUUID",
+    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings",
     quick=is_find_by_key,
 )
 def find(request: CommandRequest) -> dict[str, Any]:
@@ -43,7 +42,6 @@ def find(request: CommandRequest) -> dict[str, Any]:
         request.get(name, dict)
     if request.body.get("filter", {}) is None:
         raise MongoError(14, "BSON field 'find.filter' is the wrong type 'null', expected type 'object'")
-    request.check_uuid()
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0
@@ -89,7 +87,7 @@ def list_indexes(request: CommandRequest) -> dict[str, Any]:
 @command(
     "aggregate",
     fields="pipeline cursor explain allowDiskUse bypassDocumentValidation bypassEmptyTsReplacement collation hint let "
-    "needsMerge fromMongos exchange isMapReduceCommand runtimeConstants collectionUUID querySettings",
+    "needsMerge fromMongos exchange isMapReduceCommand runtimeConstants querySettings",
 )
 def aggregate(request: CommandRequest) -> dict[str, Any]:
     pipeline = checked_pipeline(request)
@@ -111,10 +109,6 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         return opened_stream(request, pipeline)
     check_stages(request, pipeline)
     is_of_database = is_whole_database(request.value)
-    if not is_of_database:
-        request.check_uuid()
-    elif request.body.get("collectionUUID") is not None:
-        raise MongoError(72, "collectionUUID is of an aggregate of a collection")
     namespace = MongoNamespace(
         check_database_name(request.database), None if is_of_database else request.collection
     )

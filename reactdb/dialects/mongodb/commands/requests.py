@@ -14,7 +14,6 @@ from bson import Code, Timestamp
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.collection import count_of
-from reactdb.dialects.mongodb.collection_uuids import check_uuid
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.fields import boolean_of, checked_ms, flag_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -103,7 +102,6 @@ class CommandRequest:
             bypasses=bypasses,
             keeps_empty=keeps_empty,
             retry=self.retry,
-            uuid=self.body.get("collectionUUID"),
         )
 
     def spaces(self) -> Namespaces:
@@ -141,16 +139,6 @@ class CommandRequest:
             MongoError: 73, there can be none of this name.
         """
         return MongoNamespace(self.database, self.collection)
-
-    def check_uuid(self) -> None:
-        """Look that the collection is the one that the command says by its UUID, if it does.
-
-        Raises:
-            MongoError: 361, it is another one; 14, 207.
-        """
-        if self.body.get("collectionUUID") is not None:
-            namespace = self.mongo_namespace()
-            check_uuid(self.deployment.spaces, namespace, namespace, self.body["collectionUUID"])
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.

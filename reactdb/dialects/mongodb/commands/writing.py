@@ -84,7 +84,7 @@ def is_about_key(query: Any) -> bool:
 
 @command(
     "insert",
-    fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement collectionUUID",
+    fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement",
     is_write=True,
     # A message that is looked at for this is short.
     quick=always,
@@ -96,7 +96,7 @@ def insert(request: CommandRequest) -> dict[str, Any]:
 
 @command(
     "update",
-    fields="updates ordered bypassDocumentValidation bypassEmptyTsReplacement let collectionUUID",
+    fields="updates ordered bypassDocumentValidation bypassEmptyTsReplacement let",
     is_write=True,
     quick=is_about_keys,
 )
@@ -108,7 +108,7 @@ def update(request: CommandRequest) -> dict[str, Any]:
 
 @command(
     "delete",
-    fields="deletes ordered let bypassDocumentValidation collectionUUID",
+    fields="deletes ordered let bypassDocumentValidation",
     is_write=True,
     quick=is_about_keys,
 )
@@ -132,24 +132,20 @@ def find_and_modify(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().find_and_modify({**request.body, **flags})
 
 
-@command(
-    "createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v collectionUUID", is_write=True
-)
+@command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
 def create_indexes(request: CommandRequest) -> dict[str, Any]:
     indexes = request.get("indexes", list)
     if indexes is None:
         raise MongoError(40414, "BSON field 'createIndexes.indexes' is missing but a required field")
     if any(isinstance(one, dict) and one.get("key") and "name" not in one for one in indexes):
         raise MongoError(9, "The 'name' field is a required property of an index specification")
-    request.check_uuid()
     return request.collection_work().create_indexes(indexes)
 
 
-@command("dropIndexes", "deleteIndexes", fields="index collectionUUID", is_write=True)
+@command("dropIndexes", "deleteIndexes", fields="index", is_write=True)
 def drop_indexes(request: CommandRequest) -> dict[str, Any]:
     if "index" not in request.body:
         raise MongoError(40414, "BSON field 'dropIndexes.index' is missing but a required field")
-    request.check_uuid()
     return request.collection_work().drop_indexes(request.body["index"])
 
 

@@ -12,8 +12,7 @@
     finding, aggregating     the arguments of `find` as a command; pipelines
     ahead                    what is read before it is asked for
     cursor, tailing          results, one after the other; cursors that wait for what is inserted
-    raw_batches              results as bytes
-    bulk, client_bulk        several writes in one call
+    bulk                     several writes in one call
     checking                 what PyMongo refuses of a write by itself
     session, statements      transactions, and reads of one moment; what an operation is to its session
     commanding               `database.command(...)`, with the commands that the server has

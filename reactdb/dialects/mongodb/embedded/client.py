@@ -5,13 +5,12 @@ Rule of this file: it opens no connection, and closes nothing that it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
 
 from reactdb.dialects.mongodb.commands import Deployment
-from reactdb.dialects.mongodb.embedded.client_bulk import ClientBulk
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -26,7 +25,6 @@ from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.session import session_of
 
 if TYPE_CHECKING:
-    from pymongo.results import ClientBulkWriteResult
     from reactivex import Observable
 
     from reactdb.database import Database
@@ -140,32 +138,6 @@ class EmbeddedClient(Optioned):
         check_database_spelling(name)
         with alone(session, self, "dropDatabase"):
             call(self.spaces.drop_database, name)
-
-    def bulk_write(
-        self,
-        models: Sequence[Any],
-        session: EmbeddedSession | None = None,
-        ordered: bool = True,
-        verbose_results: bool = False,
-        bypass_document_validation: bool | None = None,
-        comment: Any = None,
-        let: Mapping[str, Any] | None = None,
-        write_concern: Any = None,
-    ) -> ClientBulkWriteResult:
-        """Carry out PyMongo's requests that name their collection: `InsertOne({...}, namespace="shop.orders")`. All of it is one
-        commit.
-
-        Raises:
-            ClientBulkWriteException: One of them failed; with `ordered`, those after it were not carried out.
-        """
-        return ClientBulk(models, self._codec).execute(
-            self,
-            session,
-            ordered=ordered,
-            is_verbose=verbose_results,
-            bypasses=bypass_document_validation,
-            variables=None if let is None else self._codec.given(let),
-        )
 
     def server_info(self, session: EmbeddedSession | None = None) -> Any:
         """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""

@@ -34,8 +34,7 @@ from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.optioned import Optioned
-from reactdb.dialects.mongodb.embedded.raising import call, raise_first, raising
-from reactdb.dialects.mongodb.embedded.raw_batches import RawBatchCommandCursor, RawBatchCursor
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first
 from reactdb.dialects.mongodb.embedded.shaping import (
     fields_document,
     hint_document,
@@ -476,10 +475,6 @@ class EmbeddedCollection(Optioned):
         """The documents that match, as a cursor: `find(filter, projection, skip, limit, ...)`, with PyMongo's arguments."""
         return EmbeddedCursor(self, self._found, self._codec, *arguments, **options)
 
-    def find_raw_batches(self, *arguments: Any, **options: Any) -> RawBatchCursor:
-        """The same as BSON, in the pieces in which a server would send it: `bson.decode_all` reads one."""
-        return RawBatchCursor(self, self._found, self._codec, *arguments, **options)
-
     def _found(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
         session = self._session(session)
         if session is None:
@@ -571,18 +566,6 @@ class EmbeddedCollection(Optioned):
             options["let"] = let
         documents = self._aggregated(pipeline, session, options, comment)
         return EmbeddedCommandCursor(documents, self._codec.read, session)
-
-    def aggregate_raw_batches(
-        self,
-        pipeline: Sequence[Mapping[str, Any]],
-        session: Session = None,
-        comment: Any = None,
-        **options: Any,
-    ) -> RawBatchCommandCursor:
-        """The same as BSON, in pieces: as many documents as fit into 16 MiB, or `batchSize` of them."""
-        session = self._session(session)
-        documents = self._aggregated(pipeline, session, options, comment)
-        return RawBatchCommandCursor(raising(documents), options.get("batchSize"), session)
 
     def _aggregated(
         self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any

@@ -284,7 +284,7 @@ class EmbeddedCursor(_Results):
         return self._set("comment", comment)
 
     def batch_size(self, batch_size: int) -> EmbeddedCursor:
-        """How many documents `find_raw_batches` gives at a time. There are no other batches in the process."""
+        """How many documents of a transaction can be read after its end. Otherwise without effect: nothing is sent in batches."""
         check_count("batch_size", batch_size, least=0)
         return self._set("batchSize", batch_size or None)
 
