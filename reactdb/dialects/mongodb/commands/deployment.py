@@ -29,7 +29,7 @@ from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 from reactdb.errors import DatabaseBusy, HistoryLost
-from reactdb.session import PastSession, Session
+from reactdb.session import PastSession, Session, session_of
 from reactdb.store.snapshot import Snapshot
 
 __all__ = ["Client", "Deployment"]
@@ -82,7 +82,7 @@ class Deployment:
         # Drivers that are still there from the server before take one with a lower id for an old primary, and do not use it. An
         # ObjectId of the driver's begins with the second, and goes on by chance.
         self.election_id = ObjectId(NEWER.pack(*divmod(time.time_ns(), 10**9), 0))
-        self.spaces = Namespaces(database.session) if spaces is None else spaces
+        self.spaces = Namespaces(session_of(database)) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors(most_cursors)
@@ -97,7 +97,7 @@ class Deployment:
         # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
         self.is_memory = database.path == ":memory:"
         self.retries = Retries(are_kept=not self.is_memory)
-        self.writes_quickly = self.is_memory or database.session.durability == "soft"
+        self.writes_quickly = self.is_memory or session_of(database).durability == "soft"
 
     def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
         """A socket that has been opened."""
@@ -113,7 +113,7 @@ class Deployment:
 
     def flush(self) -> None:
         """Wait until all that is written is on the disk. It is at once where each commit waits for that."""
-        if not self.is_memory and self.database.session.durability == "soft":
+        if not self.is_memory and session_of(self.database).durability == "soft":
             # A commit that waits makes those before it durable, too.
             with self.database.transaction(durability="hard"):
                 pass
