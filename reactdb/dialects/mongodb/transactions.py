@@ -154,7 +154,7 @@ class Transaction:
 
     @contextmanager
     def statement(self, namespace: MongoNamespace) -> Iterator[KeptWrites]:
-        """The target of one statement on a collection. An error in it aborts the transaction, and so does the target's `abort`.
+        """The target of one statement on a collection. An exception in the block aborts the transaction.
 
         Raises:
             MongoError: 251, it is not open any more; 246, its read state is gone; and as `check_in_transaction`.
