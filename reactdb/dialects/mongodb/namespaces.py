@@ -323,7 +323,7 @@ class Namespaces:
         """Set some options of a collection, as `collMod` does; None removes an option.
 
         Args:
-            said: The options in the event of change streams, if they differ.
+            `said`: The options in the event of change streams, if they differ.
 
         Raises:
             MongoError: 26, it does not exist.
