@@ -1,15 +1,15 @@
 """Index keys: the bytes of a document in an index of MongoDB's. They sort as BSON sorts values.
 
-    a value          the byte of its type's place in BSON's order, then bytes that sort within the type; no value is another's
-    prefix several fields   their bytes, one after the other
+    a value          the byte of its type's place in BSON's order, then bytes that sort within the type; no value is a
+                     prefix of another
+    several fields   their bytes, one after the other
     an array         an entry for each different element; of several arrays, for each combination
     missing field    as null; an empty array is below null
     a mark           for a document whose entries do not give its sort position: it has several, or values with another byte order
 
 They are the values of an index of the store, whose expression is the operation below. Its constant describes their parts. The
-keys
-are made of native values: a program that writes to such a table natively keeps its indexes up to date, too. A value without a
-BSON type has the key of its shown form (see `values`): a date the key of its text, a moment the key of its millisecond.
+keys are made of native values: a program that writes to such a table natively keeps its indexes up to date, too. A value without
+a BSON type has the key of its shown form (see `values`): a date the key of its text, a moment the key of its millisecond.
 
 Rule of this file: bytes in existing files keep their form for ever.
 """

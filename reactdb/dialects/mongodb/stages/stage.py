@@ -1,8 +1,7 @@
 """Stage: one step of a pipeline, with the context of a pipeline and the register of stages.
 
 A stage is a function of an iterator of documents. A stage that treats each document alone has `of_one`, and can be used on a
-single
-document without an iterator: change streams and updates do.
+single document without an iterator: change streams and updates do.
 
 Rule of this file: it knows no stage. A stage never changes a given document.
 """
