@@ -1,9 +1,9 @@
-"""Targets: where a statement's writes go, and which state its reads see.
+"""Targets: the destination of a statement's writes, and the state of its reads.
 
-A `WriteTransaction` of the store is one: its writes are a part of that commit. The other is a transaction of the dialect
-(`transactions`), which keeps its writes until it is committed. Statements are written once, for both.
+A `WriteTransaction` of the store is a target: the writes become a part of its commit. The other kind is a transaction of the
+dialect (`transactions`), which buffers its writes until its commit. Statements are written once, for both.
 
-Rule of this file: what both have in common, and nothing else.
+Rule of this file: it has the common part of both, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Target(Protocol):
 
     @property
     def first(self) -> int:
-        """The seq of the first entry that is written here, as far as it is known."""
+        """The seq of its first entry, as far as it is known."""
 
     @property
     def count(self) -> int:
@@ -54,4 +54,4 @@ class Target(Protocol):
         """Make a table; with an `owner`, a hidden one."""
 
     def snapshot(self) -> Snapshot:
-        """Reads that see what was written here so far."""
+        """A snapshot that includes the writes so far."""
