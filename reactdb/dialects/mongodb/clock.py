@@ -77,7 +77,8 @@ class ClusterClock:
 
     def tick(self) -> Timestamp:
         """A time after all times returned before. It does not read the newest commit, so a write can call it during its
-        execution; call `next` first for a time after the newest commit.""" with self._lock:
+        execution; call `next` first for a time after the newest commit."""
+        with self._lock:
             self._last = max(int(time()), self._last[0]), self._last[1] + 1
             return Timestamp(*self._last)
 

@@ -387,9 +387,10 @@ Elements = Callable[[Any, Variables], "Iterator[tuple[Any, Any]] | None"]
 
 def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Scope) -> Elements:
     """A function that walks over an operator's input lazily: it yields each element with the value of the expression `inside` for
-    it; None if the input is null or missing. `code`: the error for other types.""" source = compiled(parts["input"], scope)
-    element, index = _variable(parts, "as", "this"), _variable(parts, "arrayIndexAs", "IDX") expression = compiled(parts[inside],
-    scope.with_names((element, index)))
+    it; None if the input is null or missing. `code`: the error for other types."""
+    source = compiled(parts["input"], scope)
+    element, index = _variable(parts, "as", "this"), _variable(parts, "arrayIndexAs", "IDX")
+    expression = compiled(parts[inside], scope.with_names((element, index)))
 
     def walk(document: Any, variables: Variables) -> Iterator[tuple[Any, Any]] | None:
         array = source(document, variables)
