@@ -1,10 +1,10 @@
-"""Commands by which a client proves who it is: SCRAM-SHA-256, with the users of `reactdb.servers.users`.
+"""Commands for the authentication of a client: SCRAM-SHA-256, with the users of `reactdb.servers.users`.
 
     saslStart     {mechanism, payload}                 the client's first message, and the server's
-    saslContinue  {conversationId, payload}            its last one, with the proof
+    saslContinue  {conversationId, payload}            its last message, with the proof
     hello         {speculativeAuthenticate: {...}}     the first message, to save a round trip
 
-Rule of this file: how the exchange's texts are wrapped. The exchange itself is given by the server, because it has the passwords.
+Rule of this file: it wraps the messages of the exchange. The server makes the exchange itself, because it has the passwords.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
         return Binary(function(payload.decode()).encode())
     except Exception:
         client.exchange = None
-        # Which of user and password is wrong is told to nobody.
+        # The reply does not reveal whether the user or the password is wrong.
         raise failed() from None
 
 
@@ -75,7 +75,7 @@ def sasl_continue(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(17, "No SASL session state found")
     exchange, skips = client.exchange
     if exchange is None:
-        # The empty exchange of a client that has not asked to skip it.
+        # The empty exchange, for a client without `skipEmptyExchange`.
         client.exchange = None
         return {"conversationId": 1, "done": True, "payload": Binary(b"")}
     payload = step(exchange.last, request.body, client)
@@ -92,5 +92,5 @@ def logout(request: CommandRequest) -> dict[str, Any]:
 
 @command("usersInfo")
 def users_info(request: CommandRequest) -> dict[str, Any]:
-    # Users are the server's, not the database's; who they are is told to nobody.
+    # Users belong to the server, not to the database; no client may list them.
     return {"users": []}

@@ -1,6 +1,6 @@
-"""Tailable cursors: a find of a capped collection whose getMore goes on with what was inserted meanwhile.
+"""Tailable cursors: a find of a capped collection whose getMore returns later inserts.
 
-Rule of this file: a find and its cursor. What is read is worked out in `tailing`, beside this package.
+Rule of this file: a find and its cursor. `tailing`, beside this package, does the reads.
 """
 
 from __future__ import annotations

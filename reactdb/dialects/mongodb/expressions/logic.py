@@ -1,8 +1,8 @@
 """Operators that decide: comparisons, `$and`, `$or`, `$not`, `$cond`, `$ifNull`, `$switch`, and `$literal`.
 
-What is false, zero, null or not there counts as false; everything else as true.
+False, zero, null and missing values count as false; everything else as true.
 
-Rule of this file: what is not asked for is not evaluated.
+Rule of this file: an argument that is not needed is not evaluated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stages that end a pipeline by writing what comes out of it: `$out` and `$merge`. They give no documents."""
+"""Stages that write the results of a pipeline at its end: `$out` and `$merge`. They return no documents."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _MERGE: Final = (
 )
 _MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _NOT_MATCHED: Final = ("insert", "discard", "fail")
-# The pairs that have a meaning: the others are refused by their code.
+# The meaningful pairs: the others are refused with their code.
 _REFUSED: Final = {
     ("keepExisting", "discard"),
     ("keepExisting", "fail"),
@@ -109,7 +109,7 @@ def _merge(spec: Any, setting: Setting) -> Stage:
             f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
         )
     if isinstance(merging.when_matched, list):
-        # It is read now, so that what is wrong with it is said before anything is written.
+        # Parsed now, so that errors are raised before the first write.
         setting.nested(merging.when_matched, setting.within((*merging.variables, "new")))
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
@@ -171,7 +171,7 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
-    # Those of the command are seen, too. The system's own are made anew.
+    # The command's variables are visible, too. The system's own are made anew.
     given = {name: constant(value) for name, value in setting.variables.items() if name not in _OF_SYSTEM}
     let = spec.get("let")
     if let is None:
