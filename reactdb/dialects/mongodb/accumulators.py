@@ -285,7 +285,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
             raise MongoError(5787801, f"{name} takes an object with 'n' and 'input'")
         for given in spec:
             if given not in {"n", "input"}:
-                raise MongoError(5787901, f"{name} knows no argument '{given}'")
+                raise MongoError(5787901, f"{name} has no argument '{given}'")
         for needed, code in (("n", 5787906), ("input", 5787907)):
             if needed not in spec:
                 raise MongoError(code, f"{name} needs the argument '{needed}'")
@@ -338,7 +338,7 @@ def _of_order(name: str, *, from_end: bool, is_alone: bool) -> None:
         needed = {"output": 5788004, "sortBy": 5788005} | ({} if is_alone else {"n": 5788003})
         for given in spec:
             if given not in needed:
-                raise MongoError(5788002, f"{name} knows no argument '{given}'")
+                raise MongoError(5788002, f"{name} has no argument '{given}'")
         for argument, code in needed.items():
             if argument not in spec:
                 raise MongoError(code, f"{name} needs the argument '{argument}'")
@@ -392,7 +392,7 @@ def _quantile(name: str, *, is_alone: bool) -> None:
             raise MongoError(7429703, f"{name} takes an object of named arguments")
         for given in spec:
             if given not in needed:
-                raise MongoError(40415, f"{name} knows no argument '{given}'")
+                raise MongoError(40415, f"{name} has no argument '{given}'")
         for argument in needed:
             if argument not in spec:
                 raise MongoError(40414, f"{name} needs the argument '{argument}'")

@@ -36,7 +36,7 @@ SIMPLE: Final = {"locale": "simple"}
 """By code points, also in a collection with another collation."""
 _WITHOUT_ICU: Final = (
     "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
-    " or compare by code points, which is the locale 'simple'"
+    " or use the locale 'simple', which compares by code points"
 )
 
 

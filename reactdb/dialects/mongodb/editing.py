@@ -171,7 +171,7 @@ class Editing:
 
 
 def _in_array(which: str, parts: Sequence[str]) -> MongoError:
-    return MongoError(2, f"The {which} field cannot be an array element, which '{'.'.join(parts)}' is")
+    return MongoError(2, f"The {which} field cannot be an array element: '{'.'.join(parts)}'")
 
 
 def _not_viable(part: str, value: Any, reached: _Parts) -> MongoError:

@@ -364,7 +364,7 @@ class Namespaces:
         wanted = RULES if record.options.get("validator") or record.options.get("capped") else None
         if wanted is not None and table.hook not in (None, RULES):
             raise MongoError(
-                72, f"the table has the write hook `{table.hook}`, and can have no validator beside it"
+                72, f"the table has the write hook `{table.hook}`, so it cannot have a validator"
             )
         if table.hook != wanted and RULES in (table.hook, wanted):
             transaction.set_hook(table, wanted)

@@ -39,7 +39,7 @@ def mongodb(db: Database, default: str = "reactdb", **options: Any) -> EmbeddedC
     if find_spec("pymongo") is None:
         raise MissingExtra("reactdb.mongodb", "pymongo", "mongodb")
     if not isinstance(db, Database):
-        raise InvalidOption(f"mongodb takes an open Database, as `connect` gives one, not {shown(db)}")
+        raise InvalidOption(f"mongodb takes an open Database, as `connect` returns it, not {shown(db)}")
     from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
     return EmbeddedClient(db, default, **options)

@@ -416,7 +416,7 @@ def _pull_all(path: str, operand: Any, context: Context) -> Modifier:
 def _pulling(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
-            raise MongoError(2, f"Cannot apply {name} to a non-array value, which '{path}' has")
+            raise MongoError(2, f"Cannot apply {name} to a non-array value at '{path}'")
         spend_value(value)
         made = [one for one in value if not is_pulled(one)]
         return KEPT if len(made) == len(value) else made

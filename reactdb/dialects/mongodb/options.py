@@ -225,7 +225,7 @@ def _view(view_on: Any, pipeline: Any, options: Mapping[str, Any]) -> dict[str, 
             raise MongoError(167, f"a view's pipeline cannot have {next(iter(stage))}")
         if not _WITHOUT_COLLECTION.isdisjoint(stage):
             raise MongoError(
-                73, f"a view's pipeline cannot have {next(iter(stage))}, which is of no collection"
+                73, f"a view's pipeline cannot have {next(iter(stage))}, because it reads no collection"
             )
     # Only a readable view is stored.
     Pipeline(pipeline or [], Setting(variables={"NOW": None}))

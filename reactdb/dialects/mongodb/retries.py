@@ -55,7 +55,7 @@ class Remembered(NamedTuple):
         if self.is_lost:
             raise MongoError(
                 217,
-                f"The write {self.number} was carried out, and its answer was too large to be kept: do not send it again",
+                f"The write {self.number} was executed, but its reply was too large to keep: do not send it again",
             )
 
 

@@ -343,7 +343,9 @@ class LogStream:
         """Everything is read: the token moves to the newest change, unless that change was delivered as an event."""
         if self._sought is not None:
             if points.position_at(snapshot, self._sought) < self._position:
-                raise points.not_found("the log goes on after it, and no event of this stream has it")
+                raise points.not_found(
+                    "the log continues after it, and no event of this stream has this token"
+                )
             return
         if self._position <= self._given_seq:
             return
@@ -366,7 +368,7 @@ class LogStream:
         except HistoryLost as lost:
             raise MongoError(
                 136,
-                f"the change stream was overtaken by compaction: it stands at {lost.since}, and the log begins later",
+                f"compaction has removed changes that the stream has not read: it is at {lost.since}, and the log begins later",
             ) from None
         return True
 

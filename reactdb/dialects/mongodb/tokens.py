@@ -152,7 +152,7 @@ def _read(data: bytes) -> Token:
 
 
 def _not_a_token() -> MongoError:
-    return MongoError(50811, "the `_data` of the resume token is not what a change stream has given")
+    return MongoError(50811, "the `_data` of the resume token is not from a change stream")
 
 
 def _too_short() -> MongoError:

@@ -55,7 +55,7 @@ def check_views(
     def height(namespace: MongoNamespace, above: int) -> int:
         """The depth of nested views from here down. `above`: the number of views on the path to this one."""
         if namespace == made:
-            raise MongoError(5, f"View cycle detected: {made} stands on itself")
+            raise MongoError(5, f"View cycle detected: {made} reads itself")
         if namespace not in heights:
             view = spaces.view(namespace)
             if view is not None and above == MOST_VIEWS:

@@ -251,7 +251,7 @@ class StreamWakers:
             except INTERRUPTS:
                 raise
             except BaseException:
-                logger.exception("what a change stream is woken by has failed")
+                logger.exception("the wake-up of a change stream failed")
         if not self._waiting:
             self._close_unused()
         elif is_of_tables and not self._has_rows:

@@ -89,7 +89,7 @@ class FunctionCall:
             raise MongoError(9, f"{self.name} takes an object of named arguments")
         for given in self.argument:
             if given not in known:
-                raise MongoError(9, f"{self.name} knows no argument '{given}'")
+                raise MongoError(9, f"{self.name} has no argument '{given}'")
         for name in needed:
             if name not in self.argument:
                 raise MongoError(9, f"{self.name} needs the argument '{name}'")
@@ -130,7 +130,7 @@ def compile_window_function(spec: Any, order: Order | None, scope: Scope, *, pat
     if name not in _RANKS:
         for other in spec:
             if other not in (name, "window"):
-                raise MongoError(9, f"a window function takes no '{other}' beside it")
+                raise MongoError(9, f"a window function takes no field '{other}'")
     return compiler(FunctionCall(name, spec[name], spec, order, scope))
 
 
@@ -236,7 +236,7 @@ def _scaled_number(call: FunctionCall, value: Any) -> Any:
 @_function(*_RANKS)
 def _rank(call: FunctionCall) -> Over:
     if len(call.spec) > 1:
-        raise MongoError(5371601, f"{call.name} takes nothing beside it, and no window")
+        raise MongoError(5371601, f"{call.name} takes no other field, and no window")
     if call.argument != {} or not isinstance(call.argument, Mapping):
         raise MongoError(5371603, f"{call.name} takes no arguments: write {{{call.name}: {{}}}}")
     order = call.order
@@ -457,7 +457,7 @@ def interpolated(values: list[Any], places: list[Any]) -> list[Any]:
         if value is None:
             continue
         if not is_number(value):
-            raise MongoError(14, f"what is filled is a number or null, not {type_name(value)}")
+            raise MongoError(14, f"a value to fill must be a number or null, not {type_name(value)}")
         if before is not None and number - before > 1:
             rise, run = subtracted(value, made[before]), subtracted(along[number], along[before])
             for between in range(before + 1, number):
@@ -475,11 +475,11 @@ def _numbers_of(places: list[Any]) -> list[Any]:
             raise MongoError(14, f"it is filled along numbers or dates, not {type_name(place)}")
         kinds.add(is_date(place))
         if len(kinds) > 1:
-            raise MongoError(14, "it is filled along numbers or dates, not both")
+            raise MongoError(14, "the values of the sortBy field must be numbers or dates, not both")
         number = ms_of_date(place) if is_date(place) else place
         key = sort_key(number)
         if key == before:
-            raise MongoError(6050106, "what it is filled along has no value twice")
+            raise MongoError(6050106, "the values of the sortBy field must all differ")
         before = key
         numbers.append(number)
     return numbers

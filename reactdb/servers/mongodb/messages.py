@@ -90,7 +90,7 @@ def length_of(buffer: bytes | bytearray, most: int = MOST_BYTES) -> int | None:
     length: int
     length, _, _, opcode = HEADER.unpack_from(buffer)
     if opcode not in (OP_MSG, OP_QUERY):
-        raise BrokenMessage(f"opcode {opcode} is not spoken here")
+        raise BrokenMessage(f"opcode {opcode} is not supported")
     if not HEADER.size + FLAGS.size < length <= most + OVERHEAD_BYTES:
         raise BrokenMessage(f"a message of {length} bytes")
     return length

@@ -107,7 +107,7 @@ class MongoDBServer(Server):
                     break
         except Exception:
             # Any error may be gone at the next sweep.
-            logger.warning("what has expired could not be deleted; it is tried again", exc_info=True)
+            logger.warning("the sweep of expired documents failed; it is tried again", exc_info=True)
 
     async def close(self) -> None:
         self._is_stopping = True

@@ -29,7 +29,9 @@ def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
     if deployment.exchange is None:
         raise failed("Authentication failed: this server has no users, so connect without one.")
     if asked.get("mechanism") != "SCRAM-SHA-256":
-        raise MongoError(334, f"Unsupported mechanism {asked.get('mechanism')}: SCRAM-SHA-256 is spoken here")
+        raise MongoError(
+            334, f"Unsupported mechanism {asked.get('mechanism')}: this server supports SCRAM-SHA-256"
+        )
     options = asked.get("options")
     skips = isinstance(options, dict) and bool(options.get("skipEmptyExchange"))
     exchange = deployment.exchange()

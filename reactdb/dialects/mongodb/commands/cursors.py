@@ -320,9 +320,7 @@ class Cursors:
         if len(self._open) >= MOST_CURSORS:
             return f"There are {MOST_CURSORS:,} open cursors already: close some."
         if self._counts[client] >= self._most_of_client:
-            return (
-                f"This connection has {self._most_of_client:,} open cursors, which is as many as it can have."
-            )
+            return f"This connection has {self._most_of_client:,} open cursors, which is the limit."
         return None
 
     def _remove(self, cursor: OpenCursor) -> None:

@@ -366,7 +366,7 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
             return value
         rounded = int(Decimal(int(value)).scaleb(places).to_integral_value(rounding)) * 10**-places
         if not INT64_MIN <= rounded <= INT64_MAX:
-            raise MongoError(51080, "what is rounded does not fit into 64 bits")
+            raise MongoError(51080, "the rounded number does not fit into 64 bits")
         return integer(rounded, kind)
     decimal = decimal_of(value) if kind == _DECIMAL else Decimal(value)
     if not decimal.is_finite():

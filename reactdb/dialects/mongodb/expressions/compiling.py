@@ -249,7 +249,9 @@ def _mapping(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
     if not first.startswith("$"):
         return _object(spec, scope)
     if len(spec) != 1:
-        raise MongoError(15983, f"an expression has one operator and nothing beside it: '{first}' has more")
+        raise MongoError(
+            15983, f"an expression has only one operator and no other field: '{first}' has others"
+        )
     return _operator(first, spec[first], scope)
 
 
@@ -289,7 +291,7 @@ def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
         if not name:
             raise MongoError(15998, "a field of an object expression has a name")
         if name.startswith("$"):
-            raise MongoError(16410, f"an object expression has no operators beside its fields: '{name}'")
+            raise MongoError(16410, f"an object expression cannot have both fields and operators: '{name}'")
         if "." in name:
             raise MongoError(16412, f"a field of an object expression has no dot in its name: '{name}'")
         if "\0" in name:
@@ -406,7 +408,7 @@ def named_parts(name: str, spec: Any, names: NamedArguments) -> Mapping[str, Any
         raise MongoError(names.code_not_object, f"{name} takes an object of named arguments")
     for given in spec:
         if given not in names.missing and given not in names.optional:
-            raise MongoError(names.code_unknown, f"{name} knows no argument '{given}'")
+            raise MongoError(names.code_unknown, f"{name} has no argument '{given}'")
     for needed, code in names.missing.items():
         if needed not in spec:
             raise MongoError(code, f"{name} needs the argument '{needed}'")

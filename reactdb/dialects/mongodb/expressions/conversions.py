@@ -211,7 +211,7 @@ def to_binary(value: Any, pattern: Any, subtype: int, byte_order: str = "little"
     """
     if isinstance(value, bytes):
         if getattr(value, "subtype", 0) != subtype:
-            raise _failed(value, "binData", "its subtype is another one")
+            raise _failed(value, "binData", "it has another subtype")
         return value
     kind = type_name(value)
     if kind in _WIDTHS:

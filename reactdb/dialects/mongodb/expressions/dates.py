@@ -45,7 +45,7 @@ def _utc(value: Any, code: int = 2) -> datetime:
         raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
     found = from_milliseconds(time_of(value))
     if isinstance(found, DatetimeMS):
-        raise MongoError(code, "only dates of the years 1 to 9999 can be worked with here")
+        raise MongoError(code, "this operator supports only dates of the years 1 to 9999")
     return found
 
 
@@ -95,7 +95,7 @@ def _date_and_zone(name: str, spec: Any, scope: Scope) -> tuple[Evaluate, Evalua
     if _is_named(spec):
         for given in spec:
             if given not in {"date", "timezone"}:
-                raise MongoError(40535, f"{name} knows no argument '{given}'")
+                raise MongoError(40535, f"{name} has no argument '{given}'")
         if "date" not in spec:
             raise MongoError(40539, f"{name} needs the argument 'date'")
         zone = compiled(spec["timezone"], scope) if "timezone" in spec else None

@@ -213,7 +213,7 @@ def _bucket(spec: Any, setting: Setting) -> Stage:
         if keys[0] <= key < keys[-1]:
             return boundaries[bisect_right(keys, key) - 1]
         if default is MISSING:
-            raise MongoError(7158303, "a document lies in no bucket, and $bucket has no default")
+            raise MongoError(7158303, "a document belongs to no bucket, and $bucket has no default")
         return default
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:

@@ -52,7 +52,7 @@ def _nested(name: str, stages: Any, setting: Setting, refused: frozenset[str], c
     if not isinstance(stages, list | tuple):
         raise MongoError(14, f"{name} takes an array of stages as pipeline, not {type_name(stages)}")
     if setting.depth > MAX_NESTED_PIPELINES:
-        raise MongoError(232, f"pipelines lie at most {MAX_NESTED_PIPELINES} deep within each other")
+        raise MongoError(232, f"pipelines are nested at most {MAX_NESTED_PIPELINES} deep")
     for spec in stages:
         if isinstance(spec, Mapping) and len(spec) == 1 and next(iter(spec)) in refused:
             raise MongoError(code, f"{next(iter(spec))} is not allowed within a {name}")

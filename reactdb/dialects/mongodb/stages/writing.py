@@ -106,7 +106,7 @@ def _merge(spec: Any, setting: Setting) -> Stage:
     if is_text(merging.when_matched) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
         raise MongoError(
             51181,
-            f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
+            f"$merge cannot combine whenMatched '{merging.when_matched}' with whenNotMatched '{merging.when_not_matched}'",
         )
     if isinstance(merging.when_matched, list):
         # Parsed now, so that errors are raised before the first write.
@@ -179,7 +179,7 @@ def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     if not isinstance(let, Mapping):
         raise MongoError(14, f"$merge takes an object as let, not {type_name(let)}")
     if not isinstance(spec.get("whenMatched", "merge"), list | tuple):
-        raise MongoError(51199, "$merge takes let only beside a pipeline as whenMatched")
+        raise MongoError(51199, "$merge takes let only together with a pipeline as whenMatched")
     if "new" in let and let["new"] != "$$ROOT":
         raise MongoError(51273, "$merge's let cannot define 'new' as anything but '$$ROOT'")
     return given | {variable_name(name): _with_variables(value, setting) for name, value in let.items()}
