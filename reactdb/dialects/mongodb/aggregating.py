@@ -138,7 +138,7 @@ class _Beside:
         self._transaction = transaction
 
     def documents(self, namespace: str) -> Iterable[Document]:
-        """All documents of a collection; none where it does not exist."""
+        """All documents of a collection; none if it does not exist."""
         found = namespace_of(namespace)
         if self._spaces.view(found) is not None:
             return aggregate(self._spaces, found, [], transaction=self._transaction)

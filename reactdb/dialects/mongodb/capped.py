@@ -37,7 +37,7 @@ PAGE_PLACES: Final = 1_024
 
 
 class Cap(NamedTuple):
-    """How much a capped collection holds: bytes of BSON, and documents (None: any number)."""
+    """The limits of a capped collection: bytes of BSON, and documents (None: unlimited)."""
 
     size: int
     most: int | None

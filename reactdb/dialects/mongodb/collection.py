@@ -118,10 +118,10 @@ class CollectionWork:
         return self.transaction.collation(self.namespace)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Where it is carried out
+    # Execution
 
     def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
-        """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
+        """Run a command in the transaction, or as its own commit. `work`: returns its reply."""
         if self.transaction is not None:
             with self.transaction.statement(self.namespace) as target:
                 return work(target)
@@ -157,7 +157,7 @@ class CollectionWork:
         return table
 
     def _ended(self, answer: Document, errors: list[Document]) -> Document:
-        """An answer with its errors. Errors end a transaction."""
+        """A reply with its errors. Errors end a transaction."""
         if errors:
             answer["writeErrors"] = errors
             if self.transaction is not None:
@@ -288,7 +288,7 @@ class CollectionWork:
         """Carry out statements of `update`.
 
         Returns:
-            `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
+            `n`, `nModified`, and if there are any, `upserted` and `writeErrors`.
         """
         if refused := self._refused(len(updates), ordered):
             return self._ended({"n": 0, "nModified": 0}, refused)
@@ -396,7 +396,7 @@ class CollectionWork:
         """Carry out statements of `delete`.
 
         Returns:
-            `n`, and `writeErrors` where there are some.
+            `n`, and `writeErrors` if there are any.
         """
         if refused := self._refused(len(deletes), ordered):
             return self._ended({"n": 0}, refused)
@@ -608,7 +608,7 @@ class CollectionWork:
         return iter(() if body is None else (document_of(table, body),))
 
     def _hinted(self, hint: Any) -> HintedIndex | None:
-        """The same; None without a hint, of a view, and where there is no collection."""
+        """The same; None without a hint, for a view, and without a collection."""
         if not hint and hint != "":
             return None
         table = self.spaces.table(self.namespace)
@@ -620,7 +620,7 @@ class CollectionWork:
         return hinted(listed(()) if table is None else self._indexes(table), table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
-        """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
+        """The number of matching documents. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         collation = self.collation(command.get("collation"))
@@ -665,7 +665,7 @@ class CollectionWork:
     # Indexes
 
     def create_indexes(self, indexes: Sequence[Mapping[str, Any]]) -> Document:
-        """Make indexes, and the collection where it is missing.
+        """Make indexes, and the collection if it is missing.
 
         Returns:
             `numIndexesBefore`, `numIndexesAfter`, `createdCollectionAutomatically`.
@@ -768,7 +768,7 @@ def remembering(
 
 
 def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
-    """The answer to `createIndexes`."""
+    """The reply to `createIndexes`."""
     return {
         "numIndexesBefore": before,
         "numIndexesAfter": after,

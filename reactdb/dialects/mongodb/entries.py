@@ -98,7 +98,7 @@ def key_of(value: Any) -> bytes:
 
 
 def key_bytes(native: Any) -> bytes:
-    """The same of a primary key as it is stored."""
+    """The same for a stored primary key."""
     try:
         return collation.primary_key_bytes(native)
     except InvalidKey as error:

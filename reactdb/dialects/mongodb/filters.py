@@ -514,7 +514,7 @@ class _Compiler:
 
     def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
         evaluate = compile_expression(operand, self._variables, text=self._text)
-        # The values are looked up with each call: a join gives its pipeline others for each document.
+        # The values are looked up in each call: a join changes the variables of its pipeline for each document.
         variables = cast("dict[str, Any]", self._variables)
         return Compiled(lambda document: is_true(evaluate(document, variables)), [])
 

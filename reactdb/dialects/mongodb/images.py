@@ -57,7 +57,7 @@ def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any]
 
 
 def _shown(table: TableInfo, body: bytes) -> dict[str, Any] | None:
-    """The document; None where no driver can be sent it."""
+    """The document; None if it is too large for drivers."""
     document = document_of(table, body)
     return None if is_too_large(document, body) else document
 

@@ -182,7 +182,7 @@ def remainder(left: Any, right: Any) -> Any:
 
 def _decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     if left.is_finite() and right.is_finite():
-        # The quotient may have more digits than a Decimal128; a context of 34 digits gives up there.
+        # The quotient may have more digits than a Decimal128; a context of 34 digits cannot hold them.
         with localcontext() as context:
             context.prec = 12_400
             return left % right

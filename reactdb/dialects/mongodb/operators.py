@@ -69,7 +69,7 @@ class Moment:
     """The time of an update: read at most once, so that all its dates are equal. Its timestamps all differ."""
 
     def __init__(self, now: datetime | None = None, tick: Callable[[], Timestamp] | None = None) -> None:
-        """`tick`: gives cluster times; without it, timestamps are of the date."""
+        """`tick`: returns cluster times; without it, timestamps have the time of the date."""
         self._now = now
         self._tick = tick
         self._ticks = 0

@@ -109,7 +109,7 @@ def capped_size(field: str, value: Any) -> int:
 
 
 def most_documents(field: str, value: Any) -> int | None:
-    """How many documents a capped collection has at most; None where nothing bounds them.
+    """The greatest number of documents in a capped collection; None if it is unlimited.
 
     Raises:
         MongoError: 14, it is no number; 2, it is too large.

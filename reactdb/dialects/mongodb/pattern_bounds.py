@@ -137,7 +137,7 @@ def _superset(found: re.Match[str]) -> str:
 
 def _respelled(token: str) -> str:
     if token.startswith("(?") and token[-1] in ":)" and not token.startswith("(?P="):
-        # Spaces and remarks are left out already where the flag x is set.
+        # With the flag x, spaces and comments are removed already.
         token = _FLAG_X.sub("", token)
         return "" if token in ("(?)", "(?-)") else token
     if token[0] == "[":

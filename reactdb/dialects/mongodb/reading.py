@@ -209,7 +209,7 @@ class Scan:
                     yield document
 
     def count(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         with self._session.read() as now:
             return now.count(self._table)
 

@@ -46,7 +46,7 @@ class RecentChanges:
         self._last: tuple[int, Sequence[Change]] | None = None
 
     def clear(self) -> None:
-        """Some changes were passed over."""
+        """Some changes were skipped."""
         self._since = self._last = None
         self._held.clear()
         self._bytes = 0

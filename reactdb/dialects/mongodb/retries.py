@@ -50,7 +50,7 @@ class Remembered(NamedTuple):
     def check(self) -> None:
         """
         Raises:
-            MongoError: 217, the answer was too large to be kept.
+            MongoError: 217, the reply was too large to keep.
         """
         if self.is_lost:
             raise MongoError(

@@ -105,7 +105,7 @@ def _rules_in(body: bytes) -> Rules:
 
 
 def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | None:
-    """The rules of a collection; None where it has none. `stored`: gives the row of a table and a key."""
+    """The rules of a collection; None without rules. `stored`: a function from a table and a key to the row."""
     rows = catalogue.live.get(COLLECTIONS)
     if table.hook != RULES or rows is None:
         return None

@@ -185,7 +185,7 @@ class LogStream:
         self._lock = threading.RLock()
         self._changes: deque[Change] = deque()
         self._page_read = LogPage((), (), 0, None)
-        # The version of the catalogue as of the position, where it is known.
+        # The version of the catalogue as of the position, if known.
         self._version: int | None = None
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None

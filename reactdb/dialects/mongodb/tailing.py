@@ -59,7 +59,7 @@ def check_tailable(command: Mapping[str, Any]) -> bool:
 def open_tail(
     spaces: Namespaces, namespace: MongoNamespace, command: Mapping[str, Any], collation: Any = None
 ) -> Tail | None:
-    """The tail of a find; None where there is no collection.
+    """The tail of a find; None without a collection.
 
     Raises:
         MongoError: 2, the collection is not capped; and as a find.

@@ -29,7 +29,7 @@ class Target(Protocol):
 
     @property
     def count(self) -> int:
-        """How many entries were written here so far."""
+        """The number of entries written so far."""
 
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
         """(seq, bytes) of a document, or None."""
@@ -48,7 +48,7 @@ class Target(Protocol):
         """Put `body` where `old` was, as `WriteTransaction.write` does."""
 
     def greatest_key(self, table: TableInfo) -> bytes:
-        """The greatest key of a table; b"" where it has none."""
+        """The greatest key of a table; b"" if it has none."""
 
     def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
         """Make a table; with an `owner`, a hidden one."""

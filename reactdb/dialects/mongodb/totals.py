@@ -153,7 +153,7 @@ class _Extreme:
 
 
 class Least(_Extreme):
-    """The least value; null where there is none."""
+    """The least value; null without a value."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class Least(_Extreme):
 
 
 class Greatest(_Extreme):
-    """The greatest value; null where there is none."""
+    """The greatest value; null without a value."""
 
     __slots__ = ()
 

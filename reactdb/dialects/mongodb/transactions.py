@@ -411,7 +411,7 @@ class KeptWrites:
         """
         transaction = self._transaction
         if is_place_table(table):
-            # The statements of this transaction read it. The commit gives the places.
+            # The statements of this transaction read it. The commit assigns the places.
             transaction._written.setdefault(table.id, {})[key] = body
             return True
         bypasses = asked is not None and asked.bypasses

@@ -26,7 +26,7 @@ _ALL: Final = frozenset(major + minor for major, minors in _MINOR.items() for mi
 
 
 def read_class(name: str, *, is_negated: bool) -> Categories:
-    """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. None of them where there is no such class."""
+    """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. Empty for an unknown class."""
     if name == "Any":
         found = _ALL
     elif name == "L&":

@@ -198,7 +198,7 @@ def _native_date(value: datetime) -> datetime:
 
 def _native_decimal(value: Decimal128) -> Any:
     number = value.to_decimal()
-    # Only the usual bits of a number come back from a Decimal.
+    # A Decimal keeps only the usual bits of a number.
     if number.is_finite() and Decimal128(number).bid == value.bid:
         return number
     return natives.Decimal128(value.bid[::-1])

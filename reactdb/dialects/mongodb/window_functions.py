@@ -329,7 +329,7 @@ def _moving(call: FunctionCall) -> Over:
 
 
 def _unit_of(call: FunctionCall, arguments: Mapping[str, Any]) -> int | None:
-    """The milliseconds of the argument `unit`, or None where there is none."""
+    """The milliseconds of the argument `unit`, or None without one."""
     order, unit = call.order, arguments.get("unit")
     if order is None or len(order.fields) != 1:
         raise MongoError(9, f"{call.name} needs a sortBy of one field")

@@ -109,7 +109,7 @@ class Integral:
 
 
 class LeastAndGreatest:
-    """The least and the greatest of numbers; None where there is none."""
+    """The least and the greatest of numbers; None without a number."""
 
     __slots__ = ("_greatest", "_least")
 

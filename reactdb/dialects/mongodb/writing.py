@@ -124,7 +124,7 @@ class Modify:
     """A findAndModify, checked.
 
     Attributes:
-        change: None where the document is removed.
+        change: None if the document is removed.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class DocumentWriter:
     # delete, findAndModify
 
     def delete(self, statement: Delete) -> int:
-        """How many documents are gone."""
+        """The number of deleted documents."""
         rows = self._rows(statement.selection, statement.hint, None, is_multi=statement.is_multi)
         for row in rows:
             self.remove(row.key, row.head)

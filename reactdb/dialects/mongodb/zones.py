@@ -38,7 +38,7 @@ class Zone:
         self._find_back = find_back
 
     def offset(self, utc: datetime) -> timedelta:
-        """How much the local time is ahead at a time of UTC."""
+        """The offset of the local time at a time of UTC."""
         return self._find_offset(utc)
 
     def local(self, utc: datetime) -> datetime:

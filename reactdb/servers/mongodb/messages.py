@@ -54,8 +54,8 @@ class Message:
 
     Attributes:
         body: The command; sequences of documents are in it as lists.
-        is_silent: The client waits for no answer.
-        is_old: It came as OP_QUERY and is answered by OP_REPLY.
+        is_silent: The client waits for no reply.
+        is_old: It came as OP_QUERY, so the reply is an OP_REPLY.
         refusal: Why its documents cannot be read. Its body is empty then.
     """
 

@@ -120,7 +120,7 @@ class MongoDBServer(Server):
         return MongoDBConversation(self.deployment, self.limits, self.workers, wake, client)
 
     def refusal(self, sentence: str) -> bytes:
-        # Nothing can be answered before a request has come: an answer names the request.
+        # There can be no reply before a request, because a reply contains the request's id.
         return b""
 
 

@@ -24,7 +24,7 @@ def failed(reason: str = "Authentication failed.") -> MongoError:
 
 
 def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a client's first message."""
+    """The reply to a client's first message."""
     deployment, client = request.deployment, request.client
     if deployment.exchange is None:
         raise failed("Authentication failed: this server has no users, so connect without one.")
@@ -55,7 +55,7 @@ def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
 
 
 def speculative(request: CommandRequest) -> dict[str, Any] | None:
-    """The first answer, to a first message within `hello`; None where it does not fit, and the client begins anew."""
+    """The first reply, for a first message within `hello`; None if it does not fit, and the client begins anew."""
     asked = request.body.get("speculativeAuthenticate")
     if not isinstance(asked, dict) or "saslStart" not in asked:
         return None

@@ -248,7 +248,7 @@ class Events(Tailing):
 
 
 class Tailed(Tailing):
-    """A cursor over a capped collection. It is closed where there was nothing at first."""
+    """A cursor over a capped collection. It is closed if there was nothing at first."""
 
     def __init__(
         self, namespace: str, tail: Tail, wakers: StreamWakers, session: bytes | None, *, is_awaiting: bool

@@ -227,7 +227,7 @@ class Client:
 
     @property
     def server_address(self) -> str:
-        """Where this client reaches the server: where it has, if the server listens on all addresses."""
+        """The server's address for this client. If the server listens on all addresses, it is the address of the connection."""
         own = self.deployment.address
         host, _, port = own.rpartition(":")
         if host not in ("0.0.0.0", "[::]") or not self.here[0]:

@@ -133,8 +133,8 @@ class SystemProfile:
 
         Args:
             name: The command's, as the table of commands spells it.
-            reply: Empty where the command waits.
-            seconds: How long it took.
+            reply: Empty for a waiting command.
+            seconds: Its duration.
         """
         database = body.get("$db")
         if not is_text(database) or name in NOT_NOTED:
@@ -176,7 +176,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
                 # As MongoDB spells an index by its name here.
                 statement["hint"] = {"$hint": statement["hint"]}
             own = {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
-            # The answer counts all statements together.
+            # The reply counts all statements together.
             yield {**own, **_counts(name, reply)} if len(statements) == 1 else own
         return
     if name == "insert":

@@ -129,7 +129,7 @@ class CommandRequest:
         return self.deployment.spaces_at(moment)
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """The answer, with the moment that was read where a snapshot was asked for."""
+        """The reply, with the moment of the read, if it was a snapshot read."""
         if self.moment is not None and self.get("readConcern", dict, {}).get("level") == "snapshot":
             reply.get("cursor", reply)["atClusterTime"] = self.moment
         return reply
@@ -195,7 +195,7 @@ class CommandRequest:
         return count_of(name, self.body.get(name), default)
 
     def most_ms(self) -> int | None:
-        """`maxTimeMS`; None where it is not there.
+        """`maxTimeMS`; None if it is missing.
 
         Raises:
             MongoError: 14, it is no number; 9, it is not whole; 2, it is not within 0 and 2^31 - 1.
@@ -227,7 +227,7 @@ class AwaitedReply:
         raise NotImplementedError
 
     def at_last(self) -> dict[str, Any] | None:
-        """The answer now, as if the time were over."""
+        """The reply now, as if the time were over."""
         self._until = time.monotonic()
         return self.ready()
 

@@ -90,7 +90,7 @@ class SessionState:
         return self.transaction
 
     def has_answered(self, number: int) -> bool:
-        """Whether a retryable write of this number was answered."""
+        """Whether a retryable write of this number has a reply."""
         return number == self.number and self._answer is not None
 
     def once(
@@ -111,7 +111,7 @@ class SessionState:
             self.end()
             self.number = number
         answer = work(*arguments, **options)
-        # A write is never answered later.
+        # A write never has a later reply.
         assert isinstance(answer, dict)
         self._answer = dict(answer)
         return answer

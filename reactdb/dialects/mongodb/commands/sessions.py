@@ -133,7 +133,7 @@ def failing_write(request: CommandRequest) -> dict[str, Any] | None:
 
 
 def numbered(request: CommandRequest) -> int | None:
-    """`txnNumber`; None where it is null.
+    """`txnNumber`; None if it is null.
 
     Raises:
         MongoError: 14, it is no int64; 72, it is negative.
@@ -238,7 +238,7 @@ def key_of(given: Any) -> bytes:
 
 
 def array_of(request: CommandRequest) -> list[Any]:
-    """The array beside the name of a command."""
+    """The array in the field with the command's name."""
     given = request.value
     if given is None:
         raise MongoError(40414, f"BSON field '{request.name}' is missing but a required field")

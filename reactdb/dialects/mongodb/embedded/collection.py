@@ -172,7 +172,7 @@ class EmbeddedCollection(Optioned):
         session: Session = None,
         comment: Any = None,
     ) -> InsertOneResult:
-        """Insert a document; it is given an `_id` where it has none.
+        """Insert a document; it gets an `_id` if it has none.
 
         Raises:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
@@ -498,7 +498,7 @@ class EmbeddedCollection(Optioned):
     def count_documents(
         self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
     ) -> int:
-        """How many documents match."""
+        """The number of matching documents."""
         check_options("aggregate", options, _COUNTING, self._codec, comment)
         if "limit" in options or "skip" in options or not isinstance(filter, Mapping):
             # As in PyMongo: the stages report an invalid limit.
@@ -687,7 +687,7 @@ class EmbeddedCollection(Optioned):
                 call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
-        """The specifications of the indexes; none where there is no collection."""
+        """The specifications of the indexes; none without a collection."""
         with alone(session, self.database.client, "listIndexes"):
             if self.database.client.spaces.table(self._namespace) is None:
                 return EmbeddedCommandCursor(iter(()))

@@ -54,7 +54,7 @@ class _Results:
 
     @property
     def retrieved(self) -> int:
-        """How many documents were given."""
+        """The number of documents so far."""
         return self._retrieved
 
     def __iter__(self: C) -> C:
@@ -284,7 +284,7 @@ class EmbeddedCursor(_Results):
         return self._set("comment", comment)
 
     def batch_size(self, batch_size: int) -> EmbeddedCursor:
-        """How many documents `find_raw_batches` gives at a time. There are no other batches in the process."""
+        """The number of documents per batch of `find_raw_batches`. There are no other batches in the process."""
         check_count("batch_size", batch_size, least=0)
         return self._set("batchSize", batch_size or None)
 
@@ -316,7 +316,7 @@ class EmbeddedCursor(_Results):
         return found
 
     def explain(self) -> Document:
-        """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
+        """The plan of the query: the `winningPlan` of its `queryPlanner`."""
         of = self.collection
         find = {"find": of.name, **self._command}
         found: Document = of.database.command(

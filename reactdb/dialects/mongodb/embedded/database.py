@@ -187,7 +187,7 @@ class EmbeddedDatabase(Optioned):
         comment: Any = None,
         encrypted_fields: Any = None,
     ) -> dict[str, Any]:
-        """Drop a collection. Returns: the answer of MongoDB's `drop`."""
+        """Drop a collection. Returns: the reply of MongoDB's `drop`."""
         if encrypted_fields:
             check_mapping("encrypted_fields", encrypted_fields)
         name = _name_of(name_or_collection)

@@ -111,7 +111,7 @@ class ResumingStream:
         self._stream.close()
         for name in ("resumeAfter", "startAtOperationTime"):
             self._options.pop(name, None)
-        # It goes on after an invalidate, too, where the stream began there.
+        # It resumes after an invalidate event, too, if the stream began there.
         self._options["startAfter"] = self.token
         self._stream = self._opened()
         self._stream.on_ready(self._on_ready)

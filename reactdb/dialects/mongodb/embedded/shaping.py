@@ -133,7 +133,7 @@ def order_document(given: Any) -> Document:
 
 
 def directed_document(given: Any, direction: int | str | None = None) -> Document:
-    """The same, where a single field may be given with its direction, or alone.
+    """The same; a single field may be given with its direction, or alone.
 
     Raises:
         TypeError, ValueError.

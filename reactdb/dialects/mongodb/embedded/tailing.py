@@ -32,7 +32,7 @@ class TailedDocuments:
     """
 
     def __init__(self, tail: Tail | None, wakers: StreamWakers, wait_s: float) -> None:
-        """`wait_s`: for how long it waits where there is nothing; 0 for not at all."""
+        """`wait_s`: the longest wait if there is nothing; 0 for no wait."""
         self._tail = tail
         self._wait_s = wait_s
         self._read: deque[dict[str, Any]] = deque()

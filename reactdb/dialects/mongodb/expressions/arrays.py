@@ -94,7 +94,7 @@ def is_array(value: Any) -> bool:
 
 @function("$size", 1)
 def size(array: Any) -> int:
-    """How many elements there are."""
+    """The number of elements."""
     if not isinstance(array, list):
         raise MongoError(
             17124, f"The argument to $size must be an array, but was of type: {type_name(array)}"
@@ -448,7 +448,7 @@ def _filter(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _limit(value: Any) -> int | None:
-    """How many elements `$filter` is to give at most; None for all."""
+    """The limit of elements for `$filter`; None for all."""
     if is_nullish(value):
         return None
     limit = whole(value)

@@ -86,7 +86,7 @@ class Collections(Protocol):
     """
 
     def documents(self, namespace: str) -> Iterable[Document]:
-        """All documents of a collection; none where it does not exist."""
+        """All documents of a collection; none if it does not exist."""
 
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         """Makes a collection hold these documents and no others, at once (`$out`)."""
@@ -155,7 +155,7 @@ class Setting:
         return replace(
             self,
             namespace=namespace or self.namespace,
-            # The names are known when the pipeline is compiled; their values come with each run.
+            # The names are known when the pipeline is compiled; each run sets their values.
             variables=self.variables | dict.fromkeys(names, MISSING),
             depth=self.depth + 1,
         )
