@@ -87,7 +87,7 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
 
 
 def _newest_second(snapshot: Snapshot, head: int) -> int:
-    """The second of the newest change; if it was compacted away, the present second, because it is not older."""
+    """The second of the newest change; if it was compacted away, the present second, because no change is later."""
     if snapshot.entry(head) is None and head:
         return int(time())
     return seconds_of(time_at(snapshot.connection, head))

@@ -17,8 +17,7 @@ from unicodedata import category
 __all__ = ["CLASS", "Categories", "ascii_and_others", "members", "read_class"]
 
 CLASS: Final = r"\\([pP])(?:\{(\^?)([A-Z][a-z&]?|Any)\}|([A-Z]))"
-"""A class in a pattern: the letter P in either case, of which the capital is a negation, a sign that negates it again, and its
-name, with braces or without."""
+"""A class in a pattern: the letter p, or P for the negation, a sign for another negation, and the name, with braces or without."""
 
 Categories = frozenset[str]
 _MINOR: Final = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfson"}

@@ -261,7 +261,7 @@ def _write_object_id(value: ObjectId) -> Any:
 
 
 def _write_date(value: datetime) -> Any:
-    """Raises: TypeError, its time zone is not UTC and may be a program's own class."""
+    """Raises: TypeError, it has a time zone, which may be of a program's own class."""
     if value.tzinfo is not None:
         raise TypeError
     whole_ms = value.microsecond // 1_000 * 1_000
