@@ -17,7 +17,7 @@ from unicodedata import category
 __all__ = ["CLASS", "Categories", "ascii_and_others", "members", "read_class"]
 
 CLASS: Final = r"\\([pP])(?:\{(\^?)([A-Z][a-z&]?|Any)\}|([A-Z]))"
-"""A class in a pattern: the letter p, or P for the negation, a sign for another negation, and the name, with braces or without."""
+"""A class in a pattern: the letter p, or P for the negation, a sign for another negation, and the name with or without braces."""
 
 Categories = frozenset[str]
 _MINOR: Final = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfson"}
