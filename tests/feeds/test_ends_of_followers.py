@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from tests.support import followers
@@ -72,7 +73,7 @@ def lose_history(stage: Stage) -> None:
     look = Engine.has_news
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Engine, "has_news", lambda engine: engine is not stage.db.session.engine and look(engine)
+            Engine, "has_news", lambda engine: engine is not session_of(stage.db).engine and look(engine)
         )
         with another_process(Path(stage.path)) as other:
             other.table(TABLE).insert({"id": "new", "score": 0})

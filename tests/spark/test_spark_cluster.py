@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reactdb import SparkUnavailable
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import check, shipping
 from tests.spark import flights_database as database
 from tests.support import kept_files

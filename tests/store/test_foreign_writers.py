@@ -188,9 +188,9 @@ def test_a_backup_restored_over_an_open_database_is_noticed(db, path, tmp_path):
         backup.backup(connection)
     backup.close()
 
-    with pytest.raises(reactdb.StorageMoved, match="another history"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
         games.insert({"id": "new"})
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         games.run()
 
 
@@ -206,7 +206,7 @@ def test_a_follower_is_told_that_a_backup_was_restored(db, path, tmp_path):
         with bare(path) as connection:
             backup.backup(connection)
 
-        with pytest.raises(reactdb.StorageMoved, match="another history"):
+        with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
             cursor.next(timeout=PATIENCE_S)
     backup.close()
 

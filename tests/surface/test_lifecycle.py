@@ -21,6 +21,7 @@ import pytest
 from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 import reactdb
+from reactdb.session import session_of
 from tests.support.processes import ROOT, run_python
 from tests.support.threads import PATIENCE_S, started, wait_until
 
@@ -104,7 +105,7 @@ class TestInterrupts:
             games.run()
             place = 1
             while struck_at_call(place, games.run):
-                assert {} == db.session.engine.readers.reading
+                assert {} == session_of(db).engine.readers.reading
                 place += 1
 
             assert place > 10
@@ -239,7 +240,7 @@ with reactdb.connect(":memory:") as db:
             games.insert({"id": 1})
         games.insert({"id": 2})
 
-        assert [reactdb.FeedAborted] == [type(error) for error in ended]
+        assert [reactdb.errors.FeedAborted] == [type(error) for error in ended]
         assert "interrupted" in str(ended[0])
         assert 2 == games.count().run()
 
@@ -284,10 +285,10 @@ class TestBlocks:
         with reactdb.connect(path) as db:
             with db as same:
                 assert same is db
-            with pytest.raises(reactdb.DatabaseClosed, match=r"^database .*a\.db is closed$"):
+            with pytest.raises(reactdb.errors.DatabaseClosed, match=r"^database .*a\.db is closed$"):
                 db.table_list()
         db.close()
-        with pytest.raises(reactdb.DatabaseClosed), db:
+        with pytest.raises(reactdb.errors.DatabaseClosed), db:
             db.table_list()
 
         assert db.is_closed
@@ -313,7 +314,7 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        queue = db.session.engine.writer.queue
+        queue = session_of(db).engine.writer.queue
         wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
@@ -324,7 +325,7 @@ class TestClosing:
 
         assert [None] == closed
         outcomes = [outcome[0] for _, outcome in waiting]
-        assert all(isinstance(one, (dict, reactdb.DatabaseClosed)) for one in outcomes), outcomes
+        assert all(isinstance(one, (dict, reactdb.errors.DatabaseClosed)) for one in outcomes), outcomes
         with reactdb.connect(path) as again:
             found = [document["id"] for document in again.table("games")]
         written = [n for n, one in enumerate(outcomes) if isinstance(one, dict)]
@@ -354,7 +355,7 @@ class TestClosing:
                 scheduler.dispose()
 
         wait_until(lambda: db.is_closed)
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             games.insert({"id": 2})
         with reactdb.connect(path) as again:
             assert [{"id": 1}] == again.table("games").run()
@@ -401,7 +402,7 @@ class TestClosing:
         db.close()
         db.close()
 
-        with pytest.raises(reactdb.DatabaseClosed) as caught:
+        with pytest.raises(reactdb.errors.DatabaseClosed) as caught:
             use(db, games)
         assert f"database {db.path} is closed" == str(caught.value)
 
@@ -456,7 +457,7 @@ class TestGarbage:
         db = reactdb.connect(":memory:")
         games = db.table_create("games")
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games
         gc.collect()
 
@@ -470,7 +471,7 @@ class TestGarbage:
         cursor = games.changes().cursor()
         db.circle = [db, games, heard, cursor]  # type: ignore[attr-defined]
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games, heard, cursor
         gc.collect()
 
@@ -488,7 +489,7 @@ class TestGarbage:
         gc.collect()
         with reactdb.connect(path) as db:
             db.table("games").insert({"id": 1})
-            forgotten = db.session.engine
+            forgotten = session_of(db).engine
 
         assert [1] == [event["new_val"]["id"] for event in heard]
         forgotten.close()

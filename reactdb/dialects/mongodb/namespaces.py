@@ -1,6 +1,6 @@
 """Namespaces: the databases and collections of a file, and the record of each collection beside its documents.
 
-    spaces = Namespaces(db.session)
+    spaces = Namespaces(session_of(db))
     spaces.create(MongoNamespace("shop", "orders"), {"changeStreamPreAndPostImages": {"enabled": True}})
     spaces.find(MongoNamespace("shop", "orders"))            a CollectionInfo, or None
 

@@ -16,8 +16,9 @@
     netting                  the events of one commit on a limit feed as one difference
     feeding                  one open feed of a connection
     session                  one connection: queries by token, batches, feeds
+    embedded                 `reactdb.rethinkdb(db)`: the driver in the process, without a server
 
-There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them, and `reactdb.testing` needs none.
+There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from reactdb.expression.checks import checked_array, each, integer, is_number, t
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.expression.registry import arity_sentence
+from reactdb.session import session_of
 from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
@@ -284,8 +285,8 @@ class Evaluator:
         """
         if sequence.query is not None:
             query = sequence.query
-            found, error = self.native.session.read_until_error(query)
-            table = self.native.session.find(query.table) if found else None
+            found, error = session_of(self.native).read_until_error(query)
+            table = session_of(self.native).find(query.table) if found else None
             if table is not None:
                 found = shown_documents(found, query, table.primary_key)
             if error is None:

@@ -22,6 +22,7 @@ from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import MakeOperator
 from reactdb.feeds.reader import FeedReader
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.steps import Run
 
 # Clocks round, so a timer may fire so much too early.
@@ -56,7 +57,7 @@ class Member:
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> FeedReader:
-        session = database.session
+        session = session_of(database)
         table = session.find(query.table)
         primary_key = "id" if table is None else table.primary_key
         self._show = shown_part(query, primary_key)

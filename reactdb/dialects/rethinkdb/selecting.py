@@ -36,6 +36,7 @@ from reactdb.expression import Call, Expression, Predicate, Row
 from reactdb.expression.operations_object import filter_match
 from reactdb.expression.tree import constant
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query
+from reactdb.session import session_of
 from reactdb.steps import Keep
 from reactdb.values import collation
 from reactdb.values.codec import decode, pretty
@@ -117,7 +118,7 @@ def single(
 def document_of(evaluator: Evaluator, table: TableName, key: bytes | None) -> Any:
     assert key is not None
     info = tables.table_info(evaluator.native, table)
-    body = evaluator.native.session.get(info.name, key)
+    body = session_of(evaluator.native).get(info.name, key)
     if body is None:
         return None
     if len(body) >= STEP_BYTES:

@@ -47,6 +47,7 @@ from reactdb.expression.checks import array_limit, is_number, truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.codec import pretty
@@ -154,7 +155,7 @@ def carry_out(
             array_limit.reset(outer)
 
     try:
-        done = native.session.write(
+        done = session_of(native).write(
             table.file_name,
             with_own_budget(limited),
             Counting(call.evaluator),

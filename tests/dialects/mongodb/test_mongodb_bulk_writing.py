@@ -13,13 +13,14 @@ from reactdb.dialects.mongodb.bulk_writing import bulk_write
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.names import namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.session import session_of
 
 SPACES = [{"ns": "shop.orders"}, {"ns": "shop.items"}]
 
 
 @pytest.fixture
 def spaces(db: Any) -> Namespaces:
-    return Namespaces(db.session)
+    return Namespaces(session_of(db))
 
 
 def found(spaces: Namespaces, name: str) -> list[dict[str, Any]]:

@@ -849,7 +849,7 @@ class TestCommand:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            with pytest.raises(reactdb.CannotListen) as caught, serve(db, port=port):
+            with pytest.raises(reactdb.errors.CannotListen) as caught, serve(db, port=port):
                 pass
 
         assert f"port {port} on 127.0.0.1 is in use; choose another with `port=`" == str(caught.value)
@@ -869,7 +869,7 @@ class TestCommand:
             f"import sys; sys.modules[{package!r}] = None\n"
             "import reactdb\n"
             "try:\n    import reactdb.servers.http\n"
-            "except reactdb.MissingExtra as error:\n    print(error.extra, isinstance(error, ModuleNotFoundError))\n"
+            "except reactdb.errors.MissingExtra as error:\n    print(error.extra, isinstance(error, ModuleNotFoundError))\n"
             "from reactdb.cli import main\n"
             "main(['serve', 'a.db', '--couchdb', '--port', '0'])"
         )

@@ -10,6 +10,7 @@ import httpx
 import reactdb
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http import HTTPLimits, serve_in_thread
+from reactdb.session import session_of
 from tests.support.threads import wait_until
 
 
@@ -22,7 +23,7 @@ def test_a_request_waits_where_as_many_are_carried_out_as_may_be(tmp_path: Path)
             httpx.Client(base_url=f"http://127.0.0.1:{server.port}", verify=False) as client,
             ThreadPoolExecutor(2) as threads,
         ):
-            queue = db.session.engine.writer.queue
+            queue = session_of(db).engine.writer.queue
             with db.transaction():
                 writing = threads.submit(lambda: client.put("/todo/new", json={"n": 1}))
                 wait_until(lambda: len(queue) == 2)

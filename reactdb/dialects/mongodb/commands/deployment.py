@@ -29,7 +29,7 @@ from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 from reactdb.errors import DatabaseBusy, HistoryLost
-from reactdb.session import PastSession, Session
+from reactdb.session import PastSession, Session, session_of
 from reactdb.store.snapshot import Snapshot
 
 __all__ = ["Client", "Deployment"]
@@ -82,7 +82,7 @@ class Deployment:
         # Drivers that stay from a former server treat a lower id as an old primary, and refuse it. An ObjectId of the driver's
         # begins with the second, and goes on at random.
         self.election_id = ObjectId(NEWER.pack(*divmod(time.time_ns(), 10**9), 0))
-        self.spaces = Namespaces(database.session) if spaces is None else spaces
+        self.spaces = Namespaces(session_of(database)) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors(most_cursors)
@@ -97,7 +97,7 @@ class Deployment:
         # By default a commit waits for the disk; without that wait it is quick enough for the event loop.
         self.is_memory = database.path == ":memory:"
         self.retries = Retries(are_kept=not self.is_memory)
-        self.writes_quickly = self.is_memory or database.session.durability == "soft"
+        self.writes_quickly = self.is_memory or session_of(database).durability == "soft"
 
     def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
         """A new socket."""
@@ -113,7 +113,7 @@ class Deployment:
 
     def flush(self) -> None:
         """Wait until all writes are on the disk. It returns at once if each commit waits for the disk."""
-        if not self.is_memory and self.database.session.durability == "soft":
+        if not self.is_memory and session_of(self.database).durability == "soft":
             # A commit that waits for the disk makes the earlier ones durable, too.
             with self.database.transaction(durability="hard"):
                 pass

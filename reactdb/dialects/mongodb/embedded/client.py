@@ -22,6 +22,7 @@ from reactdb.dialects.mongodb.embedded.statements import alone
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.session import session_of
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -64,7 +65,7 @@ class EmbeddedClient(Optioned):
         super().__init__(None, client_codec(options))
         self.native = native
         self.deployment = Deployment(
-            native, spaces=Namespaces(native.session, call(Names, default)), is_profiled=False
+            native, spaces=Namespaces(session_of(native), call(Names, default)), is_profiled=False
         )
         self.spaces = self.deployment.spaces
         self.transactions = self.deployment.sessions.transactions
