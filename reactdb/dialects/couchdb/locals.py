@@ -22,7 +22,7 @@ _REV: Final = re.compile(r"0-([0-9]{1,18})", re.ASCII)
 
 
 def full_id(id: str) -> str:
-    """With `_local/`, which may be left out."""
+    """With `_local/`, which the caller may leave out."""
     return id if id.startswith(LOCAL) else LOCAL + id
 
 
