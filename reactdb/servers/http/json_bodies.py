@@ -159,9 +159,9 @@ class _LongText:
         try:
             value, end = self._scan(window, at)
         except (StopIteration, ValueError):
-            # It is cut off. If it is wrong, that is seen when it is taken apart.
+            # It is cut off. If it is wrong, the split into elements shows that.
             return None
-        # A number that is cut off looks like a shorter one: `1e+5` like 1.
+        # A number at the end may be cut off: `1e+5` looks like 1.
         if end > len(window) - 3:
             return None
         self._spend(end - at)
@@ -199,7 +199,7 @@ class _LongText:
         return found, place
 
     def _many(self, place: int, found: list[Any]) -> int:
-        """Add the elements of an array that are whole in the next windows, but for the last. Where the next element begins."""
+        """Add the complete elements of an array in the next windows, except the last. Returns the begin of the next element."""
         while True:
             window = self._text[place : place + WINDOW]
             cut = next((cut for mark in ("},", "],", ",") if (cut := self._cut(window, mark, found))), 0)
@@ -213,7 +213,7 @@ class _LongText:
         if cut < len(mark):
             return 0
         try:
-            # What is a list with brackets around it is a row of whole elements.
+            # The text of a list in brackets is a sequence of complete elements.
             elements, end = self._scan(f"[{window[: cut - 1]}]", 0)
         except (StopIteration, ValueError):
             return 0
@@ -244,7 +244,7 @@ class _LongText:
         return found, place
 
     def _next(self, place: int, closing: str) -> tuple[bool, int]:
-        """Whether the container ends after an element, and where the next element, or what follows the container, begins."""
+        """Whether the container ends after an element, and the place of the next element, or the place behind the container."""
         between = _BETWEEN.match(self._text, place)
         if between is None or between[1] not in (",", closing):
             raise self._malformed("Expecting ',' delimiter", place)
