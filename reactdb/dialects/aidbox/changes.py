@@ -1,4 +1,4 @@
-"""Changes: what has happened to a type or to one resource since a version, as `$changes` tells it.
+"""Changes: the changes of a type or of one resource since a version, as in `$changes`.
 
 A version is a seq of the log. The version of a type is the seq of its newest change, and before the first one that at which its
 table was made; it is found by one look-up, so a poll that finds nothing reads no change. Seqs are given in the transaction that
@@ -126,7 +126,7 @@ def changes_of(
     oldest = lost_until(snapshot.connection, table)
     if asked.since < oldest:
         raise history_lost(table, asked.since, oldest)
-    # What was removed since then was of other types.
+    # The removed history since then belongs to other types.
     since = max(asked.since, low_water(snapshot.connection))
     found = (
         _of_type(snapshot, table, since, until)
@@ -148,7 +148,7 @@ def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
 
 
 def _head_seq(snapshot: Snapshot, table: TableInfo, key: bytes) -> int | None:
-    """Of a resource whose change was compacted away."""
+    """The seq of a resource whose change was compacted away."""
     found = read_document(snapshot.connection, table, key)
     return None if found is None else found[0]
 
@@ -182,15 +182,15 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
 
 
 def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
-    """One page, and where it ends. The pages before it are walked through, because where they end depends on their commits."""
+    """One page, and its end. The pages before it are walked through, because their ends depend on commits."""
     if asked.count == 0:
-        # Nothing is told, so the version to go on from is the one that was asked with.
+        # No change is returned, so the version to continue from is the request's own.
         count = sum(_entry(change, table, asked) is not None for change in changes)
         return VersionedPage(asked.since or 0, [], count)
     most = asked.count or MOST_CHANGES
     told: list[dict[str, Any]] = []
     page, on_page, total = 1, 0, 0
-    # Where the last whole commit ended, and where the page that was asked for did.
+    # The end of the last whole commit, and the end of the requested page.
     boundary, version = asked.since or 0, None
     for _, commit in groupby(changes, key=lambda change: change.commit):
         ended = boundary
@@ -223,10 +223,10 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
 
 
 def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, Any] | None:
-    """A change as Aidbox tells it; None where it does not pass. Of a deletion the last state is told."""
+    """A change in Aidbox's form; None if it does not pass. A deletion has the last state."""
     spend(CHANGE_STEPS + len(change.new_bytes or change.old_bytes or b"") // STEP_BYTES)
     if change.is_of_meta_alone:
-        # Something that only another dialect knows of.
+        # A change that only another dialect has.
         return None
     new, old = change.new_val, change.old_val
     document = old if new is None else new

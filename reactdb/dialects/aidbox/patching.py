@@ -3,7 +3,7 @@
     {"active": false, "name": null}                              merge: fields are set, null removes one
     [{"op": "replace", "path": "/active", "value": false}]       operations, all of them or none
 
-Rule of this file: a resource in, a resource out; what is given is not changed.
+Rule of this file: a resource in, a resource out; the arguments are not changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a JSON value. It spends the budget: a few operations that copy what others have copied make much of little."""
+    """A copy of a JSON value. It spends the budget: a few operations that copy earlier copies make a small patch large."""
     if isinstance(value, (list, dict)):
         spend(1 + len(value))
     if isinstance(value, list):

@@ -62,14 +62,14 @@ def check_id(id: object) -> str:
 
 
 def id_of(key: Any) -> str:
-    """How a primary key is shown. Of keys that are equal, as 1 and 1.0 are, one stands for all."""
+    """The id of a primary key. Equal keys, such as 1 and 1.0, have the same id."""
     if isinstance(key, str):
         return key
     return json.dumps(collation.key_value(collation.key_bytes(key)))
 
 
 def keys_of(id: str) -> list[bytes]:
-    """The primary keys that can be shown like this, the likelier first."""
+    """The primary keys that may have this id, the likelier first."""
     found = []
     for key in (id, _parsed(id)):
         try:
@@ -88,7 +88,7 @@ def _parsed(id: str) -> Any:
 
 
 def resource_of(document: Mapping[str, Any], primary_key: str) -> dict[str, Any]:
-    """A document as a resource, without its type and without what the log knows of it."""
+    """A document as a resource, without its type and without data of the log."""
     found = {"id": id_of(document[primary_key])}
     for name, value in document.items():
         if name != primary_key:
@@ -102,7 +102,7 @@ _SPELLED: Final = re.compile(r"=+(id|resourceType|meta)")
 
 
 def _is_spelled(name: str, shown: Any) -> bool:
-    """Whether a resource cannot have this field, of those with such a name, as it is."""
+    """Whether a field with such a name has to be escaped in a resource."""
     if name == "resourceType":
         return not isinstance(shown, str)
     if name != "meta":
@@ -112,10 +112,10 @@ def _is_spelled(name: str, shown: Any) -> bool:
 
 
 def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: Any) -> dict[str, Any]:
-    """A resource as the document that is stored under `key`.
+    """A resource as the document to store under `key`.
 
     Raises:
-        AidboxError: 422, it says that it is of another type, or cannot be stored.
+        AidboxError: 422, it names another type, or cannot be stored.
     """
     said = resource.get("resourceType", type)
     if said != type:
