@@ -1,12 +1,12 @@
 """Changes: the changes of a type or of one resource since a version, as in `$changes`.
 
-A version is a seq of the log. The version of a type is the seq of its newest change, and before the first one that at which its
-table was made; it is found by one look-up, so a poll that finds nothing reads no change. Seqs are given in the transaction that
-writes, and become visible with it, so no change with a lower version can come later than one that was read.
+A version is a seq of the log. The version of a type is the seq of its newest change, and before the first change the seq of its
+table's creation; one look-up finds it, so a poll without news reads no change. The writing transaction assigns seqs, and they
+become visible with it, so after a read no change with a lower version can appear.
 
-Every change is told, not only the newest of a resource. A page holds whole commits: its version is one to go on from.
+Every change is returned, not only the newest of a resource. A page has whole commits, so a client can continue from its version.
 
-Rule of this file: it reads one snapshot. What a request says is in `asked`.
+Rule of this file: it reads one snapshot. `asked` parses requests.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ MOST_CHANGES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangesAsked:
-    """What a request for changes asks for.
+    """A request for changes.
 
     Attributes:
-        since: The version after which changes are told; None: only the newest version is asked for.
-        until: The version up to which they are told, or None.
-        filters: Which resources are told. Of a deleted one the last state counts.
-        omit_resources: Only `id` and `resourceType` are told.
-        fhir: Resources are told in FHIR's format.
-        count: Changes of a page; it has more where a commit goes on. 0: they are only counted.
+        since: The exclusive lower version; None: the request is only for the newest version.
+        until: The inclusive upper version, or None.
+        filters: They select resources. For a deleted resource its last state counts.
+        omit_resources: Resources have only `id` and `resourceType`.
+        fhir: Resources are in FHIR's format.
+        count: Changes per page; more if a commit is longer. 0: only the total.
         page: From 1.
-        cuts_commits: A page has exactly `count` changes, also where it cuts a commit apart; its version is then that of the last
+        cuts_commits: A page has exactly `count` changes, and may cut a commit apart; its version is then the version of the last
             whole commit.
-        total: Whether all of them are counted.
+        total: Whether to count all of them.
     """
 
     since: int | None = None
@@ -66,12 +66,12 @@ class VersionedPage(NamedTuple):
     """An answer.
 
     Attributes:
-        version: To ask with next. What came up to there was told, or does not pass the filters, or is on a page before. The one
-            that was asked with, where changes are only counted.
-        changes: As Aidbox tells them; None where only the version was asked for.
-        total: How many there are on all pages, where that was asked for.
+        version: For the next request. Changes up to it were returned, or do not pass the filters, or are on an earlier page. If
+            changes are only counted, it is the request's own version.
+        changes: In Aidbox's form; None if only the version was requested.
+        total: Their number on all pages, if requested.
         has_more: There are changes behind this page.
-        pages: How many pages there are, where all were counted.
+        pages: The number of pages, if all changes were counted.
     """
 
     version: int
@@ -97,7 +97,7 @@ def type_version(snapshot: Snapshot, table: TableInfo) -> int:
 def resource_version(snapshot: Snapshot, table: TableInfo, id: str) -> int:
     """
     Raises:
-        AidboxError: 404, there never was one, or nothing is left of it.
+        AidboxError: 404, it never existed, or nothing is left of it.
     """
     for key in keys_of(id):
         newest = snapshot.newest(table, key)
