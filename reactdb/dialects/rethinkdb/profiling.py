@@ -1,4 +1,4 @@
-"""Profiling: `run(profile=True)` adds to the answer which terms were evaluated, and how long each took.
+"""Profiling: `run(profile=True)` adds the evaluated terms, and the time of each, to the answer.
 
     [{"description": "Evaluating get.", "duration(ms)": 0.04, "sub_tasks": [...]}]
 
@@ -23,7 +23,7 @@ MAX_TASKS: Final = 1_000
 
 
 class Profiler(Evaluator):
-    """An Evaluator that records in `tasks` what it does, and how long that takes."""
+    """An Evaluator that records its work and the time in `tasks`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
