@@ -1,4 +1,4 @@
-"""`reactdb consumers`: the durable consumers of a file, how they fare, and what can be done to one."""
+"""`reactdb consumers`: the durable consumers of a file, their state, and the actions on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reactdb import consumer
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database
 from reactdb.cli.terminal import columns, cut, one_line, plural, safe, write_line
 
-# Columns of a terminal that an error gets.
+# The columns of a terminal for an error.
 ERROR_COLUMNS = 60
 
 
@@ -86,6 +86,6 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
 
 def _trouble(one: dict[str, Any]) -> str:
     if one["failing"] is None:
-        # A materialized view, which no attempt can go past.
+        # A materialized view: no attempt can go past its error.
         return "stopped"
     return f"seq {one['failing']} has failed {plural(one['attempts'], 'time')}"

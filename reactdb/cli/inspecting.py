@@ -1,4 +1,4 @@
-"""`reactdb inspect`: what is in a file, in a table, or in a document's past."""
+"""`reactdb inspect`: the content of a file, of a table, or of a document's past."""
 
 from __future__ import annotations
 

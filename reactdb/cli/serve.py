@@ -31,7 +31,7 @@ DEFAULT_PORT = 28_015
 DEFAULT_HTTP_PORT = 5_984
 DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
-# Containers that were made and not given up, after which the collector looks at the youngest. Python's default is 700.
+# The collector examines the youngest objects after so many new containers. Python's default is 700.
 GARBAGE = 20_000
 # Beside the connections: the database, temporary files of requests, the loop.
 OTHER_FILES = 512
@@ -231,7 +231,7 @@ def serve(
 def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tuple[str, ...]) -> None:
     """
     Raises:
-        UsageError: One of the options of HTTP is given.
+        UsageError: An option of HTTP is given.
     """
     if read_only or cors_origin:
         raise click.UsageError(
@@ -242,16 +242,16 @@ def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tup
 
 
 def tune_process() -> None:
-    """Set what is right for a process that only serves. A server inside another program leaves both alone."""
-    # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes.
+    """Set the right values for a process that only serves. A server inside another program leaves both alone."""
+    # Python's default is 5 ms, so an answer with five switches waited 25 ms for each thread that computes.
     sys.setswitchinterval(0.0005)
-    # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
-    # cycles that it does not have: a third of the time.
+    # The garbage collector examined an answer of some thousand documents again and again while it was made, for cycles that it
+    # cannot have: a third of the time.
     gc.set_threshold(GARBAGE)
 
 
 def allow_open_files(count: int) -> None:
-    """Let this process have so many files and connections open, as far as it may. Often the limit is 1,024: strangers on three
+    """Raise this process's limit of open files and connections, as far as it may. Often the limit is 1,024: strangers on three
     ports would use that up, and then the database's file could not be opened."""
     try:
         import resource
@@ -291,7 +291,7 @@ def _check_access(
 
 
 def _check(options: ServeOptions) -> None:
-    """What can be known before the file is made: a command that fails leaves none behind.
+    """Checks before the file is made: a failing command leaves no file behind.
 
     Raises:
         MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on;

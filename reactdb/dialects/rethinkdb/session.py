@@ -153,7 +153,7 @@ class Session:
     # Requests
 
     def receive(self, token: int, body: bytes) -> list[Frame]:
-        """Carry out one request. Returns the responses that are available at once."""
+        """Execute one request. Returns the responses that are available at once."""
         try:
             request = _decoded(body)
             kind = request[0]
@@ -294,7 +294,7 @@ class Session:
         if stream is None:
             raise ClientError(f"Token {token} not in stream cache.")
         stream.close()
-        # Each request that waits for a batch gets a response, and so does the STOP.
+        # Each waiting request gets a response, and so does the STOP.
         return [response(token, {"t": SEQUENCE, "r": []}) for _ in range(stream.requests + 1)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ class Session:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `poll` may have something for which there is no `wake`; None if there is no such moment.
+        """Seconds until `poll` may have frames without any `wake`; None if there is no such moment.
 
         Any use of the session may change it, so the caller must ask again after each.
         """
