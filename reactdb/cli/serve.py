@@ -294,8 +294,8 @@ def _check(options: ServeOptions) -> None:
     """Checks before the file is made: a failing command leaves no file behind.
 
     Raises:
-        MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on;
-            CannotListen: The same of a Unix socket.
+        MissingExtra: A package for HTTP or MongoDB's protocol is not installed; ClickException: A port is not free;
+            CannotListen: The same for a Unix socket.
     """
     if "http" in options.ports:
         import_module("reactdb.servers.http")
@@ -316,14 +316,14 @@ def _check(options: ServeOptions) -> None:
 
 
 def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None]) -> dict[str, int]:
-    """The port of each protocol that is asked for.
+    """The port of each requested protocol.
 
     Args:
-        asked: Protocol -> whether it is asked for.
-        own: Protocol -> the port that was said for it alone.
+        asked: Protocol -> whether it is requested.
+        own: Protocol -> its own port option.
 
     Raises:
-        UsageError: None is asked for, or a port is said twice, or of a protocol that is not spoken.
+        UsageError: No protocol is requested, or a port is given twice, or for a protocol that is not served.
     """
     names = [name for name, is_asked in asked.items() if is_asked]
     if not names:
@@ -347,7 +347,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
 
 
 def _credentials(users: str | None, user: str | None, password_env: str | None) -> Credentials | None:
-    """Who may connect; None where nobody was named."""
+    """The users with access; None if none were named."""
     if users is not None:
         return Credentials.from_file(users)
     if password_env is None:
@@ -360,8 +360,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only`, `origins`, `host_names` and `dialects`, of MongoDB
-    `socket`, `fail_points` and `sweep_s`. None: what the servers have by default."""
+    """The common options of all servers of one call; for HTTP alone `read_only`, `origins`, `host_names` and `dialects`, for
+    MongoDB `socket`, `fail_points` and `sweep_s`. None: the servers' defaults."""
 
     host: str
     ports: dict[str, int]

@@ -1,8 +1,8 @@
 """`reactdb tail`: the change log on a terminal or in a pipe, to its end or until Ctrl-C.
 
-The changes that are printed come from the log; a feed only signals that there are more. So nothing is lost if printing is slow:
-the events that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are
-printed instead; if printing is slow, that feed catches up from the log, so nothing is lost there either.
+The printed changes come from the log; a feed only signals that there are more. So nothing is lost if printing is slow: events
+that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are printed instead;
+if printing is slow, that feed catches up from the log, so nothing is lost there either.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _print_events(found: Iterator[dict[str, Any]], primary_key: str, as_json: bo
 
 
 def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
-    """The changes that the log has now."""
+    """The present changes of the log."""
     if since is None:
         since = database.stats()["oldest"]
     return database.log(since, table=table)
@@ -132,7 +132,7 @@ def follow(database: Database, table: str | None, since: int | None) -> Iterator
         yield from between(database, position, head, table)
         position = max(position, head)
         for event in feed:
-            # An event without a seq says that events were dropped.
+            # An event without a seq means that events were dropped.
             if event.get("seq", position + 1) <= position:
                 continue
             head = database.seq
@@ -168,7 +168,7 @@ def selected(
     is_descending: bool,
     limit: int | None,
 ) -> Selection:
-    """The selection that the options describe."""
+    """The selection of the options."""
     found: Selection = database.table(table)
     if where is not None:
         found = found.filter(where)
@@ -186,7 +186,7 @@ def events(
     list first, because offsets mean nothing without the list.
 
     Raises:
-        HistoryLost: Compaction has removed changes that are needed. FeedAborted: The table was dropped.
+        HistoryLost: Compaction has removed needed changes. FeedAborted: The table was dropped.
     """
     if since is None and not is_following:
         since = database.stats()["oldest"]
@@ -213,7 +213,7 @@ def event_as_json(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def event_as_line(event: dict[str, Any], primary_key: str) -> str:
-    """An event as a line for people: seq, type, place in the list, key, and the fields that differ."""
+    """An event as a line for people: seq, type, place in the list, key, and the different fields."""
     old, new = event.get("old_val"), event.get("new_val")
     parts = [f"{event['seq']:>6}", click.style(f"{event['type']:<7}", fg=COLORS[event["type"]])]
     if "old_offset" in event or "new_offset" in event:
