@@ -26,7 +26,7 @@ def duration_in_words(microseconds: float) -> str:
 
 
 def summary(result: Result) -> str:
-    """The figures, one idea on each line."""
+    """The figures, one idea per line."""
     states = ", ".join(f"{result.states.get(state, 0):,} {state}" for state in STATES)
     lines = [
         f"flights    {result.flights:,}: {states}",
@@ -52,7 +52,7 @@ def summary(result: Result) -> str:
 
 
 def next_steps(file: str | None) -> str:
-    """What to try next; `file` is None if the database was a temporary one."""
+    """Suggested next commands; `file` is None if the database was temporary."""
     if file is None:
         return (
             "Next: keep the file, and watch it from a second terminal while the replay runs:\n"

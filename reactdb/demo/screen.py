@@ -1,4 +1,4 @@
-"""The departures board on a terminal: drawn by rich, each picture over the one before.
+"""The departures board on a terminal: drawn by rich, each picture over the previous picture.
 
 Rule of this file: it reads a scene and changes nothing. It needs rich, so it is imported only if rich is installed.
 """
@@ -36,7 +36,7 @@ _REDRAW_EVERY_S = 1 / 15
 
 
 class Screen(AbstractContextManager["Screen"]):
-    """Draws scenes at a limited rate, each over the one before; the last one stays.
+    """Draws scenes at a limited rate, each over the previous scene; the last stays.
 
     It keeps the scene and not a picture: the boards are live, so the last drawing shows how everything ended.
     """
