@@ -27,7 +27,7 @@ from reactdb.json import dumps, loads, read_datetime
 from reactdb.values.codec import MAX_INT_BITS
 
 ABSENT: Final = object()
-"""What an empty cell is."""
+"""The value of an empty cell."""
 
 _WORDS: Final = {"null": None, "true": True, "false": False}
 _INT: Final = re.compile(r"-?(0|[1-9][0-9]{0,2465})", re.ASCII)
@@ -121,7 +121,7 @@ TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "time": time.fromisoformat,
     "uuid": UUID,
 }
-"""What a column can be declared as. An empty cell is ABSENT in all of them."""
+"""The types that a column can be declared as. An empty cell is ABSENT in all of them."""
 
 
 def read_row(

@@ -22,7 +22,7 @@ from reactdb.replication.peers import Peer, Subset
 __all__ = ["ReplicationLog", "common_seq"]
 
 KEPT: Final = 5
-"""Sessions that a checkpoint remembers: PouchDB's own number."""
+"""The sessions in a checkpoint: PouchDB's own number."""
 
 START: Final = "0"
 

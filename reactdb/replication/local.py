@@ -35,7 +35,7 @@ from reactdb.replication.peers import (
 __all__ = ["LocalPeer", "Resolver"]
 
 Resolver = Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any] | None]
-"""Given the winner and the others of a document in conflict: the document that shall be, or None to leave them."""
+"""Gets the winner and the other live leaves of a document in conflict. Returns the resolved document, or None to leave them."""
 
 
 class LocalPeer:

@@ -116,7 +116,7 @@ class Peer(Protocol):
     """A side. Whatever it refuses, or cannot do, is a CouchError or an error of the connection."""
 
     name: str
-    """As messages and checkpoints name it: no password."""
+    """For messages and checkpoints: without a password."""
 
     def prepare(self, *, create: bool) -> None:
         """Check that the database exists, or make it."""

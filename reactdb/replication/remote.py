@@ -48,15 +48,15 @@ BATCH_CHARACTERS: Final = 4 << 20
 """Documents are sent together up to this many characters of JSON."""
 
 MOST_ANSWER_BYTES: Final = 1 << 29
-"""Of one answer that is JSON, when it is unpacked. A page of changes, or the documents of one, are a few megabytes."""
+"""The unpacked bytes of one JSON answer. A page of changes, or the documents of one, are a few megabytes."""
 
 _NOT_THERE: Final = (400, 404, 405, 500, 501)
 
 _OF_DOCUMENT: Final = (400, 412, 413, 422)
-"""Statuses of a refusal that one of several documents may be the reason of."""
+"""The statuses of a refusal that one of several documents may cause."""
 
 _OF_SERVER: Final = (401, 408, 425, 429, 503, 504)
-"""Statuses that say nothing of the document that was asked for."""
+"""Statuses that do not depend on the requested document."""
 
 
 class RemotePeer:

@@ -35,7 +35,7 @@ LONGEST_DELAY_S: Final = 60.0
 CHECKPOINT_S: Final = 1.0
 REMEMBERED_ERRORS: Final = 20
 MOST_READS: Final = 3
-"""Attempts to get one document. Meanwhile all others are copied, and three seconds pass."""
+"""Attempts to read one document. Meanwhile all others are copied, and three seconds pass."""
 
 # A server with one of these statuses may answer the same request later.
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})

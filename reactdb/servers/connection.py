@@ -44,7 +44,7 @@ __all__ = ["Connection", "Conversation", "LastAnswer"]
 HIGH_WATER_BYTES: Final = 1024 * 1024
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 CLOSING_S: Final = 5.0
-"""How long a connection that is over waits for its client to read the last answer."""
+"""How long an ended connection waits for its client to read the last answer."""
 REQUESTS_IN_A_ROW: Final = 16
 """Quick requests of one client before others have their turn. Each takes up to a millisecond."""
 

@@ -20,7 +20,7 @@ from reactdb.servers.users import Credentials
 __all__ = ["BACKLOG", "as_cannot_listen", "check_access", "check_path", "is_loopback", "listen"]
 
 BACKLOG: Final = 1_024
-"""Clients that the system lets wait until they are accepted. One more would try again only after a second."""
+"""Clients that wait in the system to be accepted. A further client would try again only after a second."""
 
 
 def is_loopback(host: object) -> bool:

@@ -34,10 +34,10 @@ __all__ = ["Credentials", "User", "hmac_sha256"]
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 100_000
-"""For a hash that lies in a file: a guess costs a thief 30 ms. Each connection costs its client as much."""
+"""For a hash in a file: a guess costs a thief 30 ms. Each connection costs its client as much."""
 
 QUICK_ITERATIONS: Final = 4_096
-"""RFC 7677's least, for a hash that is only in memory: more would only slow connecting down."""
+"""RFC 7677's minimum, for a hash in memory only: more would only slow connecting down."""
 
 MAX_TEXT_CHARACTERS: Final = 1_024
 MAX_ITERATIONS: Final = 10_000_000

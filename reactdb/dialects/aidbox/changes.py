@@ -29,9 +29,9 @@ from reactdb.values import collation
 
 PAGE: Final = 500
 CHANGE_STEPS: Final = 8
-"""The steps of a budget that looking at one change counts as, beside its bytes."""
+"""The steps of a budget for one change, beside its bytes."""
 MOST_CHANGES: Final = 10_000
-"""In one answer, where nothing else is asked for; the rest is asked for with the version of the answer."""
+"""The default size of an answer; the next request continues from the answer's version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from reactdb.values import codec
 COUNT: Final = 100
 ROWS: Final = 500
 ROW_STEPS: Final = 8
-"""The steps of a budget that looking at one resource counts as, beside its bytes."""
+"""The steps of a budget for one resource, beside its bytes."""
 
 
 class SearchPage(NamedTuple):

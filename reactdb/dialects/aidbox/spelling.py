@@ -29,9 +29,9 @@ from reactdb.values import collation
 from reactdb.values.pseudotypes import REQL
 
 TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,99}", re.ASCII)
-"""What a type can be called whose table is still to be made."""
+"""The names for a new type."""
 ID: Final = re.compile(r"[A-Za-z0-9\-._~]{1,200}", re.ASCII)
-"""What the id of a new resource can be: what a URL shows as it is. FHIR allows 64 characters, and no `_` or `~`."""
+"""The ids for a new resource: characters that a URL shows unchanged. FHIR allows 64 characters, and no `_` or `~`."""
 KNOWN_META: Final = frozenset({"versionId", "lastUpdated", "createdAt"})
 
 

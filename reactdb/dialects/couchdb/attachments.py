@@ -34,11 +34,11 @@ from reactdb.values.blob import Blob
 DEFAULT_TYPE: Final = "application/octet-stream"
 PARTS: Final = ("content_type", "revpos", "digest", "length")
 _DIGEST: Final = re.compile(r"[a-z0-9]+-[A-Za-z0-9+/=_-]{1,200}", re.ASCII)
-"""Of any algorithm."""
+"""A digest of any algorithm."""
 
 ZIPPED_BYTES: Final = 16 * 1024
 UNZIPPED_BYTES: Final = 256 * 1024
-"""What is unpacked at a time. One byte of gzip may become a thousand."""
+"""Bytes to unpack at a time. One byte of gzip may become a thousand."""
 
 _GZIP: Final = 31
 """zlib's number for a stream with gzip's head and check sum, and a window of any size."""

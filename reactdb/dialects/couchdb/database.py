@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE: Final = 500
-"""Documents of `bulk_get` that are read in one snapshot."""
+"""Documents of `bulk_get` per snapshot."""
 
 # How many documents of a bulk one commit writes: at least the first number, which take some milliseconds, and at most what the
 # others allow, so that no other writer waits for longer than 50 ms.
@@ -64,14 +64,14 @@ MOST_TOGETHER_S: Final = 0.02
 PURGED_TOGETHER: Final = 100
 """Documents of `purge` in one commit."""
 PAUSE: Final = 0.25
-"""How much of the time of a commit passes until the next one of the same bulk: a writer in another process looks several times in
-a second whether it can write, and must not find each time that it cannot."""
+"""The pause before the next commit of the same bulk, as a share of a commit's time: a writer in another process tries several
+times in a second to write, and must not fail each time."""
 
 Opened = tuple[Rev, "tuple[State, KeptLeaf, Path] | None"]
-"""A revision that was asked for, and what it is; None where it is not there."""
+"""A requested revision, and its leaf; None if it is missing."""
 
 Counts = dict[int, tuple[int, int, int]]
-"""By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
+"""By table number: the seq of the newest change, and the number of documents at that seq, alive and deleted."""
 
 
 class BulkEdit(NamedTuple):

@@ -44,7 +44,7 @@ from reactdb.store.snapshot import Row as DocumentRow
 __all__ = ["bulk_delete_indexes", "create_index", "delete_index", "explain", "find", "indexes"]
 
 SCANNED_MUCH: Final = 10
-"""The number of documents examined for each one found from which on there is a warning: CouchDB's own."""
+"""There is a warning from so many examined documents per match on: CouchDB's own number."""
 
 _Key = tuple[Any, ...]
 _Place = tuple[_Key, bytes]

@@ -22,7 +22,7 @@ MOST_HEADER_CHARACTERS: Final = 16 * 1024
 """Most clients and servers read no longer header. The longest URL of a document has 12 kB."""
 
 NO_CONTROLS: Final = "has control characters, which no header may have"
-"""The end of a sentence about one that is refused."""
+"""The end of an error sentence."""
 
 # Unicode's control characters, with the line's end, and halves of surrogate pairs, which are no text.
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

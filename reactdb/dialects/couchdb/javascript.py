@@ -35,15 +35,14 @@ CALL_S: Final = 5.0
 """CPU time of one call: CouchDB's own limit. A call has up to `DOCUMENTS` documents."""
 
 ANSWER_S: Final = 60.0
-"""Time after which nothing more is expected of a call, whatever keeps it: a busy machine, or a regular expression, which QuickJS
-does not interrupt."""
+"""The longest wait for a call, for any reason: a busy machine, or a regular expression, which QuickJS does not interrupt."""
 
 MEMORY_BYTES: Final = 64 << 20
-"""Memory of one context, the documents of a call included."""
+"""Memory of one context, with the documents of a call."""
 
 DOCUMENTS: Final = 100
 CALL_CHARACTERS: Final = 1 << 20
-"""A call has as many documents as fit this many characters of JSON, and at least one."""
+"""A call gets documents up to this many characters of JSON, and at least one document."""
 
 # QuickJS's messages when a context reaches its limits. Full memory may leave no room for a message.
 _ENDS: Final = {

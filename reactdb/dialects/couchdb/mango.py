@@ -36,7 +36,7 @@ MAX_DEPTH: Final = 100
 """How deeply a selector may be nested: a thousand levels would end in a RecursionError."""
 
 MOST_DIGITS: Final = 18
-"""Of the number of an element. Python reads none of thousands, and no list is as long."""
+"""The digits of an element's number. Python converts no number with thousands of digits, and no list is as long."""
 
 _BOOLEAN: Final = {"$and", "$or", "$nor"}
 _ELEMENTS: Final = {"$elemMatch", "$allMatch", "$keyMapMatch"}
@@ -403,9 +403,9 @@ _COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
 # Fields of documents
 
 _MISSING: Final = object()
-"""The object that should hold the field is there, and the field is not."""
+"""The field is missing in an existing object."""
 _NO_PATH: Final = object()
-"""The way to the field leads through a value that holds no fields."""
+"""The path leads through a value that is no object."""
 
 _DOT: Final = re.compile(r"(?<!\\)\.")
 

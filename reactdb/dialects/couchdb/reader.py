@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHOW_STEPS: Final = 8
-"""The steps of a budget that showing one document counts as."""
+"""The steps of a budget for rendering one document."""
 
 
 class OpenReading:

@@ -20,7 +20,7 @@ from reactdb.dialects.couchdb.states import State, fields_of, revised
 from reactdb.store.log import low_water
 
 UNKNOWN: Final = object()
-"""A document of which the log does not say any more what it was."""
+"""A document whose earlier state is no longer in the log."""
 
 
 class ToldBefore:

@@ -36,7 +36,7 @@ CHUNK: Final = 16
 ATTACHMENTS: Final = "_attachments"
 
 Beside = tuple[HiddenTable, bytes, bytes | None]
-"""A row of another table: its key, and its document encoded; None to delete it."""
+"""A row of a hidden table: its key, and its encoded document; None to delete it."""
 
 
 KINDS: Final = ("conflicts", "tombstones", "ancestors", "local")

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Life = tuple[int, int]
-"""One start of the process: the number of the process that started it, and how many it had started."""
+"""One start of the process: the id of the parent process, and the number of its starts before."""
 
 RUNNER: Final = Path(__file__).with_name("script_runner.py")
 
@@ -46,7 +46,7 @@ START_S: Final = 60.0
 """How long the process may take to start, on a busy machine."""
 
 LOOK_S: Final = 0.1
-"""How often a thread that waits looks whether its budget is spent."""
+"""How often a waiting thread checks its budget."""
 
 
 class ScriptFailed(Exception):

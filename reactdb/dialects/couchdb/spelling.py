@@ -41,9 +41,9 @@ SYSTEM: Final = {
     "_replicator": "This server runs no replications by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
     "_global_changes": "This server keeps no database of its changes: `GET /_db_updates` gives them.",
 }
-"""Databases to which CouchDB gives a meaning that they have not here, and a sentence for each."""
+"""Databases with a special meaning in CouchDB, and the error sentence for each."""
 RESERVED: Final = frozenset(SYSTEM) | frozenset(_PATHS.split())
-"""Names that no database has, because the first part of a path means something else where it is one of them."""
+"""Names that no database can have, because they have another meaning as the first part of a path."""
 _SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}
 _SPELLED_SIGN: Final = re.compile(r"\.(24|28|29|2b|2f)")
 # CouchDB's replicator writes these into the documents of its jobs. They are ordinary fields.
@@ -57,7 +57,7 @@ _JSON: Final = frozenset({str, int, bool, type(None)})
 _SPELLED_OURS: Final = re.compile(rf"=+_{_PLAIN}")
 MOST_NAME: Final = 128
 MOST_ID_BYTES: Final = 4_096
-"""Of an id, which may be longer than the keys of native writers: some clients make theirs of what they describe."""
+"""The length of an id, which may be greater than for native keys: some clients make ids of descriptions."""
 
 
 # ---------------------------------------------------------------------------------------------------------------

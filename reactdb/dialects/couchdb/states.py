@@ -252,7 +252,7 @@ def earlier(snapshot: Snapshot, tables: Tables, key: bytes) -> Iterator[KeptLeaf
 
 
 Fill = Callable[[Sequence[KeptLeaf], int], dict[str, Any]]
-"""Gives the fields of a new revision, for the leaves that it may have attachments from, the nearest first, and its generation."""
+"""Returns the fields of a new revision, from the leaves that may have its attachments, the nearest first, and its generation."""
 
 
 class PreparedRevision(NamedTuple):

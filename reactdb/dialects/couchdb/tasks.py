@@ -19,7 +19,7 @@ from reactdb.session import Session
 from reactdb.store.engine import Engine
 
 NODE: Final = "nonode@nohost"
-"""The name that CouchDB has for itself where it was given none."""
+"""CouchDB's default name for a node."""
 
 Task = Callable[[], dict[str, Any]]
 

@@ -123,7 +123,7 @@ class Leaf(NamedTuple):
 
 
 Rank = tuple[bool, int, bytes, str]
-"""What leaves are ordered by: see `rank`."""
+"""The sort key of leaves: see `rank`."""
 
 
 def rank(rev: Rev, is_deleted: bool) -> Rank:

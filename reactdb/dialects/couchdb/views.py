@@ -28,7 +28,7 @@ from reactdb.dialects.couchdb.spelling import DESIGN
 __all__ = ["NO_BOUND", "ViewQuery", "view", "view_answers"]
 
 NO_BOUND: Final[Any] = object()
-"""In place of a key, of which null is one."""
+"""The absence of a key, because null is a key."""
 
 
 @dataclass(frozen=True, slots=True)

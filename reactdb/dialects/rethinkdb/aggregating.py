@@ -31,7 +31,7 @@ from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.values import collation
 
 PART: Final = 1_000
-"""Elements that are looked at together. A stream may have more than fit into memory."""
+"""Elements that are processed together. A stream may have more than fit into memory."""
 
 
 def is_sized(value: Any) -> bool:

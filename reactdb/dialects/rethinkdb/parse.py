@@ -34,7 +34,7 @@ from reactdb.expression.registry import arity_sentence
 from reactdb.values.pseudotypes import REQL
 
 MAX_DEPTH: Final = 180
-"""Terms inside one another: evaluating one takes up to five Python frames a level."""
+"""The depth of nested terms: evaluation takes up to five Python frames a level."""
 
 
 def parse(data: Any, array_limit: int = 100_000) -> Term:

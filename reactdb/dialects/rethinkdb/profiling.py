@@ -19,7 +19,7 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, Scope
 from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, VAR, Term
 
 MAX_TASKS: Final = 1_000
-"""A function that is walked for each document is evaluated as often; what comes after this many tasks is not listed."""
+"""The most listed tasks: a function may be evaluated once per document."""
 
 
 class Profiler(Evaluator):

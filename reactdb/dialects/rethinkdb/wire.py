@@ -42,10 +42,10 @@ from reactdb.values.value_types import text_of
 EXACT_INTEGERS: Final = 2**53
 
 MAX_ANSWER_VALUES: Final = 10_000_000
-"""Elements and fields of one value of an answer, all that are inside one another counted. About a gigabyte while it is made."""
+"""All nested elements and fields of one value of an answer. Such an answer takes about a gigabyte while it is made."""
 
 ENCODED_AT_ONCE: Final = 4_096
-"""Values that are handed to the encoder together: half a millisecond."""
+"""Values for one call of the encoder: half a millisecond."""
 
 
 def read_number(value: int | float) -> int | float:

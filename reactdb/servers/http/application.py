@@ -55,16 +55,16 @@ __all__ = ["AidboxApplication", "CouchApplication", "HTTPApplication", "aidbox",
 T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
-"""Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
+"""The part of an attachment, or of a compressed body, in memory; the rest goes to a temporary file."""
 
 GUESSES: Final = 2
-"""Passwords that are looked at at a time, where that takes 30 ms each. One that was right before takes none of these."""
+"""Passwords that are checked at a time, at 30 ms each. A known right password takes none of these."""
 
 MOST_DIGITS: Final = 18
-"""Of a header that is a number."""
+"""The digits of a header with a number."""
 
 MOST_STRANGER_BYTES: Final = 8 * 1024
-"""Of a request's body, where a stranger may ask. In the other protocols a message of the handshake has as much."""
+"""The bytes of a stranger's request body. In the other protocols a message of the handshake has as much."""
 
 logger = logging.getLogger(__name__)
 

@@ -36,9 +36,9 @@ except ImportError:
 __all__ = ["HTTPConnection", "LimitedConnection", "Port", "bound_heads"]
 
 PIECE_BYTES: Final = 4 * 1024
-"""What is parsed at a time before a request is carried out, so that a head is refused soon after it is too long."""
+"""Bytes to parse at a time before a request is executed, so that a head is refused soon after it is too long."""
 CLOSING_S: Final = 5.0
-"""How long a refused client may take to read why, and to stop sending."""
+"""How long a refused client may take to read the answer, and to stop sending."""
 HEAD_TOO_LONG: Final = "The request line and the headers are too long: at most {} bytes together."
 
 

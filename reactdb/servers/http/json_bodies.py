@@ -26,13 +26,13 @@ from reactdb.json import MOST_LEVELS, finite_float, is_deeper, read_plain, refus
 __all__ = ["SHORT", "decode_json", "read_json"]
 
 SHORT: Final = 256 * 1024
-"""Characters of a text that is decoded at once: it takes some milliseconds."""
+"""Characters of a text to decode at once: it takes some milliseconds."""
 
 WINDOW: Final = 32 * 1024
 
 MOST_CONTAINERS: Final = 1_000_000
-"""Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so
-many, and gives no other thread a turn meanwhile."""
+"""Objects and arrays of one text. Python's garbage collector visits all of them from time to time, which takes 0.1 s for so many,
+and gives no other thread a turn meanwhile."""
 
 # Possessive: no backtracking is stored, for a string of any length.
 _STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)

@@ -32,7 +32,7 @@ HEADERS: Final = (
 )
 MAX_AGE_S: Final = 600
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing, whatever the path is."""
+"""Methods that change nothing, for any path."""
 
 
 class Origins:

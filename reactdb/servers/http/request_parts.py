@@ -25,11 +25,11 @@ from reactdb.servers.http import json_bodies
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
 JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
-"""Those whose text is JSON also where it stands for a text."""
+"""Parameters whose value is JSON, also for a text."""
 
 MOST_COUNT: Final = 2**61
 MOST_PARAMETERS: Final = 1_000
-"""Of a URL. Each question for one of them looks at all."""
+"""Parameters of a URL. Each look-up of a parameter goes through all."""
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 

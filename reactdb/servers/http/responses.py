@@ -68,7 +68,7 @@ def encoded(value: Any) -> bytes:
 
 
 _LINE_ENDS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
-"""The UTF-8 of the line ends of Unicode that JSON leaves as they are, and their escapes."""
+"""The UTF-8 of Unicode's line ends that JSON leaves unchanged, and their escapes."""
 
 
 def _json_bytes(value: Any) -> bytes:

@@ -31,11 +31,11 @@ __all__ = ["CouchSpeaker", "Service", "route"]
 
 MOST_UUIDS: Final = 1_000
 MOST_INFOS: Final = 100
-"""Databases that one `POST /_dbs_info` may name, as in CouchDB."""
+"""Databases per `POST /_dbs_info`, as in CouchDB."""
 NODE: Final = "nonode@nohost"
-"""What a CouchDB calls itself that is alone."""
+"""The name of a single CouchDB node."""
 SPOKEN_VERSION: Final = "3.5.0"
-"""The version of CouchDB whose answers these are. Some clients look at it."""
+"""The version of CouchDB with these answers. Some clients check it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ __all__ = ["DEFAULT_PORT", "HTTPServer", "serve_in_thread"]
 
 DEFAULT_PORT: Final = 5984
 STOP_S: Final = 2
-"""Seconds that clients have to take their answers when the server stops."""
+"""Seconds for clients to take their answers when the server stops."""
 CARRY_OUT_S: Final = 1.0
-"""Seconds that requests have to be carried out when the server stops. Then they are cancelled, and answered with 503."""
+"""Seconds for requests in progress when the server stops. Then they are cancelled, and answered with 503."""
 
 
 class HTTPServer:

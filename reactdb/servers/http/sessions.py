@@ -33,7 +33,7 @@ HALVES: Final = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs."""
 """Of a name or a password."""
 MOST_COOKIE_CHARACTERS: Final = 8 * 1_024
-"""Of a session's cookie: a name of as many characters as it may have takes 5,600."""
+"""The characters of a session's cookie: the longest possible name takes 5,600."""
 
 
 class Authenticator:

@@ -28,7 +28,7 @@ Run = Callable[..., Awaitable[Any]]
 
 
 ADMIT: Final = "reactdb.admit"
-"""The name, in a request's state, of what is called when its client may ask what it asks. Our own server has it."""
+"""The name, in a request's state, of the hook for an authenticated client. Our own server has it."""
 
 
 class Bodies(Enum):

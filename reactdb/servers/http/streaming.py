@@ -30,9 +30,9 @@ __all__ = ["CountingRows", "FeedStream", "ToldRows", "Waiting", "whole"]
 T = TypeVar("T")
 MOST_ROWS: Final = 500
 CHUNK_BYTES: Final = 16 * 1024
-"""About as much is read, and sent, at a time: what a client that stops reading costs."""
+"""About so many bytes are read and sent at a time: the cost of a client that stops reading."""
 FIRST_DOCUMENTS: Final = 1
-"""Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
+"""Rows with documents to read at first, while their size is unknown: a client that reads nothing costs one row."""
 
 
 class ToldRows(Protocol):
