@@ -65,4 +65,6 @@ def put_from(blobs: Blobs, documents: Iterable[object], folder: str | None) -> N
         with open(path, "rb") as source:
             is_own = blobs.put(source) == blob
         if not is_own:
-            raise click.ClickException(f"{path} is not what its name says: it was changed, or cut off")
+            raise click.ClickException(
+                f"{path} does not match the digest in its name: it was changed, or cut off"
+            )

@@ -20,7 +20,9 @@ ERROR_COLUMNS = 60
 @click.option("--since", type=SEQ, help="For --reset: after this seq; 0 is the start of the log. Else now.")
 @click.option("--skip", metavar="NAME", help="Set the change aside that fails, without further attempts.")
 @click.option("--remove", metavar="NAME", help="Forget this consumer and its position.")
-@click.option("--hold", type=click.IntRange(min=0), help="Hold so many changes for those who are behind.")
+@click.option(
+    "--hold", type=click.IntRange(min=0), help="Hold so many changes for partitions that are behind."
+)
 @json_option("One JSON object a line, for each partition.")
 def consumers(
     file: str,
@@ -40,7 +42,7 @@ def consumers(
     if len(wanted) > 1:
         raise click.UsageError("One thing at a time: --reset, --skip, --remove or --hold.")
     if since is not None and reset is None:
-        raise click.UsageError("--since says where --reset goes on.")
+        raise click.UsageError("--since is the position for --reset.")
     with open_database(file, write=bool(wanted)) as database:
         if reset is not None:
             consumer.reset(database.session, reset, since)

@@ -62,7 +62,7 @@ class Deleted(NamedTuple):
 @click.option(
     "--salvage",
     is_flag=True,
-    help="What is still readable of a damaged file; of all tables, where none is named.",
+    help="Export what is still readable of a damaged file; of all tables if none is named.",
 )
 @json_option("The summary as one JSON object, on standard error.")
 def export(

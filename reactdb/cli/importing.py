@@ -158,7 +158,7 @@ class Lines:
     def _other(self, how: str) -> click.ClickException:
         assert self._start is not None
         return click.ClickException(
-            f"the source is not what was imported up to line {self._start.line} at seq {self._start.seq}: {how}"
+            f"the source differs from the imported part up to line {self._start.line} at seq {self._start.seq}: {how}"
         )
 
 

@@ -41,12 +41,12 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
 
 @click.command()
 @file_argument
-@click.option("--rethinkdb", is_flag=True, help="Speak RethinkDB's protocol, for its official drivers.")
+@click.option("--rethinkdb", is_flag=True, help="Serve RethinkDB's protocol, for its official drivers.")
 @click.option(
-    "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
+    "--couchdb", is_flag=True, help="Serve CouchDB's HTTP interface, for PouchDB and CouchDB itself."
 )
-@click.option("--aidbox", is_flag=True, help="Speak Aidbox's HTTP interface, with $changes.")
-@click.option("--mongodb", is_flag=True, help="Speak MongoDB's protocol, for its official drivers.")
+@click.option("--aidbox", is_flag=True, help="Serve Aidbox's HTTP interface, with $changes.")
+@click.option("--mongodb", is_flag=True, help="Serve MongoDB's protocol, for its official drivers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -69,14 +69,14 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     "--sweep",
     type=Finite(0, 86_400, min_open=True),
     metavar="SECONDS",
-    help="How often what has expired by a TTL index of MongoDB's is deleted.  [default: never]",
+    help="How often documents that a MongoDB TTL index has expired are deleted.  [default: never]",
 )
-@click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
+@click.option("--read-only", is_flag=True, help="Over HTTP, refuse writes.")
 @click.option(
     "--cors-origin",
     metavar="ORIGIN",
     multiple=True,
-    help="Over HTTP, whose pages may read and write, such as https://app.example.org, or `none`; can be repeated.  "
+    help="Over HTTP, an origin whose pages may read and write, such as https://app.example.org, or `none`; can be repeated.  "
     "[default: all; with users none]",
 )
 @click.option(
@@ -88,8 +88,10 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
 )
 @click.option("--certificate", metavar="FILE", help="Certificate in PEM: speak TLS. Needs --key.")
 @click.option("--key", metavar="FILE", help="The certificate's private key in PEM.")
-@click.option("--users", metavar="FILE", help="Who may connect: a file of names and salted hashes.")
-@click.option("--user", help=f"Who may connect, if it is only one.  [default: {DEFAULT_USER}]")
+@click.option(
+    "--users", metavar="FILE", help="The users that may connect: a file of names and salted hashes."
+)
+@click.option("--user", help=f"The user that may connect, if there is only one.  [default: {DEFAULT_USER}]")
 @click.option(
     "--password-env",
     metavar="NAME",
@@ -114,7 +116,7 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     type=click.IntRange(1),
     default=512,
     show_default=True,
-    help="Clients at a time that have not been let in yet; for one more, the longest silent one is disconnected.",
+    help="Clients at a time that are not authenticated yet; for one more, the longest silent client is disconnected.",
 )
 @click.option(
     "--max-message",
@@ -328,7 +330,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
     names = [name for name, is_asked in asked.items() if is_asked]
     if not names:
         raise click.UsageError(
-            "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
+            "Choose a protocol: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
         )
     for name, number in own.items():
         if number is not None and name not in names:
@@ -339,7 +341,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
     for name in names:
         if port is not None and own[name] is not None:
             raise click.UsageError(
-                f"--port and --{name}-port say the same where one protocol is spoken; give one."
+                f"--port and --{name}-port mean the same for a single protocol; give only one."
             )
     return {
         name: next(one for one in (own[name], port, DEFAULT_PORTS[name]) if one is not None) for name in names

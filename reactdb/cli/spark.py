@@ -59,7 +59,7 @@ def document_options(default: str) -> Callable[[Any], Any]:
         type=click.Choice(FORMS),
         default=default,
         show_default=True,
-        help="What becomes of documents: columns of types, text, Spark's VARIANT, or bytes.",
+        help="The form of documents: typed columns, text, Spark's VARIANT, or bytes.",
     )
     schema = click.option(
         "--schema",

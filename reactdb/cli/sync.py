@@ -38,14 +38,14 @@ def check_place(context: click.Context, parameter: click.Parameter, place: str) 
 @click.argument("url", metavar="URL")
 @click.option("--push", is_flag=True, help="Send only.")
 @click.option("--pull", is_flag=True, help="Fetch only.")
-@click.option("--live", is_flag=True, help="Go on with what changes, until Ctrl-C.")
+@click.option("--live", is_flag=True, help="Continue with later changes, until Ctrl-C.")
 @click.option(
     "--filter",
     "chosen",
     metavar="FILTER",
     help='Only some documents: a function design/filter of the source, or a selector as JSON, such as \'{"type": "x"}\'.',
 )
-@click.option("--user", help="Who is asked for at the other side, if the URL does not say it.")
+@click.option("--user", help="The user at the other side, if it is not in the URL.")
 @click.option(
     "--password-env", metavar="NAME", help="Name of the environment variable that holds that user's password."
 )

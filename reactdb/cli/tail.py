@@ -39,14 +39,18 @@ QUEUE_EVENTS = 100
     "--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]"
 )
 @click.option(
-    "--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write."
+    "--follow",
+    "-f",
+    "is_following",
+    is_flag=True,
+    help="Continue until Ctrl-C, also with changes of other processes.",
 )
 @where_option
 @click.option(
     "--order",
     metavar="FIELD",
     callback=parsed_by(parse_field),
-    help="What happens to the list in order of FIELD, and where in it, counted from 0.",
+    help="Events of the list in order of FIELD, with their places in it, counted from 0.",
 )
 @click.option("--desc", "is_descending", is_flag=True, help="The greatest first.")
 @click.option("--limit", type=click.IntRange(min=0), help="Only the first so many of that list.")
@@ -68,7 +72,7 @@ def tail(
     that part of the table, changes in it, and leaves it.
     """
     if order is None and (is_descending or limit is not None):
-        raise click.UsageError("--desc and --limit are of an order: say --order.")
+        raise click.UsageError("--desc and --limit need an order: give --order.")
     if table is None and (where is not None or order is not None):
         raise click.UsageError("--where and --order are of one table: say which.")
 

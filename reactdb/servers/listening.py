@@ -47,7 +47,7 @@ def check_access(host: str, credentials: Credentials | None, *, allow_anonymous:
     has_users = credentials is not None and credentials.has_password
     if not (has_users or allow_anonymous or is_loopback(host)):
         raise InvalidOption(
-            f"Listening on {host} lets others in: give credentials with a password, listen on 127.0.0.1, or allow everybody "
+            f"Listening on {host} gives other machines access: give credentials with a password, listen on 127.0.0.1, or allow everybody "
             "with allow_anonymous=True."
         )
 

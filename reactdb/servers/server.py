@@ -140,7 +140,7 @@ class Server:
         )
         if not self._places.enter(connection):
             most = self.limits.connections
-            sentence = f"There are {most} connections already, which is as many as there can be."
+            sentence = f"There are {most} connections already, which is the limit."
             # With TLS only TLS may be sent, and there is no room for a handshake.
             return TurnedAway(b"" if self.tls is not None else self.refusal(sentence))
         self._connections.add(connection)

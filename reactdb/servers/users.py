@@ -95,7 +95,7 @@ class User:
         stored, server = (b64decode(part, validate=True) for part in keys.split(":"))
         is_known = mechanism == MECHANISM and 1 <= int(iterations) <= MAX_ITERATIONS
         if not (name and is_known and len(stored) == len(server) == HASH_BYTES):
-            raise ValueError("a line that is none of a user's")
+            raise ValueError("a line that is no user")
         return cls(name, int(iterations), b64decode(salt, validate=True), stored, server)
 
 
@@ -125,7 +125,7 @@ class Credentials:
         found = read_users(Path(path))
         if not found:
             raise InvalidOption(
-                f"the file of users {path} names nobody; add one with `python -m reactdb.servers.users {path} NAME`"
+                f"the file of users {path} has no users; add one with `python -m reactdb.servers.users {path} NAME`"
             )
         credentials = cls.__new__(cls)
         credentials._keep(list(found.values()))
@@ -220,7 +220,7 @@ def read_users(path: Path) -> dict[str, User]:
         except (ValueError, Base64Error):
             # The line is not repeated: it may contain a password.
             raise InvalidOption(
-                f"line {number} of the file of users {path} is none that `python -m reactdb.servers.users` writes"
+                f"line {number} of the file of users {path} is not in the form that `python -m reactdb.servers.users` writes"
             ) from None
         if user.name in found:
             raise InvalidOption(f"line {number} of the file of users {path} names {user.name} again")

@@ -68,7 +68,7 @@ class Workers:
             try:
                 self._put_off.popleft()()
             except Exception:
-                logger.exception("what a request has left to be done after it has failed")
+                logger.exception("delayed work after a request has failed")
         self._busy_thread = None
         woken, self._woken = self._woken, []
         for connection in woken:

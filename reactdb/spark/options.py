@@ -145,10 +145,10 @@ def parse(given: Mapping[str, str]) -> Options:
     for names in BOUNDS:
         both = [name for name in names if name.lower() in values]
         if len(both) > 1:
-            raise InvalidOption(f"options {' and '.join(both)} say the same thing twice: give one")
+            raise InvalidOption(f"options {' and '.join(both)} have the same meaning: give only one")
     if found.pop("is_change_feed", False):
         if found.setdefault("read", "changes") != "changes":
-            raise InvalidOption("readChangeFeed reads changes, and read says documents")
+            raise InvalidOption("readChangeFeed reads changes, but option read is documents")
         found.setdefault("shape", "delta")
     # Only these options show that the read is a stream, and a stream always reads changes.
     elif "max_changes" in found or "starting_offsets" in found:
@@ -167,7 +167,9 @@ def parse(given: Mapping[str, str]) -> Options:
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
         )
     if options.ranges is not None and (options.start, options.end, options.as_of) != (None, None, None):
-        raise InvalidOption("option ranges says where to begin and to end: leave the others out")
+        raise InvalidOption(
+            "option ranges already has the first and last change: leave the other options out"
+        )
     return options
 
 

@@ -161,7 +161,7 @@ class PartFolder:
             for name in sorted(os.listdir(self.path)):
                 if name != LOCK and not name.startswith(STAGING):
                     raise UsageError(
-                        f"{self.path} has {name!r} in it, which is no {self.kind} of reactdb's: choose another folder"
+                        f"{self.path} has {name!r} in it, which reactdb did not write as {self.kind}: choose another folder"
                     )
         elif os.path.lexists(self.path):
             raise UsageError(f"{self.path} is no folder")
@@ -298,7 +298,7 @@ def refuse_taken(path: str, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise UsageError(f"{path} exists: choose another folder, or say that it is to be overwritten")
+        raise UsageError(f"{path} exists: choose another folder, or set overwrite")
     if not os.path.isdir(path) or (os.listdir(path) and not os.path.isfile(os.path.join(path, MANIFEST))):
         raise UsageError(f"{path} was not written by reactdb and is left alone: choose another folder")
 
@@ -319,7 +319,7 @@ def parquet_rows(folder: str) -> int:
             with ParquetFile(os.path.join(folder, name)) as file:
                 count += file.metadata.num_rows
     except (OSError, ArrowException) as error:
-        raise StorageError(f"what was written to {folder} cannot be read: {error}") from error
+        raise StorageError(f"the files written to {folder} cannot be read: {error}") from error
     if not names:
         raise StorageError(
             f"no Parquet file has come to {folder}: the executors must see the target under the path that the driver does"
@@ -334,7 +334,7 @@ def _write_manifest(folder: str, manifest: Manifest) -> None:
 
 def _read(found: Mapping[str, Any]) -> Manifest:
     if found["format"] != FORMAT:
-        raise ValueError(f"it has format {found['format']}, and this one reads {FORMAT}")
+        raise ValueError(f"it has format {found['format']}, but this version reads {FORMAT}")
     return Manifest(
         kind=found["kind"],
         number=int(found["number"]),

@@ -73,7 +73,7 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
         if isinstance(error, InvalidOption):
             raise
         raise InvalidOption(
-            f"the checkpoint has an offset that is none of reactdb's: {shown(offset)}"
+            f"the checkpoint has an offset that is not from reactdb: {shown(offset)}"
         ) from None
 
 

@@ -73,7 +73,7 @@ class DocumentMaker:
         self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
         for name in uuid_fields:
             if name not in self._names or not isinstance(schema[name].dataType, spark_types.StringType):
-                raise InvalidOption(f"uuidFields names {name!r}, which is no column of text")
+                raise InvalidOption(f"uuidFields names {name!r}, which is not a text column")
             self._values[self._names.index(name)] = uuids_of(name)
 
     def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:

@@ -77,7 +77,9 @@ class ReactdbSource(DataSource):
 
     def refuse_upsert(self) -> None:
         if self.parsed.mode == UPSERT:
-            raise InvalidOption(f"mode={UPSERT} is of writes; of reads, mode is one of {', '.join(MODES)}")
+            raise InvalidOption(
+                f"mode={UPSERT} is only for writes; for reads, mode is one of {', '.join(MODES)}"
+            )
 
     def meant(self, wanted: StructType, *, is_stream: bool = False) -> Options:
         """The options of a read, completed from the names of the user's columns."""

@@ -164,9 +164,7 @@ def pages(part: Part) -> Iterator[Page]:
             yield keys, bodies
     if (documents, size_bytes, checksum) != (part.documents, part.size_bytes, part.checksum):
         where = part.path or "of a message"
-        raise StorageError(
-            f"the staged documents {where} are not what the task has written; nothing was written"
-        )
+        raise StorageError(f"the staged documents {where} differ from the task's output; nothing was written")
 
 
 def _opened(part: Part) -> BinaryIO:

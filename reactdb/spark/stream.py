@@ -61,7 +61,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
             )
         if options.starting_offsets == "latest" and options.start is not None:
-            raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
+            raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
         self.options = options
         self._rows = partial(ChangeRows, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None

@@ -174,7 +174,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"the name {twice!r} is there twice")
+        raise ValueError(f"the name {twice!r} occurs twice")
     return found
 
 

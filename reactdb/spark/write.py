@@ -80,7 +80,7 @@ class BatchWriter(DataSourceArrowWriter):
         if deletes is not None and (
             deletes not in schema.names or schema[deletes].dataType.typeName() != "boolean"
         ):
-            raise InvalidOption(f"deleteField names {deletes!r}, which is no boolean column of the rows")
+            raise InvalidOption(f"deleteField names {deletes!r}, which is not a boolean column of the rows")
         if deletes is not None and (overwrite or self.options.conflict == "error"):
             raise InvalidOption(
                 "deleteField goes with conflict=replace or conflict=update: the others delete nothing"
@@ -146,7 +146,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Store all staged documents in one transaction. Runs on the driver."""
         parts = [message for message in messages if isinstance(message, Part)]
         if len(parts) != len(messages):
-            raise UsageError("a task of the write has not said what it staged; nothing was written")
+            raise UsageError("a task of the write has not reported its staged documents; nothing was written")
         sender, delivery = self.options.sender, self.options.delivery
         if batchId is not None:
             # A query keeps its id as long as its checkpoint.
@@ -209,7 +209,7 @@ def key_field(options: WriteOptions) -> str:
         return chosen
     if options.primary_key not in (None, there):
         raise InvalidOption(
-            f"table {options.table!r} has the primary key {there!r}, and primaryKey says {options.primary_key!r}"
+            f"table {options.table!r} has the primary key {there!r}, but primaryKey is {options.primary_key!r}"
         )
     return there
 

@@ -156,9 +156,7 @@ class Writing:
         """
         said = resource.get("id", id)
         if said != id:
-            raise AidboxError(
-                422, "invalid", f"the resource says that its id is {said!r}, and the URL {id!r}"
-            )
+            raise AidboxError(422, "invalid", f"the resource has the id {said!r}, but the URL has {id!r}")
         write = self._write(type, makes=True)
         key, old = self._found(write, id)
         check_match(type, id, old, if_match)
@@ -249,4 +247,4 @@ def check_match(type: str, id: str, old: Stored | None, if_match: str | None) ->
         return
     if old is None or version_of(if_match) != old[0]:
         has = "is not there" if old is None else f"has version {old[0]}"
-        raise AidboxError(412, "conflict", f"{type}/{id} {has}, and If-Match says {if_match}")
+        raise AidboxError(412, "conflict", f"{type}/{id} {has}, but If-Match is {if_match}")

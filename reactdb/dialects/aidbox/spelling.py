@@ -119,7 +119,7 @@ def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: A
     """
     said = resource.get("resourceType", type)
     if said != type:
-        raise AidboxError(422, "invalid", f"the resource says that it is a {said}, and this is {type}")
+        raise AidboxError(422, "invalid", f"the resource has the type {said}, but this is {type}")
     found = {primary_key: key}
     for name, value in resource.items():
         if name in ("id", "resourceType"):
@@ -132,7 +132,7 @@ def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: A
         if name == primary_key:
             raise AidboxError(422, "invalid", f"`{name}` is the primary key of this table, and shown as `id`")
         if name in found:
-            raise AidboxError(422, "invalid", f"the resource says `{name}` twice, also as `={name}`")
+            raise AidboxError(422, "invalid", f"the resource has `{name}` twice, also as `={name}`")
         try:
             found[name] = json.from_json(value, [name])
         except InvalidDocument as error:

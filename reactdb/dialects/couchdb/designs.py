@@ -73,7 +73,7 @@ def view_function(
             raise CouchError(400, "query_parse_error", "Reduce is invalid for map-only views.")
     elif reduce is not False:
         raise CouchError(
-            501, "not_implemented", "Nothing is reduced here: ask for the view's rows, with reduce=false."
+            501, "not_implemented", "Nothing is reduced here: request the view's rows, with reduce=false."
         )
     return MapFunction(f"The view {design}/{name}", view["map"], document)
 
@@ -89,7 +89,7 @@ def _member(document: dict[str, Any], section: str, name: str) -> Any:
         raise CouchError(
             501,
             "unknown_query_language",
-            f"Functions in {language} are not run here, those in javascript are.",
+            f"Functions in {language} cannot run here; only javascript can.",
         )
     source = members[name]
     return source if section == "views" or isinstance(source, str) else _no_text(name)

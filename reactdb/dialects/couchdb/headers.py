@@ -21,7 +21,7 @@ __all__ = ["NO_CONTROLS", "check_text", "header_text", "is_header_text"]
 MOST_HEADER_CHARACTERS: Final = 16 * 1024
 """Most clients and servers read no longer header. The longest URL of a document has 12 kB."""
 
-NO_CONTROLS: Final = "has control characters, which no header may have"
+NO_CONTROLS: Final = "has control characters, which are not allowed in a header"
 """The end of an error sentence."""
 
 # Unicode's control characters, with the line's end, and halves of surrogate pairs, which are no text.

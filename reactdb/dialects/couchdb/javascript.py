@@ -207,7 +207,7 @@ class _Function:
         except ScriptFailed as error:
             answer = [False, "error", str(error)]
         except ValueError as error:
-            answer = [False, "error", f"what it gave cannot be read: {error}"]
+            answer = [False, "error", f"its result cannot be read: {error}"]
         except ScriptsEnded as end:
             self._life = None
             raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None

@@ -196,9 +196,7 @@ def _check_depth(selector: Any) -> None:
     level, depth = [selector], 0
     while level:
         if depth > MAX_DEPTH:
-            raise CouchError(
-                400, "bad_arg", f"A selector may be nested {MAX_DEPTH} levels deep, and this one is deeper."
-            )
+            raise CouchError(400, "bad_arg", f"A selector may have at most {MAX_DEPTH} nested levels.")
         depth += 1
         members = (value.values() if isinstance(value, dict) else value for value in level)
         level = [inner for values in members for inner in values if isinstance(inner, dict | list)]

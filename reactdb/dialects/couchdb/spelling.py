@@ -37,9 +37,9 @@ _PATHS: Final = (
     " _reactdb _replicate _scheduler _session _up _utils _uuids"
 )
 SYSTEM: Final = {
-    "_users": "This server keeps no users in a database: who may come in is said when it is started.",
+    "_users": "This server keeps no users in a database: give the users when you start the server.",
     "_replicator": "This server runs no replications by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
-    "_global_changes": "This server keeps no database of its changes: `GET /_db_updates` gives them.",
+    "_global_changes": "This server keeps no database of its changes: use `GET /_db_updates`.",
 }
 """Databases with a special meaning in CouchDB, and the error sentence for each."""
 RESERVED: Final = frozenset(SYSTEM) | frozenset(_PATHS.split())

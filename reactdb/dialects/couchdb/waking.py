@@ -199,4 +199,4 @@ def _call(waiting: Waiting) -> None:
         except INTERRUPTS:
             raise
         except BaseException:
-            logger.exception("what a listener of changes is woken by has failed")
+            logger.exception("the wake-up call of a listener for changes has failed")

@@ -261,9 +261,7 @@ class Session:
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._max_streams:
-            raise ResourceLimit(
-                f"This connection has {self._max_streams} open streams, which is as many as it can have."
-            )
+            raise ResourceLimit(f"This connection has {self._max_streams} open streams, which is the limit.")
 
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None

@@ -218,7 +218,7 @@ def emitting(call: TermCall, option: Term) -> Callable[..., list[Any]]:
 def whole_numbers() -> Iterator[int]:
     """0, 1, 2, ... with a distant end, so that a filter without a match does not hold a thread for ever."""
     yield from paced(range(MAX_OF_ENDLESS))
-    raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
+    raise ResourceLimit(f"An endless `range` ends after {MAX_OF_ENDLESS} elements.")
 
 
 @handles("range")

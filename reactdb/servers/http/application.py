@@ -345,7 +345,7 @@ class HTTPApplication:
         if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
             if not isinstance(answer, Deferred):
                 await self._run(client, answer.close)
-            sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
+            sentence = f"There are {self.limits.feeds} open feeds already, which is the limit."
             raise RequestRefused(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 

@@ -134,7 +134,7 @@ class LimitedConnection:
     def _turn_away(self, transport: asyncio.Transport) -> None:
         if self._port.tls is None:
             most = self._port.places.most
-            sentence = f"There are {most} connections already, which is as many as there can be."
+            sentence = f"There are {most} connections already, which is the limit."
             transport.write(answer_bytes(HTTPStatus.SERVICE_UNAVAILABLE, sentence))
         transport.close()
 

@@ -260,9 +260,9 @@ _beyond: Final = _refusing(
     "not_implemented",
     "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
 )
-_no_settings: Final = _refusing(501, "not_implemented", "Who may come in is said when the server is started.")
+_no_settings: Final = _refusing(501, "not_implemented", "The users are given when the server is started.")
 _no_node: Final = _refusing(
-    501, "not_implemented", "There are no nodes here: settings are said when the server is started."
+    501, "not_implemented", "There are no nodes here: settings are given when the server is started."
 )
 _no_scheduler: Final = _refusing(501, "not_implemented", SYSTEM["_replicator"])
 

@@ -183,9 +183,7 @@ def application_of(name: str) -> Any:
         InvalidOption: There is no such dialect.
     """
     if name not in APPLICATIONS:
-        raise InvalidOption(
-            f"a dialect that is spoken over HTTP is one of {', '.join(APPLICATIONS)}, not {shown(name)}"
-        )
+        raise InvalidOption(f"a dialect over HTTP is one of {', '.join(APPLICATIONS)}, not {shown(name)}")
     return APPLICATIONS[name]
 
 

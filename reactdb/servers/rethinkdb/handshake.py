@@ -95,7 +95,7 @@ class Handshake:
         number = int.from_bytes(self._buffer[:4], "little")
         if number in OLD_VERSIONS:
             raise HandshakeFailed(
-                "Only protocol V1_0 is spoken here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED
+                "Only protocol V1_0 is supported here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED
             )
         if number != VERSION:
             raise HandshakeFailed(
