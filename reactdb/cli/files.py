@@ -23,7 +23,7 @@ from reactdb.values.collation import maxval, minval
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The number of documents in memory at a time, whatever the size of the table.
+# The number of documents in memory at a time, for any size of the table.
 PAGE_DOCUMENTS = 500
 
 file_argument = click.argument("file", metavar="FILE")
@@ -111,7 +111,7 @@ def documents(
     """
     source = database.table(table)
     if limit is None:
-        # No page sees the whole table; counting tells where damage hides documents.
+        # No page sees the whole table; a count shows where damage hides documents.
         source.count().run()
     primary_key = source.primary_key
     lower: Any = minval

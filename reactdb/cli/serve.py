@@ -1,6 +1,6 @@
 """`reactdb serve`: a database file behind another database's wire protocol.
 
-Rule of this file: options become limits, users and a certificate; whatever would let strangers in is refused with a sentence.
+Rule of this file: options become limits, users and a certificate; an option that would give strangers access is refused.
 """
 
 from __future__ import annotations

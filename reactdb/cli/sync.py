@@ -123,7 +123,7 @@ class SyncLines:
     Args:
         retries: How often in a row it tries again; None: for ever.
 
-    Thread safety: both directions tell at the same time.
+    Thread safety: both directions report at the same time.
     """
 
     def __init__(self, retries: int | None) -> None:

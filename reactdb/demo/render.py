@@ -1,6 +1,6 @@
 """The summary of a replay, as text. `screen` draws the boards.
 
-Rule of this file: it only makes text, in English whatever the locale.
+Rule of this file: it only makes text, in English for any locale.
 """
 
 from __future__ import annotations

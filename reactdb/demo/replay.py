@@ -161,7 +161,7 @@ def run(
         speed: Simulated minutes per second; 0 is as fast as possible. observe: Called after each commit, on
         the calling thread. wait: Called with the seconds until the next commit is due, before each one (0.0
         when it is due already).
-            Returns True to stop there. Without it nothing waits, whatever the speed.
+            Returns True to stop there. Without it nothing waits, at any speed.
 
     Returns:
         The figures. Look at `is_right` before believing them.

@@ -51,7 +51,7 @@ class Subset:
         return {} if self.name is None else {"filter": self.name, **self.parameters}
 
     def body(self) -> dict[str, Any] | None:
-        """As the body of a POST to `_changes`; None where there is none."""
+        """As the body of a POST to `_changes`; None if there is none."""
         if self.selector is not None:
             return {"selector": dict(self.selector)}
         return None if self.doc_ids is None else {"doc_ids": list(self.doc_ids)}
@@ -113,7 +113,7 @@ class Bell(threading.Event):
 
 
 class Peer(Protocol):
-    """A side. Whatever it refuses, or cannot do, is a CouchError or an error of the connection."""
+    """A side. Refusals and failures are a CouchError or an error of the connection."""
 
     name: str
     """For messages and checkpoints: without a password."""

@@ -99,7 +99,7 @@ class RemotePeer:
         """The JSON of a response. `body`: a JSON value, or bytes of JSON.
 
         Raises:
-            CouchError: It is a refusal; httpx.TransportError: there is none.
+            CouchError: The response is an error; httpx.TransportError: there is no response.
         """
         url = self._url(*path) + ("" if path else "/")
         with self._client.stream(method, url, params=query or None, **_sent(body)) as answer:
@@ -317,7 +317,7 @@ def _parts_of(url: str) -> SplitResult:
     """The parts of a database's URL.
 
     Raises:
-        InvalidOption: It is none.
+        InvalidOption: It is no such URL.
     """
     try:
         parts = urlsplit(url)
@@ -419,7 +419,7 @@ def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable
             yield row["ok"] if is_one else Unreadable(id, None, error)
         elif row.get("error", {}).get("error") not in (None, "not_found"):
             said = row["error"]
-            # Whatever it is, it may be over the next time.
+            # Any such error may be temporary.
             error = CouchError(500, str(said["error"]), str(said.get("reason")))
             yield Unreadable(id, said.get("rev"), error)
 

@@ -145,7 +145,7 @@ class Replicator:
         self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
 
     def task(self, *, live: bool) -> dict[str, Any]:
-        """As `_active_tasks` tells it."""
+        """As in `_active_tasks`."""
         told = self.progress
         return {
             "type": "replication",
@@ -200,7 +200,7 @@ class Replicator:
                 self._set(state="active", error=None)
                 self._copy(page)
             self._since = page.last_seq
-            # Whatever went wrong before, it works again.
+            # After an earlier error, it works again.
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
             self._is_first = self._is_first and not is_caught_up

@@ -100,10 +100,10 @@ class Sync:
         self.stop()
 
     def run(self, *, live: bool, create: bool) -> None:
-        """Carry it out: with `live`, in threads of its own.
+        """Run it: with `live`, in threads of its own.
 
         Raises:
-            SyncFailed: Not live, and it could not be carried out.
+            SyncFailed: Not live, and it has failed.
         """
         if not live:
             try:

@@ -107,7 +107,7 @@ class Conversation:
         return False
 
     def answer(self, request: Any) -> bytes:
-        """Carry out the request. Also called in a thread."""
+        """Execute the request. Also called in a thread."""
         raise NotImplementedError
 
     def poll(self) -> bytes:
@@ -371,7 +371,7 @@ class Connection(asyncio.Protocol):
         self._job.add_done_callback(lambda job: self._on_loop(self._done, job))
 
     def _done(self, job: Future[bytes]) -> None:
-        """On the loop, when a thread has carried out a request."""
+        """On the loop, when a thread has executed a request."""
         self._job = None
         conversation = self._conversation
         assert conversation is not None

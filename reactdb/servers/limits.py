@@ -1,4 +1,4 @@
-"""Limits: how much a client may use of a server, before and after it is let in.
+"""Limits: how much a client may use of a server, before and after its authentication.
 
 Rule of this file: numbers with their reasons. `connection` enforces them, and the budget of a query the limits of queries.
 """

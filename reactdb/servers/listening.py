@@ -39,7 +39,7 @@ def check_access(host: str, credentials: Credentials | None, *, allow_anonymous:
     """Check that a server does not give other machines access without credentials.
 
     Args:
-        allow_anonymous: It is meant to.
+        allow_anonymous: Whether this is intended.
 
     Raises:
         InvalidOption: It would.
@@ -47,8 +47,8 @@ def check_access(host: str, credentials: Credentials | None, *, allow_anonymous:
     has_users = credentials is not None and credentials.has_password
     if not (has_users or allow_anonymous or is_loopback(host)):
         raise InvalidOption(
-            f"Listening on {host} gives other machines access: give credentials with a password, listen on 127.0.0.1, or allow everybody "
-            "with allow_anonymous=True."
+            f"Listening on {host} gives other machines access: give credentials with a password, listen on 127.0.0.1, "
+            "or allow everybody with allow_anonymous=True."
         )
 
 

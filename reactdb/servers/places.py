@@ -55,7 +55,7 @@ class Places:
         return [*self._strangers, *self._resting, *self._known]
 
     def enter(self, one: Occupant) -> bool:
-        """Give a new connection a place. False: there is none for it."""
+        """Give a new connection a place. False: there is no place for it."""
         if len(self._strangers) >= self.most_strangers:
             self._evict(self._strangers)
         elif len(self) >= self.most:

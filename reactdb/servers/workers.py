@@ -1,4 +1,4 @@
-"""Workers: where requests are carried out: in threads, or at once on the loop.
+"""Workers: the execution of requests: in threads, or at once on the loop.
 
 Servers on one loop share a Workers: their queries take turns with each other, and a commit of one server wakes the feeds of all.
 
@@ -28,7 +28,7 @@ class Wakeable(Protocol):
         """Send the ready bytes. Called on the loop."""
 
     def advance(self) -> None:
-        """Go on with whatever is due. Called on the loop."""
+        """Continue with all due work. Called on the loop."""
 
 
 class Workers:
@@ -58,7 +58,7 @@ class Workers:
         return job
 
     def begin_on_loop(self) -> None:
-        """A request is carried out on the loop, up to `end_on_loop`."""
+        """A request is executed on the loop, up to `end_on_loop`."""
         self._busy_thread = threading.get_ident()
 
     def end_on_loop(self) -> None:

@@ -15,7 +15,7 @@ The types of each field are collected first and decided on at the end, so the or
     nothing but null, {} or []        STRING, which takes anything, as text; for [], an array of STRING
     any other combination             a conflict: VARIANT, or STRING with option conflicts=string
 
-Rule of this file: values in, types out. The caller tells the user of conflicts.
+Rule of this file: values in, types out. The caller reports conflicts to the user.
 """
 
 from __future__ import annotations

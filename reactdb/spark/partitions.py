@@ -89,7 +89,7 @@ def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
     size = 0
     for part in slices:
         weight = part.weight_bytes + OPENING_BYTES
-        # A partition that is a quarter too large is better than a further one that is nearly empty.
+        # A partition that is a quarter too large is better than a further, nearly empty partition.
         if held and size + weight > most_bytes * 5 // 4:
             splits.append(Split(tuple(held)))
             held, size = [], 0

@@ -223,7 +223,7 @@ class PartFolder:
         return target
 
     # -----------------------------------------------------------------------------------------------------------
-    # Folders of which only the newest part counts
+    # Folders in which only the newest part counts
 
     def point_to_newest(self) -> str:
         """Make the link `latest` point to the newest part, remove all but the last two, and return the path to read.

@@ -207,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
-        # The file is opened anew each time, so that its replacement is noticed and nothing stays open while a query idles.
+        # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
         with opened(path, self.options) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 

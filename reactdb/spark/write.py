@@ -180,7 +180,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
-    """One micro-batch of `df.writeStream`. Spark creates it anew for the tasks and for the commit of each batch."""
+    """One micro-batch of `df.writeStream`. Spark creates a new one for the tasks and for the commit of each batch."""
 
     is_stream = True
 

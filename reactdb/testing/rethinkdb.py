@@ -75,7 +75,7 @@ def rethinkdb_connection(
 
 
 class SessionWire:
-    """The replacement of the driver's socket: `sendall` carries out requests, `recvall` returns the answers.
+    """The replacement of the driver's socket: `sendall` executes requests, `recvall` returns the answers.
 
     Attributes:
         closed_error, timeout_error: The driver's exceptions.

@@ -306,10 +306,11 @@ class ResourceType:
         return self._written(lambda writing: writing.put(self.name, id, _object(resource), match))
 
     def patch(self, id: str, patch: Any, *, if_match: int | str | None = None) -> dict[str, Any]:
-        """Merge an object into a resource (RFC 7396), or carry out a list of operations on it (RFC 6902).
+        """Merge an object into a resource (RFC 7396), or apply a list of operations to it (RFC 6902).
 
         Raises:
-            AidboxError: 404, there is none; 412, it has another version; 400, 422: the patch is none, or cannot be carried out.
+            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: the patch is malformed, or cannot be
+                applied.
         """
         match = None if if_match is None else str(if_match)
         return self._written(lambda writing: writing.patch(self.name, id, patch, match))
@@ -318,7 +319,7 @@ class ResourceType:
         """Delete a resource, and give its last state.
 
         Raises:
-            AidboxError: 404, there is none; 412, it has another version.
+            AidboxError: 404, it does not exist; 412, it has another version.
         """
         match = None if if_match is None else str(if_match)
         return self._written(lambda writing: writing.delete(self.name, id, match))

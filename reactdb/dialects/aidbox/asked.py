@@ -77,7 +77,7 @@ def page_size(parameters: Parameters) -> int | None:
 
 
 def has_total(parameters: Parameters) -> bool | None:
-    """Whether all are to be counted; None where nothing is said."""
+    """Whether to count all of them; None if the parameter is missing."""
     text = last(parameters, "_total")
     text = last(parameters, "_totalMethod") if text is None else text
     if text is None:

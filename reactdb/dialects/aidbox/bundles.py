@@ -132,7 +132,7 @@ def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
     """The entries with an id for every new resource, and with references to these ids.
 
     Raises:
-        AidboxError: 422, an id is none.
+        AidboxError: 422, an id is invalid.
     """
     made, named = [], {}
     for entry in entries:

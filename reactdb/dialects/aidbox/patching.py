@@ -21,7 +21,7 @@ _PLACE: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
     """
     Raises:
-        AidboxError: 400, it is no patch; 422, it cannot be carried out, or a test failed.
+        AidboxError: 400, it is no patch; 422, it cannot be applied, or a test failed.
     """
     if isinstance(patch, Mapping):
         merged = _merge(resource, patch)

@@ -89,7 +89,7 @@ def version_of(etag: str) -> int | None:
 def read_resource(snapshot: Snapshot, table: TableInfo, id: str) -> Resource:
     """
     Raises:
-        AidboxError: 404, there is none; 410, it was deleted.
+        AidboxError: 404, it does not exist; 410, it was deleted.
     """
     is_deleted = False
     for key in keys_of(id):
@@ -169,7 +169,7 @@ class Writing:
     def patch(self, type: str, id: str, patch: object, if_match: str | None = None) -> Written:
         """
         Raises:
-            AidboxError: 404, there is none; 412, it has another version; 400, 422: see `patched`.
+            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: see `patched`.
         """
         write, key, old = self._there(type, id, if_match)
         before = resource_of(codec.decode(old[1]), write.table.primary_key)
@@ -181,7 +181,7 @@ class Writing:
     def delete(self, type: str, id: str, if_match: str | None = None) -> Written:
         """
         Raises:
-            AidboxError: 404, there is none; 412, it has another version.
+            AidboxError: 404, it does not exist; 412, it has another version.
         """
         write, key, old = self._there(type, id, if_match)
         write.put(key, old, None, DELETE)

@@ -102,7 +102,7 @@ def with_data(
 
 
 class _Digested:
-    """The pieces of a source, and their MD5 and length once they have gone by. More than `most` bytes are refused."""
+    """The pieces of a source, and their MD5 and length after the last piece. More than `most` bytes are refused."""
 
     def __init__(self, source: Any, most: int | None) -> None:
         self._source = source

@@ -1,8 +1,8 @@
 """Changes: the rows of `_changes` that exist now, and a call when there are more.
 
     feed = database.changes(ChangesRequest(since="0", include_docs=True))
-    feed.rows(100)                  the next rows; an empty list where there are none at the moment
-    feed.last_seq, feed.pending     where it stands, and how many changes it has before it
+    feed.rows(100)                  the next rows; an empty list if there are none at the moment
+    feed.last_seq, feed.pending     its position, and how many changes come after it
     feed.on_ready(callback)         called once when there may be rows again
     feed.close()
 

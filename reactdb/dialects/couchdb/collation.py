@@ -109,7 +109,7 @@ def _place(character: str) -> tuple[int, int, int]:
     else:
         group = _SYMBOL
     known = _MARK_PLACES.get(character)
-    # ASCII's marks have the order of the table above, whatever their category is.
+    # ASCII's marks have the order of the table above, in any category.
     if known is not None and known >= _MARK_PLACES["_"]:
         group = {"$": _CURRENCY}.get(character, _PUNCTUATION if known <= _MARK_PLACES["%"] else _SYMBOL)
     return (group, 0, known) if known is not None else (group, 1, ord(character))

@@ -51,7 +51,7 @@ def conflicts(database: CouchDatabase) -> Observable[dict[str, Any]]:
     then.
 
     Returns:
-        An Observable of `{"id", "winner", "others"}`; `winner` is None where the document was deleted.
+        An Observable of `{"id", "winner", "others"}`; `winner` is None if the document was deleted.
     """
     from reactivex import operators
 

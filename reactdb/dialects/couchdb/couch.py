@@ -96,7 +96,7 @@ class Couch:
         """Delete a database with its table, and the hidden tables beside it.
 
         Raises:
-            CouchError: 404, there is none; 403, the file cannot be written; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 403, the file cannot be written; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         spend(CALL_STEPS)
@@ -117,7 +117,7 @@ class Couch:
         """An existing database. Its table gets the write hook, unless it has one.
 
         Raises:
-            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         return self.open_table(name)
@@ -127,7 +127,7 @@ class Couch:
         be synchronised.
 
         Raises:
-            CouchError: 404, there is none.
+            CouchError: 404, it does not exist.
         """
         table = self._session.find(table_name(name))
         if table is None:
@@ -147,7 +147,7 @@ class Couch:
         """The answer of `GET /{db}`. The table stays unchanged: it gets no write hook.
 
         Raises:
-            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         table = self._session.find(table_name(name))

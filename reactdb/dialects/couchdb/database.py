@@ -296,7 +296,7 @@ class CouchDatabase(DocumentReader):
         attachments: bool,
         atts_since: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
-        """Revisions as `open_revs` gives them. Outside of a snapshot, because attachments may be large."""
+        """Revisions in the form of `open_revs`. Outside of a snapshot, because attachments may be large."""
         found: list[dict[str, Any]] = []
         for rev, there in opened:
             spend(CALL_STEPS)
@@ -628,7 +628,7 @@ class CouchDatabase(DocumentReader):
         """An attachment: its stub, and a function that opens its bytes as a seekable binary file.
 
         Raises:
-            CouchError: 404, there is none.
+            CouchError: 404, it does not exist.
         """
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
@@ -852,7 +852,7 @@ def _found(
     """A document and its winner, or the wanted revision; `latest`: the leaf that descends from it.
 
     Raises:
-        CouchError: 404, there is none.
+        CouchError: 404, it does not exist.
     """
     state = reading.state(id)
     if wanted is None:

@@ -21,7 +21,7 @@ class DesignDocuments(Protocol):
     """The methods of a database that this file needs."""
 
     def get(self, id: str) -> dict[str, Any]:
-        """A document as CouchDB shows it; a CouchError (404) if there is none."""
+        """A document in CouchDB's form; a CouchError (404) if it does not exist."""
 
 
 def filter_function(
@@ -30,7 +30,7 @@ def filter_function(
     """The filter `name` of `_design/design`, with this request as its second argument.
 
     Raises:
-        CouchError: There is none (404), it is no function (500), or JavaScript is not installed (501).
+        CouchError: It does not exist (404), it is no function (500), or JavaScript is not installed (501).
     """
     document = database.get(f"_design/{design}")
     source = _member(document, "filters", name)

@@ -162,7 +162,7 @@ def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, A
     """The answer of `DELETE /{db}/_index/{design}/json/{name}`.
 
     Raises:
-        CouchError: There is none (404).
+        CouchError: It does not exist (404).
     """
     id = DESIGN + design.removeprefix(DESIGN)
     found = [index for index in indexes_of(database) if (index.design, index.name) == (id, name)]

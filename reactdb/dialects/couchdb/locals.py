@@ -1,6 +1,6 @@
 """`_local/` documents: kept apart, in a hidden table. They have no history, no conflicts and no place in `_changes`.
 
-Rule of this file: the last write wins, whatever revision it quotes.
+Rule of this file: the last write wins, with any revision.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def checked(members: _Members, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_find(body: dict[str, Any]) -> dict[str, Any]:
-    """The members of a `_find`: `selector` is a Selector, `sort` a dict, `bookmark` `nil` where there is none."""
+    """The members of a `_find`: `selector` is a Selector, `sort` a dict, `bookmark` `nil` without one."""
     return checked(FIND, body)
 
 

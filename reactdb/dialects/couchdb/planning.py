@@ -70,7 +70,7 @@ def key_of_bound(value: Any) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class FindPlan:
-    """How a `_find` is carried out.
+    """The plan of a `_find`.
 
     Attributes:
         index: The index that gives the order; None, in an explanation, if there is none.

@@ -228,7 +228,7 @@ def kept_leaves(body: bytes | None) -> list[KeptLeaf]:
 
 
 def row_of(key: Any, leaves: Iterable[KeptLeaf]) -> bytes | None:
-    """The row of these leaves; None where there are none."""
+    """The row of these leaves; None if there are none."""
     ordered = sorted(leaves, key=lambda leaf: leaf.rank, reverse=True)
     if not ordered:
         return None

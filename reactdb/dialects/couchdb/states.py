@@ -479,7 +479,7 @@ class Editor:
         return found
 
     def _is_apart(self, leaf: KeptLeaf, path: Path) -> bool:
-        """Whether a leaf and a path tell nothing new of each other, and neither is the other's ancestor, as is seen at once."""
+        """Whether a leaf and a path clearly add nothing to each other, and neither is the other's ancestor."""
         lineage = leaf.lineage
         if ATTACHMENTS in leaf.fields or lineage.oldest != path.oldest:
             return False

@@ -1,7 +1,7 @@
 """Updates: the rows of `_db_updates`: created, changed and deleted databases, in the order of the log.
 
     feed = couch.updates(since="0")
-    feed.rows(100)          [{"db_name": "todo", "type": "created", "seq": ...}, ...]; an empty list where there are none now
+    feed.rows(100)          [{"db_name": "todo", "type": "created", "seq": ...}, ...]; an empty list if there are none now
     feed.on_ready(wake)     called once when there may be rows again
     feed.close()
 

@@ -138,7 +138,7 @@ class Waker:
                         new = event.get("new_val")
                         document = new or event.get("old_val")
                         if document is None:
-                            # Some were passed over: it may be any.
+                            # Some events were skipped: any document may have changed.
                             waiting |= self._everybody()
                             continue
                         key = collation.key_bytes(document[table.primary_key])

@@ -52,7 +52,7 @@ class TableNotes:
         self._before = f"{SYSTEM}.{name}"
 
     def all(self, native: NativeDatabase) -> NativeTable | None:
-        """The table of notes; None where there is none yet."""
+        """The table of notes; None if it does not exist yet."""
         session = native.session
         if session.known(self._before) is not None:
             if session.engine.read_only:

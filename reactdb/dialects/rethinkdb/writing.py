@@ -449,7 +449,7 @@ def end_jobs(call: TermCall, selected: Single | Sequence) -> dict[str, Any]:
 
 @handles("for_each")
 def for_each(call: TermCall) -> Any:
-    """Carry out a write for each element and add up the answers: a write of documents, databases, tables or indexes."""
+    """Execute a write for each element and add up the answers: a write of documents, databases, tables or indexes."""
     value = call.values[1]
     limit, total, warnings = call.evaluator.options.array_limit, dict[str, Any](), set[str]()
     for element in call.elements(0):

@@ -91,7 +91,7 @@ def couchdb(
         limits: How much a client may use.
 
     Raises:
-        InvalidOption: An origin, a host or a limit is none.
+        InvalidOption: An origin, a host or a limit is wrong.
     """
     return mountable(CouchApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 

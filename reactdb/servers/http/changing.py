@@ -146,7 +146,7 @@ def _limit(asking: Asking) -> int | None:
 
 
 def _heartbeats(asking: Asking) -> tuple[float | None, bool]:
-    """Seconds between two heartbeats, and whether these tell the position."""
+    """Seconds between two heartbeats, and whether these contain the position."""
     heartbeat_s = _heartbeat(asking, "heartbeat")
     said = asking.text("heartbeat_seq")
     if said in (None, "false"):

@@ -172,7 +172,7 @@ def listed(found: dict[str, Any]) -> Answer:
 
 
 def results(found: Sequence[Mapping[str, Any]]) -> Answer:
-    """The answers to several queries, as CouchDB tells them together."""
+    """The answers to several queries, in CouchDB's common form."""
     return rows_of('{"results":[', found)
 
 
@@ -205,7 +205,7 @@ def list_options(asking: Asking) -> dict[str, Any]:
 
 
 def _bound(value: Any) -> Any:
-    """A bound of a range of ids. None stands for no bound; null is below every id, as false is."""
+    """A bound of a range of ids. None means no bound; null is below every id, as false is."""
     return False if value is None else value
 
 

@@ -36,7 +36,7 @@ _JSONS: Final = re.compile(r"application/(?:[a-z0-9.-]+\+)?json", re.ASCII)
 
 
 def wants_yaml(headers: Mapping[str, str]) -> bool:
-    """Whether YAML stands before JSON in `Accept`."""
+    """Whether YAML comes before JSON in `Accept`."""
     for part in headers.get("accept", "").lower().split(","):
         kind = part.partition(";")[0].strip()
         if kind in YAMLS:

@@ -79,7 +79,7 @@ class Asking:
         return next((value for known, value in reversed(self.query) if known.lower() == name), None)
 
     def last_of(self, *names: str) -> str | None:
-        """The value of whichever of these parameters stands last."""
+        """The value of the last of these parameters in the URL."""
         return next((value for known, value in reversed(self.query) if known.lower() in names), None)
 
     def boolean(self, name: str) -> bool:

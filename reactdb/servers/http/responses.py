@@ -76,7 +76,7 @@ def _json_bytes(value: Any) -> bytes:
         try:
             return quick_encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError):
-            # Whatever it is, `json` has the last word.
+            # For any other value `json` decides.
             pass
     text = _encode(value)
     try:

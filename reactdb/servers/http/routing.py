@@ -192,7 +192,7 @@ def _names(service: Service, asking: Asking) -> list[str]:
     start, end = asking.json_parameter("startkey"), asking.json_parameter("endkey")
     if asking.strict_boolean("descending"):
         start, end = end, start
-    # A bound may be of any type. None: there is none.
+    # A bound may be of any type. None: no bound.
     first, last = None if start is None else raw_key(start), None if end is None else raw_key(end)
     names = [
         name

@@ -73,7 +73,8 @@ class HTTPServer:
         access to everybody who reaches `host`, and accepts every name; the others: see `couchdb`.
 
         Raises:
-            InvalidOption: A dialect, an origin, a host or a limit is none, or `host` lets others in without `credentials`.
+            InvalidOption: A dialect, an origin, a host or a limit is wrong, or `host` gives other machines access without
+                `credentials`.
         """
         check_access(host, credentials, allow_anonymous=allow_anonymous)
         if hosts is None and credentials is None and is_loopback(host):
