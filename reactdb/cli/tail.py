@@ -74,7 +74,7 @@ def tail(
     if order is None and (is_descending or limit is not None):
         raise click.UsageError("--desc and --limit need an order: give --order.")
     if table is None and (where is not None or order is not None):
-        raise click.UsageError("--where and --order are of one table: say which.")
+        raise click.UsageError("--where and --order need a table: name one.")
 
     with open_database(file) as database:
         try:

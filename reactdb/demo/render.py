@@ -32,7 +32,7 @@ def summary(result: Result) -> str:
         f"flights    {result.flights:,}: {states}",
         f"written    {result.changes:,} changes in {result.commits:,} commits, "
         f"{result.busy_s:.2f} s at the database ({result.changes_per_s:,.0f} changes a second)",
-        f"heard      {result.events:,} events by {result.feeds} live feeds; from commit to subscriber "
+        f"delivered  {result.events:,} events to {result.feeds} live feeds; from commit to subscriber "
         f"{duration_in_words(result.lag_p50_us)} (median), {duration_in_words(result.lag_p99_us)} (99 %)",
         f"file       {result.file_bytes / 1e6:.2f} MB, position {result.seq:,}",
         f"took       {result.duration_s:.1f} s",

@@ -85,7 +85,7 @@ def picture(scene: Scene, width: int = 80) -> Group:
         Text("   ", no_wrap=True).join(
             Text(f"{scene.states[state]} {state}", _STATE_STYLES[state]) for state in STATES
         ),
-        Text(f"{written} heard the last one in {duration_in_words(scene.lag_us)}", "dim", no_wrap=True),
+        Text(f"{written} received the last event in {duration_in_words(scene.lag_us)}", "dim", no_wrap=True),
         Text(),
         airports,
     )

@@ -415,7 +415,7 @@ def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable
     for row in rows:
         if "ok" in row:
             is_one = isinstance(row["ok"], dict) and row["ok"].get("_id") == id
-            error = CouchError(500, "bad_document", "The other side gave something else than the document")
+            error = CouchError(500, "bad_document", "The other side sent something else than the document")
             yield row["ok"] if is_one else Unreadable(id, None, error)
         elif row.get("error", {}).get("error") not in (None, "not_found"):
             said = row["error"]

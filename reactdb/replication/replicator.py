@@ -357,7 +357,7 @@ def hopeless(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "its certificate is not trusted here; name the file of the authority that signed it in SSL_CERT_FILE"
         if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
-            return "nothing speaks TLS on that port; check whether the URL begins with http://"
+            return "the server on that port does not use TLS; check whether the URL begins with http://"
     return ""
 
 

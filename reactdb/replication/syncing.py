@@ -306,7 +306,7 @@ def _selection(
     removals: bool,
 ) -> Subset:
     if sum(one is not None for one in (selector, doc_ids, filter)) > 1:
-        raise InvalidOption("one of selector, doc_ids and filter says which documents, not several")
+        raise InvalidOption("give only one of selector, doc_ids and filter")
     if selector is not None and not isinstance(selector, Mapping):
         raise InvalidOption(f"selector is a dict, not {shown_value(selector)}")
     if doc_ids is not None and not (

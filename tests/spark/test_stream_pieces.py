@@ -407,7 +407,7 @@ class TestOffsets:
         ],
     )
     def test_what_is_no_offset_is_told(self, offset: dict[str, Any]):
-        with pytest.raises(InvalidOption, match="none of reactdb's"):
+        with pytest.raises(InvalidOption, match="not from reactdb"):
             from_offset(offset)
 
     def test_an_offset_of_a_newer_version_is_told(self):
