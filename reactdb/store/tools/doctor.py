@@ -81,7 +81,7 @@ def examine(path: str) -> Iterator[tuple[str, list[Finding]]]:
     with opened(path) as connection:
         try:
             low, head = low_water(connection), head_seq(connection)
-        except (SQLiteError, TypeError, ValueError):
+        except (SQLiteError, CorruptDatabase, TypeError, ValueError):
             # `check_facts` reports it; the other checks assume that the log is complete.
             low, head = 0, 0
         examined = Examination(connection, os.path.realpath(path), low, head)
