@@ -63,7 +63,7 @@ class Shape(Protocol):
     def initial(self, reader: LogReader, past: PastSession) -> Iterator[Sequence[Keyed]]:
         """The whole result, a part at a time, as of the seq of both; the reader's view is seeded with it."""
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterable[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterable[Keyed]:
         """What to write after the view has advanced by these; of a key that comes twice, the last counts."""
 
     def joined(self) -> None:
@@ -180,7 +180,7 @@ class KeyedRows:
             if found is not None:
                 yield key, row_of(self.primary_key, key, found[0])
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         for delta in deltas:
             if isinstance(delta, Change):
                 yield delta.key_bytes, delta.new_bytes
@@ -210,7 +210,7 @@ class KeyedValues:
         documents = (self._keyed(one.value, one.value, one.group) for one in found)
         yield from _in_steps(one for one in documents if one[1] is not None)
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         for delta in deltas:
             assert isinstance(delta, Delta)
             known = delta.old_val if delta.new_val is None else delta.new_val
@@ -247,7 +247,7 @@ class KeyedList:
         self.joined()
         yield from _in_steps(self._before.items())
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         if not deltas:
             return
         before, self._before = self._before, self._present()

@@ -511,7 +511,7 @@ class Materialized:
         table = tables[0] if len(tables) == 1 else None
         while True:
             deltas, is_last = reader.read(snapshot)
-            documents.update(reading.shape.changed(deltas))
+            documents.update(reading.shape.compute_writes(deltas))
             if is_last or reader.position - start >= MOST_CHANGES:
                 return is_last
             if reader.failure is not None:
