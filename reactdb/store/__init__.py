@@ -1,4 +1,4 @@
-"""Store: one SQLite file that holds the change log, and what is derived from it. Only this room speaks SQL.
+"""Store: one SQLite file with the change log, and the data derived from it. Only this room speaks SQL.
 
 Read it in this order.
 
@@ -41,5 +41,5 @@ Around them:
     file/           what SQLite and the file system do: opening, locks, identity, flushing, fork()
     tools/          the doctor and salvage: they read a file that nobody has open
 
-Rule of this room: it knows keys, bytes and seqs; what a query means, and who is told, is known above it.
+Rule of this room: it knows keys, bytes and seqs; the meaning of queries, and the subscribers, are known above it.
 """

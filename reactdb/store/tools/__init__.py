@@ -1,4 +1,4 @@
-"""What examines and rescues a file.
+"""Tools that examine and rescue a file.
 
 doctor     does a file agree with itself
 figures    what is in it, and how much room it takes
