@@ -1,13 +1,14 @@
 """Feeds: query results that are kept up to date, and delivered.
 
-The way of an event: the store gives `hub` a commit, and `dispatch` asks `router` which views it concerns. What these report goes
-into a `broadcast`, or into the `queues` of single subscriptions. When the writer has finished, the broadcast makes the event and
-calls its observers. Everybody else has a consumer (in `consumers`) that polls a subscription, and the subscription makes the
-event.
+The path of an event: the store gives `hub` a commit, and `dispatch` finds the views that it concerns with `router`.
+Their reports go into a `broadcast`, or into the `queues` of single subscriptions. When the writer has finished, the
+broadcast makes the event and calls its observers. Every other subscriber has a consumer (in `consumers`) that polls a
+subscription, and the subscription makes the event.
 
-Read the files in this order, in which they are built up: each imports only what stands above it (a contract in `pyproject.toml`).
+Read the files in this order, in which they are built up: each imports only files above it (a contract in
+`pyproject.toml`).
 
-What a feed is:
+The parts of a feed:
 
     options         what `changes()` may be asked for
     position        how far a feed was delivered, and tokens
@@ -33,7 +34,7 @@ Delivery, from the bottom up:
     terms           what may stand after `changes()`
     consumers       what polls, when and where: observers, cursors, coroutines; `timers` and `schedulers` wake them
 
-What programs hold:
+The objects that programs hold:
 
     listening       a subscription, a cursor or a reader ends when it is closed or forgotten
     inspect         what a feed is, for people

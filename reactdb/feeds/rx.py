@@ -1,8 +1,8 @@
 """Feeds as Observables of reactivex, without importing reactivex before it is used.
 
-Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
-a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
-one (`abc.ABCMeta.register`), and Observable's methods that it does not have itself are bound to it when they are asked for.
+Importing reactivex takes as long as all other work of a program before its first live result (asyncio is in it), and
+a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is
+registered as one (`abc.ABCMeta.register`), and Observable's methods that it lacks are bound to it at their first use.
 
     isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
 
     class Observable:
-        """What a feed has of reactivex's Observable.
+        """The methods that a feed takes from reactivex's Observable.
 
         Attributes:
             lock: Operators that combine several Observables take turns with it.
@@ -39,7 +39,7 @@ else:
 
         @property
         def __class__(self) -> type:
-            # `isinstance` asks for this where the type alone does not answer it.
+            # `isinstance` reads this where the type alone does not decide.
             if "reactivex" in sys.modules:
                 _register()
             return type(self)
@@ -63,7 +63,7 @@ else:
             return _register().__iadd__(self, other)
 
     class DisposableBase:
-        """What ends a subscription: `dispose()`, or leaving a `with` block."""
+        """The handle of a subscription: `dispose()`, or leaving a `with` block, ends it."""
 
         __slots__ = ()
 
@@ -77,7 +77,7 @@ else:
 
 
 def _register() -> Any:
-    """reactivex's Observable, which knows from now on that feeds are Observables."""
+    """Return reactivex's Observable, after registering feeds as Observables."""
     import reactivex
 
     if not issubclass(Observable, reactivex.Observable):
@@ -87,15 +87,15 @@ def _register() -> Any:
 
 
 def is_observable(value: object) -> bool:
-    """Whether the value is one of reactivex's Observables, or a feed."""
+    """Whether the value is an Observable of reactivex, or a feed."""
     if isinstance(value, Observable):
         return True
     return "reactivex" in sys.modules and isinstance(value, _register())
 
 
 def observable(subscribe: Callable[..., Callable[[], None]]) -> reactivex.Observable[Any]:
-    """An Observable of whatever calls back: `subscribe` takes three callbacks (of a value, an error and the end) and gives what
-    ends it."""
+    """Make an Observable from a function: `subscribe` takes three callbacks (for a value, an error and the end) and
+    returns the handle that ends it."""
     import reactivex
 
     def begin(

@@ -1,4 +1,5 @@
-"""What a feed shows, kept from change to change: selections, points, windows, aggregates, unions.
+"""Views: the results of feeds, kept up to date from change to change: selections, points, windows, aggregates,
+unions.
 
 base            the protocol of a view: seed, advance, report
 axes            by which properties of documents a change finds the views that it concerns
