@@ -1,4 +1,4 @@
-"""Everything that reactdb raises, as one map.
+"""All errors of reactdb, as one map.
 
     ReactDBError
     ├── UsageError                the caller's mistake; nothing was changed
@@ -49,7 +49,7 @@
         ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
         └── ForkedDatabase        a handle that was opened before fork() and is used in the child
 
-Rule of this file: an error is named by what is wrong, builds its own sentence and keeps the data. Where ReQL has a
+Rule of this file: an error is named by the fault, builds its own sentence and keeps the data. Where ReQL has a
 sentence for the mistake, that sentence is used, so that a user of RethinkDB recognises it.
 """
 
@@ -63,7 +63,7 @@ type, is the subscriber's own and stays with it."""
 
 
 def shown(value: object, length: int = 60) -> str:
-    """A caller's value as a message shows it: short, in one line, whatever its type makes of `repr`."""
+    """A caller's value for a message: short, in one line, whatever the `repr` of its type returns."""
     try:
         # Only the part of a long text that will be shown is taken.
         text = repr(value[:length] if isinstance(value, (str, bytes)) and len(value) > length else value)
@@ -73,13 +73,13 @@ def shown(value: object, length: int = 60) -> str:
 
 
 def word(value: object) -> str:
-    """The same for an option that is one of a few words: without quotes where it is a text, as ReQL's sentences have it."""
+    """The same for an option with a few allowed words: a text has no quotes, as in ReQL's sentences."""
     return f"{value:.60}" if type(value) is str else shown(value)
 
 
 def is_one_of(value: object, words: tuple[str, ...]) -> bool:
-    """Whether an option is one of these words. What is no text is not compared: an array of numbers, for one, would not say
-    whether it is equal."""
+    """Whether an option is one of these words. A value that is no text is not compared: an array of numbers, for
+    example, has no single truth for equality."""
     return isinstance(value, str) and value in words
 
 
@@ -91,8 +91,8 @@ def type_in_words(value: object) -> str:
 
 
 def function_in_words(function: object) -> str:
-    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so their lines
-    tell them apart."""
+    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so
+    their lines tell them apart."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
     code = getattr(function, "__code__", None)
     return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
@@ -122,11 +122,11 @@ def _copied(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, An
 
 
 class UsageError(ReactDBError):
-    """The caller asked for something that cannot be; nothing was changed."""
+    """The arguments of a call make no sense; nothing was changed."""
 
 
 class InvalidDocument(UsageError, ValueError):
-    """The document could not come back equal to what was put in, so it was refused at the door.
+    """The document could not come back equal, so it was refused before it was stored.
 
     `path` names the place inside the document: `()` is the document itself, `("tags", 3)` its fourth tag.
     """
@@ -202,7 +202,7 @@ class BlobNotFound(UsageError, LookupError):
 
 
 class DuplicateKey(UsageError):
-    """`insert` met a key that is taken; `conflict=` says what else could be done.
+    """`insert` met a taken key; `conflict=` has the other ways to handle it.
 
     `old` and `new` are the stored document and the refused one, as ReQL prints them.
     """
@@ -213,7 +213,7 @@ class DuplicateKey(UsageError):
 
 
 class HookNotFound(UsageError, LookupError):
-    """The table can be read and watched here, but not written: what belongs to each version of a document would be missing."""
+    """The table can be read and watched here, but not written: the metadata of each new version would be missing."""
 
     def __init__(self, hook: str, table: str) -> None:
         super().__init__(
@@ -225,16 +225,16 @@ class HookNotFound(UsageError, LookupError):
 
 
 class TransactionOwned(UsageError):
-    """A write was refused, because the transaction that is open belongs to somebody else, whom it cannot wait for.
+    """A write was refused, because the open transaction belongs to another flow, for which the write cannot wait.
 
-    A transaction belongs to the thread, the asyncio task and the greenlet that began it. Who else runs in its thread must not
-    wait for its end: it could not come.
+    A transaction belongs to the thread, the asyncio task and the greenlet that began it. Another task or greenlet of
+    its thread must not wait for its end: the end could not come.
 
     Attributes:
-        operation: What was refused.
-        owner: Whose transaction it is: "task 'pay'", for example.
+        operation: The refused operation.
+        owner: The owner of the transaction: "task 'pay'", for example.
         place: (file, line) of its `with`; None where it is a single write that is going on.
-        caller: Whose write was refused.
+        caller: The flow of the refused write.
     """
 
     def __init__(
@@ -280,12 +280,12 @@ class TransactionOwned(UsageError):
 
 
 class TransactionEnded(UsageError):
-    """The object of a transaction, or a block inside of it, was used after the transaction had ended. What this would have
-    written is not there.
+    """The object of a transaction, or a block inside of it, was used after the transaction had ended. The write was
+    not made.
 
     Attributes:
-        operation: What was refused.
-        place: (file, line) of the `with` that it belonged to; None where that is not known.
+        operation: The refused operation.
+        place: (file, line) of its `with`; None where that is not known.
     """
 
     def __init__(self, operation: str, place: Place | None) -> None:
@@ -298,16 +298,16 @@ class TransactionEnded(UsageError):
 
 
 class TransactionRolledBack(UsageError):
-    """A transaction, or a part of one, was rolled back in the place of being committed: its block ended where it must not.
+    """A transaction, or a part of one, was rolled back instead of committed: its block ended in the wrong place.
 
-    Either another flow ended it than the one that began it: an async generator that begins in one task and ends in another does
-    that. Or something inside of it had not ended yet: a block inside, or a task that shares it.
+    Either another flow ended it than the one that began it: an async generator that begins in one task and ends in
+    another does that. Or an inner block, or a task that shares it, had not ended yet.
 
     Attributes:
         place: (file, line) of the `with`.
-        owner: Who began it.
-        ended_by: Who ended it; None where that is the same one.
-        inner: Who is still inside of it; None where nobody is.
+        owner: The flow that began it.
+        ended_by: The flow that ended it; None where that is the same one.
+        inner: The flow that is still inside of it; None where there is none.
         inner_place: (file, line) from where.
     """
 
@@ -348,7 +348,8 @@ class DatabaseClosed(UsageError):
 
 
 class SchemaMismatch(UsageError, ValueError):
-    """A document does not fit the schema, and the read was told to fail fast. `document` says which, `reason` where and why."""
+    """A document does not fit the schema, and the read was set to fail fast. `document` is that document, `reason`
+    says where it fails and why."""
 
     def __init__(self, document: str, reason: str) -> None:
         super().__init__(
@@ -360,11 +361,11 @@ class SchemaMismatch(UsageError, ValueError):
 
 
 class SparkUnavailable(UsageError):
-    """Java, pyspark or pyarrow is missing, or of a version that does not do. The sentence says what to install."""
+    """Java, pyspark or pyarrow is missing, or its version does not fit. The sentence says what to install."""
 
 
 class MissingExtra(UsageError, ModuleNotFoundError):
-    """A package that an optional part of the library stands on is not installed. The sentence says which extra brings it."""
+    """A package for an optional part of the library is not installed. The sentence names the extra with it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}: python -m pip install 'reactdb[{extra}]'")
@@ -385,9 +386,9 @@ class UnsupportedFeed(QueryError):
 
 
 class NotAValue(QueryError, TypeError):
-    """A selection, or a feed, was compared, tested or measured as if it were what it gives.
+    """A selection, or a feed, was compared, tested or measured as if it were its own result.
 
-    It is a TypeError too, because `list` asks for a length by itself, and takes a TypeError for "there is none".
+    It is a TypeError too, because `list` tries `len` by itself, and takes a TypeError for "no length".
     """
 
 
@@ -400,7 +401,7 @@ class RaisedError(QueryError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What ends a feed
+# The end of a feed
 
 
 class FeedError(ReactDBError):
@@ -416,13 +417,14 @@ class FeedOverflow(FeedError):
 
 
 class FeedAborted(FeedError):
-    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery, or its subscriber has
-    raised something that is no Exception (then that is the cause)."""
+    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery, or its
+    subscriber has raised an exception that is no Exception (then that is the cause)."""
 
 
 def as_end(error: BaseException) -> Exception:
-    """The error that a feed ends with, because its user's code has raised `error`: that error, or a FeedAborted with it as its
-    cause, where it is no Exception. Raised again where the feed is read, a CancelledError would cancel the reader's task."""
+    """The error with which a feed ends after its user's code has raised `error`: that error, or a FeedAborted with it
+    as its cause, where it is no Exception. Raised again where the feed is read, a CancelledError would cancel the
+    reader's task."""
     if isinstance(error, Exception):
         return error
     end = FeedAborted(f"Changefeed aborted (code of its subscriber raised {type(error).__name__})")
@@ -431,7 +433,7 @@ def as_end(error: BaseException) -> Exception:
 
 
 class HistoryLost(FeedError):
-    """The reader asked for changes that retention has already removed.
+    """Retention has already removed changes that the reader needs.
 
     Recover by reading a snapshot and continuing from its seq.
     """
@@ -451,11 +453,12 @@ class HistoryDiverged(FeedError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What ends a synchronisation
+# The end of a synchronisation
 
 
 class SyncFailed(ReactDBError):
-    """A synchronisation with another database cannot go on. What was copied before is on both sides, and in the checkpoints.
+    """A synchronisation with another database cannot continue. Changes copied before are on both sides, and in the
+    checkpoints.
 
     `url` is the other database's, without a password.
     """
@@ -467,13 +470,13 @@ class SyncFailed(ReactDBError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a server refuses
+# Errors of servers
 
 
 class CannotListen(ReactDBError, OSError):
-    """A server cannot listen where it was told to. The underlying error is `__cause__`, and `errno` its number.
+    """A server cannot listen on its address. The underlying error is `__cause__`, and `errno` its number.
 
-    `option` is what to change, "port" or "host", or None where neither is at fault.
+    `option` is the option to change, "port" or "host", or None where neither is at fault.
     """
 
     def __init__(self, host: str, port: int, reason: str, option: str | None, errno: int | None) -> None:
@@ -486,14 +489,14 @@ class CannotListen(ReactDBError, OSError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a durable consumer refuses
+# Errors of durable consumers
 
 
 class LeaseLost(ReactDBError):
-    """An acknowledgement came too late: another worker has taken the consumer over, or somebody has moved its position.
+    """An acknowledgement came too late: another worker has taken the consumer over, or its position was moved.
 
-    Nothing was moved, and a transaction that this was a part of is taken back. Its new worker handles the changes again.
-    `fence` is the fencing number that the batch was read with, `newest` the one of now; None where the consumer was removed.
+    Nothing was moved, and a transaction around it is rolled back. The new worker handles the changes again. `fence`
+    is the fencing number of the batch, `newest` the present one; None where the consumer was removed.
     """
 
     def __init__(self, name: str, partition: int, fence: int, newest: int | None) -> None:
@@ -544,8 +547,8 @@ class DatabaseBusy(StorageError):
     """Another connection held the write lock for the whole `busy_timeout`, or a file to be removed is open. Nothing was
     written; try again.
 
-    Where it was a transaction of this process, `operation` is what waited, `owner` says whose transaction it is, and `place` is
-    (file, line) of its `with`. Otherwise they are None.
+    For a transaction of this process, `operation` is the waiting operation, `owner` the owner of the transaction, and
+    `place` is (file, line) of its `with`. Otherwise they are None.
     """
 
     def __init__(
@@ -569,7 +572,7 @@ class DiskFull(StorageError):
 class WalTooLarge(StorageError):
     """Checkpoints fail, and the write-ahead log has grown beyond `wal_limit_bytes`. Nothing was written.
 
-    `reason` says what keeps it; when that is gone, the next write succeeds.
+    `reason` says why it cannot be emptied; without that reason, the next write succeeds.
     """
 
     def __init__(self, operation: str, path: str, wal_bytes: int, limit_bytes: int, reason: str) -> None:
@@ -586,17 +589,18 @@ class WalTooLarge(StorageError):
 class StorageMoved(StorageError):
     """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
 
-    Nothing that raises it is there, unless it is `MovedAtCommit`, and the handle refuses to go on. Also where somebody writes a
-    file that was opened to read in a folder where nothing can be made, as a file that nobody writes.
+    A write that raises this was not stored, unless the error is `MovedAtCommit`, and the handle refuses further use.
+    Also raised where another program writes a file that was opened as immutable (to read, in a folder where no file
+    can be made).
     """
 
 
 class CorruptDatabase(StorageError):
-    """The file contradicts itself, or something in it does not match its checksum. `reactdb doctor FILE` says where, and
-    `reactdb export --salvage FILE` gets out what is readable.
+    """The file contradicts itself, or a part of it does not match its checksum. `reactdb doctor FILE` says where, and
+    `reactdb export --salvage FILE` exports the readable documents.
 
-    `table`, `key` and `seq` say which document or log entry it is, as far as that is known. A handle that met damage
-    while it wrote writes no more; it goes on reading.
+    `table`, `key` and `seq` name the document or log entry, as far as they are known. A handle that met damage in a
+    write refuses further writes; it still reads.
     """
 
     def __init__(
@@ -609,18 +613,18 @@ class CorruptDatabase(StorageError):
 
 
 class OutcomeUnknown(StorageError):
-    """An error reached COMMIT itself: the write is there whole or not at all, and only reading can tell."""
+    """An error reached COMMIT itself: the write is stored whole or not at all, and only a read can tell."""
 
 
 class MovedAtCommit(StorageMoved, OutcomeUnknown):
-    """The same, noticed by a write that had made its COMMIT already: that write may be there, in the file that was opened and
-    perhaps in the one that is at its path now. Only reading can tell.
+    """The same, noticed by a write after its COMMIT: that write may be stored, in the opened file and perhaps in the
+    file that is at its path now. Only a read can tell.
     """
 
 
 class DamagedAtCommit(CorruptDatabase, OutcomeUnknown):
-    """The first page of the file is damaged, which a write has noticed that had made its COMMIT already: that write may be there,
-    in the write-ahead log. `reactdb export --salvage FILE` reads the log, too.
+    """The first page of the file is damaged, noticed by a write after its COMMIT: that write may be stored, in the
+    write-ahead log. `reactdb export --salvage FILE` reads the log, too.
     """
 
 

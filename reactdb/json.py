@@ -1,7 +1,7 @@
 """reactdb.json: documents, events and whatever else a document can hold as JSON text and back, without loss.
 
-JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others are
-integers of any size. A value that JSON lacks becomes an object with a type, ReQL's if ReQL has one:
+JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others
+are integers of any size. A value that JSON lacks becomes an object with a type, ReQL's if ReQL has one:
 
     value                     JSON
     ------------------------  -----------------------------------------------------------------------------------
@@ -87,11 +87,11 @@ _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
 
 
 def dumps(value: Any) -> str:
-    """The value as one line of JSON, which `loads` reads back as an equal one.
+    """The value as one line of JSON; `loads` reads it back as an equal value.
 
     Args:
-        value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too. A
-            tuple becomes a list.
+        value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too.
+            A tuple becomes a list.
 
     Raises:
         InvalidDocument: It contains a value that no document can have; `path` says where.
@@ -141,7 +141,7 @@ def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
 
 
 def dumps_deleted(key: Any) -> str:
-    """The line that stands for a deleted document in an export of what changed."""
+    """The line for a deleted document in an export of changes."""
     return encode({OURS: "deleted", "value": to_json(key)})
 
 
@@ -218,7 +218,7 @@ Words = dict[type, Callable[[Any], str]]
 
 
 def readable(value: Any) -> str:
-    """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
+    """The value on one line for people: JSON, with plain text for values of types that JSON lacks."""
     write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
     return encode(_with_texts(value)) if write is None else write(value)
 
@@ -366,7 +366,7 @@ def _read_quickly(text: str | bytes) -> Any:
         try:
             return quick_decode(text.encode() if isinstance(text, str) else text)
         except ValueError:
-            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
+            # Values that it refuses, such as half of a surrogate pair, are read below, or refused there, too.
             pass
     return _plain_decoder.decode(text if isinstance(text, str) else text.decode())
 
@@ -432,7 +432,7 @@ _plain_decoder: Final = json.JSONDecoder(parse_constant=refuse_constant, parse_f
 
 
 def read(parsed: Any, path: list[str | int]) -> Any:
-    """The value that strict JSON stands for: `from_json`, also of what is nested too deeply for it.
+    """The value behind strict JSON: as `from_json`, also where it is nested too deeply for that.
 
     Raises:
         InvalidDocument.
@@ -493,7 +493,7 @@ def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
 
 
 def _reader(family: str, name: str) -> tuple[tuple[str, ...], Callable[..., Any]] | None:
-    """The fields of a typed object, and what reads them."""
+    """The fields of a typed object, and the function that reads them."""
     if family == OURS and "." in name:
         if name not in NAMED:
             raise not_registered(f"{OURS} {encode(name)}", name.partition(".")[0])

@@ -1,4 +1,4 @@
-"""Selections: a query and the session to ask. Nothing is read until one is run.
+"""Selections: a query and the session to run it. Nothing is read until a selection is run.
 
     games.filter(row["score"] > 10).order_by(desc("score")).limit(3).run()
 
@@ -95,7 +95,7 @@ WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
 
 
 class Selection:
-    """A query over one table. Lazy: every method gives another selection; `run`, iteration and `changes` use it.
+    """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
     """
@@ -122,14 +122,14 @@ class Selection:
 
     @property
     def _selected(self) -> Query | bytes:
-        """What a write changes: as `writing` takes it."""
+        """The target of a write, in the form for `writing`."""
         return self._query
 
     def _then(self, step: Step) -> Selection:
         return Selection(self._session, self._query.then(step))
 
     # -----------------------------------------------------------------------------------------------------------
-    # A selection is not its answer: what Python would say of any object is surely not what was meant
+    # A selection is not its result: Python's default for any object is surely not the intended meaning
 
     # Sets and dicts know it by its identity.
     __hash__ = object.__hash__
@@ -209,17 +209,17 @@ class Selection:
         Args:
             predicate: An expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on a
                 document (which no index and no routing can help; `explain()` says so).
-            default: What a document counts as when the predicate asks for a field that it does not have: False or True, or
-                `r.error()` to raise MissingValue.
+            default: The result of the predicate for a document without a needed field: False or True, or `r.error()`
+                to raise MissingValue.
         """
         return self._then(Filter(as_predicate(predicate, default)))
 
     def has_fields(self, *fields: Any) -> Selection:
-        """Documents that have every one of the fields, and not null. A dict asks for fields inside of fields."""
+        """Documents that have every one of the fields, and not null. A dict names fields inside of fields."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
     def order_by(self, *keys: Any, index: Any = None) -> Selection:
-        """In order of an index, then of keys: field names, expressions, or those in `asc(...)` or `desc(...)`.
+        """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
         An index gives the order without sorting. Documents without the field come first (with an index: not at all).
         Without arguments: in order of the primary key.
@@ -246,7 +246,7 @@ class Selection:
         return self._then(Skip(check_count("SKIP", count)))
 
     def union(self, *others: Selection) -> Selection:
-        """These documents, then those of the other selections, which may be of other tables."""
+        """These documents, then those of the other selections, perhaps of other tables."""
         for other in others:
             if not isinstance(other, Selection) or other._session is not self._session:
                 raise UsageError("union takes selections of the same database handle")
@@ -260,7 +260,7 @@ class Selection:
         return self._then(Map(as_function(function)))
 
     def concat_map(self, function: Any) -> Selection:
-        """The elements of the list that the function gives for each document, one after the other."""
+        """The elements of the list that the function returns for each document, one after the other."""
         return self._then(ConcatMap(as_function(function)))
 
     def pluck(self, *fields: Any) -> Selection:
@@ -272,7 +272,7 @@ class Selection:
         return self._then(Map(row.without(*fields), "without"))
 
     def with_fields(self, *fields: Any) -> Selection:
-        """`has_fields` and `pluck` in one."""
+        """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
     def merge(self, *others: Any) -> Selection:
@@ -294,7 +294,7 @@ class Selection:
         return self._then(Distinct(None if field is None else field_or_expression(field)))
 
     def group(self, field: Any) -> Selection:
-        """Groups by a field (or expression); with an aggregate after it, one value a group."""
+        """Groups by a field (or expression); with a following aggregate, one value a group."""
         return self._then(Group(field_or_expression(field)))
 
     def count(self) -> Selection:
@@ -327,7 +327,8 @@ class Selection:
     # Reading and watching
 
     def run(self) -> Any:
-        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. What comes is yours to change.
+        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. You may change the
+        result.
 
         Raises:
             TableNotFound, IndexNotFound, QueryError: As the query deserves.
@@ -338,7 +339,7 @@ class Selection:
         return found
 
     def __iter__(self) -> Iterator[Any]:
-        """The documents, of one state: a long loop sees no write that happens meanwhile."""
+        """The documents, of one state: a long loop does not see later writes."""
         found = self.run()
         if not isinstance(found, list):
             raise UsageError(
@@ -376,16 +377,17 @@ class Selection:
             include_initial, include_states: Begin with the present result, as events that have only `new_val`; deliver states.
             include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
             include_types: Add `type`: add, remove, change, initial, state.
-            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the first change
-                of the same commit; `origin`, what the writer called itself, or None.
-            batches: Each event is a list of what one commit does, never a half; with `squash`, of what whole commits do.
+            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the
+                first change of the same commit; `origin`, the writer's own name, or None.
+            batches: Each event is a list of all changes of one commit, never a half; with `squash`, of several whole
+                commits.
             since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
                 begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
                 "spill" to read on in the log and lose nothing. None: "spill" with `include_offsets` or `batches`, else "drop".
-            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
-                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
-                that is missing is no error to a filter, which has its `default`.
+            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip"
+                leaves the document out, counts it in `stats()["failed"]` and logs the first one; "raise" ends the
+                feed with the error. A missing field is no error to a filter, which has its `default`.
             skip_origin: Leave out the changes of writers that called themselves so.
 
         Returns:
@@ -399,7 +401,7 @@ class Selection:
             TableNotFound, IndexNotFound, InvalidOption: At once, not on subscribing.
 
         Source:
-            RethinkDB 2.4 API reference, `changes`. What differs is listed in docs/reference/feeds.md.
+            RethinkDB 2.4 API reference, `changes`. The differences are listed in docs/reference/feeds.md.
         """
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
         return self._session.watch(
@@ -423,10 +425,12 @@ class Selection:
         )
 
     def explain(self) -> dict[str, Any]:
-        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python.
+        """How this selection is read: `access` in words, the `index` if there is one, and the parts that run in
+        Python.
 
-        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text. `write_wait_s`: how
-        many seconds a write through this handle waits for others at most, before DatabaseBusy; None where it only reads.
+        `hints` are sentences about probable mistakes, such as a comparison of a time with a text. `write_wait_s`: how
+        many seconds a write through this handle waits for others at most, before DatabaseBusy; None for a read-only
+        handle.
         """
         with self._session.read() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
@@ -450,8 +454,8 @@ class Selection:
         """Merge a patch into every selected document, at once and as one commit.
 
         Args:
-            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable that
-                gets the document and gives the dict. `literal(x)` replaces instead of merging.
+            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable
+                that takes the document and returns the dict. `literal(x)` replaces instead of merging.
             durability: "hard" or "soft" for this write; default: the database's.
             return_changes: True for the changes as `changes`, "always" for the unchanged too.
 
@@ -475,7 +479,7 @@ class Selection:
     def replace(
         self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
     ) -> dict[str, Any]:
-        """Put another document in the place of every selected one; None deletes. `get(key).replace(doc)` may insert.
+        """Replace every selected document by another one; None deletes. `get(key).replace(doc)` may insert.
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
@@ -522,7 +526,7 @@ class Selection:
 
 
 class PointSelection(Selection):
-    """One document, by primary key; it may not be there."""
+    """One document, by primary key; it may be missing."""
 
     __slots__ = ("_key", "_selected", "_table")
 
@@ -536,7 +540,7 @@ class PointSelection(Selection):
         self._selected = key_bytes
 
     def __getattr__(self, name: str) -> Any:
-        # To make a Query takes as long as to answer this one: it is made when it is needed.
+        # Making a Query takes as long as this read itself: it is made when it is needed.
         if name != "_query":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._query = query = Query(self._table, (Get(self._key, self._selected),))
@@ -571,15 +575,15 @@ class PointSelection(Selection):
         )
 
     def history(self) -> list[Change]:
-        """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
+        """Every remaining log entry of this key, oldest first; also of a deleted key."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
             found = list(snapshot.history(table, self._selected))
         return found[::-1]
 
     def attachment(self, name: str) -> BinaryIO:
-        """What is attached to the document under this name, as a binary file. The document says what there is: its field
-        `_attachments` has for each name a `content_type`, a `length` and the `blob` of the bytes.
+        """The attachment of the document under this name, as a binary file. The document lists its attachments: its
+        field `_attachments` has for each name a `content_type`, a `length` and the `blob` of the bytes.
 
         Raises:
             MissingValue: There is no such document, or nothing is attached to it under this name.
@@ -598,7 +602,7 @@ class PointSelection(Selection):
 
 
 class Table(Selection):
-    """A table: the selection of all its documents, and what can be done to it."""
+    """A table: the selection of all its documents, and the operations on a table."""
 
     __slots__ = ()
 
@@ -625,7 +629,7 @@ class Table(Selection):
         return PointSelection(self._session, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
-        """The documents with these keys, in the order asked for; of the primary key or of an index.
+        """The documents with these keys, in the order of the arguments; of the primary key or of an index.
 
         A key that is listed twice gives its documents twice, as in ReQL.
         """
@@ -644,7 +648,7 @@ class Table(Selection):
         """Add a document, or an iterable of them, at once and as one commit.
 
         Args:
-            documents: A dict, or dicts. One without a primary key gets a UUID string that sorts by time.
+            documents: A dict, or dicts. A document without a primary key gets a UUID string that sorts by time.
             conflict: Where the key is taken: "error" raises, "replace" puts the new document in its place, "update" merges
                 it in, and a callable gets (key, old, new) and gives the document to store, or None to delete.
             durability, return_changes: As for `update`.
@@ -687,8 +691,8 @@ class Table(Selection):
 
         Args:
             name: Letters, digits, `_`, `.` and `-`; not the primary key's name.
-            expression: What is indexed: an expression, or a function that builds one from its argument (`lambda d: d["a"]`);
-                a list of them makes a compound index. Default: the field called `name`.
+            expression: The indexed value: an expression, or a function that builds one from its argument (`lambda d:
+                d["a"]`); a list of them makes a compound index. Default: the field called `name`.
             multi: The value is a list, and the document is found under each of its elements.
 
         Raises:
@@ -734,7 +738,7 @@ class Table(Selection):
             return sorted(find_table(self.name, snapshot).indexes)
 
     def index_wait(self, *names: str) -> list[dict[str, Any]]:
-        """What the named indexes (default: all) are. They are always ready: an index is filled when it is made.
+        """The state of the named indexes (default: all). They are always ready: an index is filled when it is made.
 
         Returns:
             Dicts with `index`, `ready`, `multi` and `outdated`.
