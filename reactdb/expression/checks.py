@@ -1,9 +1,9 @@
 """Checks of the arguments of operations, with ReQL's sentence for each kind of wrong value.
 
-ReQL has one rule for the class of the error: if the wrong value is null, something is missing, which `default` and `filter` may
-forgive (MissingValue); any other wrong value is a mistake of logic (QueryError).
+ReQL has one rule for the class of the error: if the wrong value is null, something is missing, which `default` and
+`filter` may forgive (MissingValue); any other wrong value is a mistake of logic (QueryError).
 
-Rule of this file: small functions that return what was asked for, or raise. They are called for every document.
+Rule of this file: small functions that return a checked value, or raise. They are called for every document.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def kind(value: Any) -> str:
     try:
         return type_name(value)
     except InvalidKey:
-        # Only what an operation made for itself comes here: a function, or groups.
+        # Only an operation's internal values come here: a function, or groups.
         return "FUNCTION" if callable(value) else type(value).__name__.upper()
 
 
@@ -108,7 +108,7 @@ def array(value: Any) -> list[Any]:
 def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
-    # As `budget.spend` does: called for every array of every document, where a call costs more than what it does.
+    # As `budget.spend` does: called for every array of every document, where a call costs more than its work.
     budget = current.get()
     if budget is not None:
         budget.spend(1 + len(value))
@@ -116,7 +116,7 @@ def sequence(value: Any) -> list[Any]:
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The elements of a sequence, or of a stream that is being read, to be looked at one by one."""
+    """The elements of a sequence, or of a stream that is being read, to be used one by one."""
     if not isinstance(value, list):
         if isinstance(value, Iterator):
             return value
@@ -179,7 +179,7 @@ def order(left: Any, right: Any) -> int:
 
 
 def sort_key(value: Any) -> bytes:
-    """Bytes by which the value sorts, and which equal values share."""
+    """Bytes by which the value sorts; equal values share them."""
     try:
         return key_bytes(value)
     except InvalidKey as error:

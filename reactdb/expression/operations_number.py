@@ -63,7 +63,7 @@ def _minus(left: Any, right: Any) -> Any:
 def _times(left: Any, right: Any) -> Any:
     left, right = _alike(left, right)
     are_ints = isinstance(left, int) and isinstance(right, int)
-    # Asked before and not after: the product of products grows faster than anything.
+    # Checked before and not after: the product of products grows faster than anything.
     if are_ints and left.bit_length() + right.bit_length() > MAX_INT_BITS + 1:
         raise ResourceLimit(f"Number over size limit of {MAX_INT_BITS} bits.")
     return _DECIMAL.multiply(left, right) if _has_decimal(left, right) else left * right
@@ -77,7 +77,7 @@ def _quotient(left: Any, right: Any) -> Any:
 
 
 def calculated(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """The result of a calculation with two numbers, with an error for what no number can be."""
+    """The result of a calculation with two numbers, or an error for a result that is no number."""
     try:
         return checked_number(function(left, right))
     except OverflowError:

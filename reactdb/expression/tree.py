@@ -1,4 +1,4 @@
-"""The expression tree: what every spelling of a condition or of a computed value becomes.
+"""The expression tree: the common form of every spelling of a condition or of a computed value.
 
     node      what it stands for
     --------  ----------------------------------------------------------------------------------------------------
@@ -10,8 +10,8 @@
 
 There is no node for any single operation: a dialect maps its terms to the names in the registry and is done.
 
-Rule of this file: nodes are immutable, know nothing of what operations do, and are never deeper than `MAX_TREE_DEPTH`, so that
-code which walks a tree may recurse.
+Rule of this file: nodes are immutable, know nothing about operations, and are never deeper than `MAX_TREE_DEPTH`, so
+that code which walks a tree may recurse.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
-    """The tree with some nodes exchanged: those for which `change` gives another. What is unchanged is shared."""
+    """The tree with some nodes replaced: those for which `change` returns another. Unchanged parts are shared."""
     other = change(node)
     if other is not None:
         return other

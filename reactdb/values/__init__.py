@@ -1,4 +1,4 @@
-"""What a document is made of: encoding, order of keys and values, numbers, their printed forms.
+"""The parts of a document: encoding, order of keys and values, numbers, their printed forms.
 
 value              the base of small classes that are equal where their fields are
 scalars            which ints, Decimals, dates and times are values
