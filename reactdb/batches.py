@@ -1,7 +1,7 @@
 """Batches: one worker of a durable consumer, and its batches of changes.
 
-    poll     note what became of the last batch; mind the leases (take, renew, give up); read on, by `partitions`
-    wait     until something is committed, or it is time to look at the leases or to try again: in a thread, or in a coroutine
+    poll     finish the last batch; check the leases (take, renew, give up); read on, by `partitions`
+    wait     for a commit, or for the time to check the leases or to try again: in a thread, or in a coroutine
 
 The position is in the file and nowhere else: each batch begins where the file says, and an acknowledgement is refused where
 the file has moved on. So there is nothing here that a crash, a rollback or another worker could make wrong.

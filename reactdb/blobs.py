@@ -1,6 +1,6 @@
 """Blobs: `db.blobs`, the large values of a file, and the file objects that read them.
 
-    blob = db.blobs.put(source)              its bytes into the file, piece by piece; gives a Blob, which is their name
+    blob = db.blobs.put(source)              writes its bytes into the file, piece by piece; returns a Blob, their name
     notes.insert({"id": 1, "scan": blob})    a document holds the name
     with db.blobs.open(blob) as file:        a file object over the bytes; it reads a piece at a time
 

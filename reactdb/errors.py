@@ -11,30 +11,30 @@
     │   ├── IndexNotFound
     │   ├── IndexExists
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
-    │   ├── DuplicateKey          insert of a key that is taken
-    │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
+    │   ├── DuplicateKey          insert of a taken key
+    │   ├── HookNotFound          a write to a table with a write hook unknown in this process (also a LookupError)
     │   ├── TransactionOwned      a write was refused: another task or greenlet of its thread has a transaction open
     │   ├── TransactionEnded      the object of a transaction was used after its end
-    │   ├── TransactionRolledBack another task ended a transaction, or something inside of it had not ended
+    │   ├── TransactionRolledBack another task ended a transaction, or a block inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   ├── DatabaseClosed
-    │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
-    │   ├── SparkUnavailable      what Spark needs is not installed
-    │   ├── MissingExtra          what serving HTTP needs is not installed (also a ModuleNotFoundError)
-    │   └── QueryError            what ReQL calls a logic error
+    │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
+    │   ├── SparkUnavailable      a package for Spark is not installed
+    │   ├── MissingExtra          a package for serving HTTP is not installed (also a ModuleNotFoundError)
+    │   └── QueryError            ReQL's logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
     │       ├── NotAValue         a selection or a feed was compared, tested or measured (also a TypeError)
     │       ├── ResourceLimit     an array or a pattern beyond its bound
     │       └── RaisedError       `r.error("...")` in an expression
-    ├── FeedError                 what ends a feed
+    ├── FeedError                 the end of a feed
     │   ├── FeedOverflow          the reader lagged, and the feed was opened with on_overflow="error"
     │   ├── FeedAborted           the table or an index went away
-    │   ├── HistoryLost           the changes asked for were removed by retention
-    │   └── HistoryDiverged       the position belongs to a future that was lost
-    ├── SyncFailed                another database could not be reached, or refused what a synchronisation needs
+    │   ├── HistoryLost           retention has removed the requested changes
+    │   └── HistoryDiverged       the position belongs to a lost future
+    ├── SyncFailed                another database could not be reached, or refused a synchronisation
     ├── CannotListen              a server's port is in use, or its address is not this machine's (also an OSError)
-    ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
+    ├── LeaseLost                 another worker has the consumer now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks, a second name
         ├── NotADatabase          some other file
@@ -43,11 +43,11 @@
         ├── DiskFull
         ├── WalTooLarge           checkpoints fail, and the write-ahead log has reached its limit
         ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
-        │   └── MovedAtCommit     noticed by a write that may be there: also an OutcomeUnknown
+        │   └── MovedAtCommit     noticed by a write that may be stored: also an OutcomeUnknown
         ├── CorruptDatabase
-        │   └── DamagedAtCommit   noticed by a write that may be there: also an OutcomeUnknown
-        ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
-        └── ForkedDatabase        a handle that was opened before fork() and is used in the child
+        │   └── DamagedAtCommit   noticed by a write that may be stored: also an OutcomeUnknown
+        ├── OutcomeUnknown        an error during COMMIT: the write may or may not be stored
+        └── ForkedDatabase        a handle from before fork(), used in the child
 
 Rule of this file: an error is named by the fault, builds its own sentence and keeps the data. Where ReQL has a
 sentence for the mistake, that sentence is used, so that a user of RethinkDB recognises it.

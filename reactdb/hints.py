@@ -1,9 +1,9 @@
 """Hints: sentences, for `explain()` and for the log, about parts of a query that its author probably did not mean.
 
-    get_all([1, 2, 3])             one key that is a list, where no key is a list
+    get_all([1, 2, 3])             a list as one key, where no key is a list
     row["at"] > "2026-01-02"       a text, where all values are times: types are ordered, values of different types never equal
-    filter({"a": {"$gt": 5}})      another system's operator, which is the name of a field here
-    order_by("nope")               a field that no document has
+    filter({"a": {"$gt": 5}})      another system's operator: here the name of a field
+    order_by("nope")               a field without any document
 
 Each of these queries is right for some table, so none is refused. `explain()` shows the hints. A query is also
 examined when one line of a program runs it for the first, second, fourth, eighth ... time, until a hint was logged:

@@ -20,7 +20,7 @@ are integers of any size. A value that JSON lacks becomes an object with a type,
                               is registered then
     dict that has one of the  {"$reactdb_type$": "object", "value": {...}}: the keys inside mean nothing special
     two keys with a dollar
-    a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of what changed
+    a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of changes
 
 Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
 this list, or a typed object with other fields than these is refused, because accepting it would store something else.

@@ -1,8 +1,8 @@
 """Keyed: the result of a selection as documents by key, so that a table can hold it, and the effect of changes on
 them.
 
-    KeyedRows      one document for each of the source, by its primary key: tables, ranges, filters, maps
-    KeyedValues    one for each value: of a group, of distinct, or of an aggregate without groups
+    KeyedRows      a document for each of the source, by its primary key: tables, ranges, filters, maps
+    KeyedValues    a document for each value: of a group, of distinct, or of an aggregate without groups
     KeyedList      the first of an order, and the least and the greatest: a short list, compared as a whole
 
 A document of a row or of a list is the selection's result for it, with the primary key added where the selection

@@ -1,9 +1,9 @@
 """Materialized: a durable table kept equal to a selection, by a durable consumer's lease and a view.
 
     build      from one snapshot: a short table in one transaction; a long one in steps, as `NAME.building`, then renamed
-    step       what was committed since the position, read beside the writers; then one transaction writes the documents
+    step       the commits since the position, read beside the writers; then one transaction writes the documents
                that differ and moves the position
-    follow     a step after each commit to the source, by whoever has the lease
+    follow     a step after each commit to the source, by the worker with the lease
 
 The position is in the file, in two rows that each step writes. One is the lease of the consumer `materialized.NAME`:
 retention reads it, and it fences a replaced worker off. The other names the table's selection, and the seq of its

@@ -1,6 +1,6 @@
 """Partitions: the log as the events of a durable consumer, each change in the partition of its key.
 
-    Backlog            what was read of one partition, and was not acknowledged yet
+    Backlog            changes of one partition that were read and not acknowledged yet
     PartitionReader    reads the log once for all the partitions of a worker, and deals the changes out to their backlogs
 
 Partitions at different places of the log meet where the furthest behind catches up. A partition with more than its

@@ -1,13 +1,13 @@
 """Session: one handle's access to an open file, and the interface on which everything above is built.
 
     read()                    a snapshot, of one moment
-    get(table, key)           one document, by the shortest way
+    get(table, key)           one document, by the shortest path
     newest(table, key)        its newest change: the document with its metadata
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
-    set_hook(table, hook)     what is derived from every write of a table, whoever writes
+    set_hook(table, hook)     the write hook of a table, for every writer
     transact(work)            any other change, such as of tables and indexes, as one commit
     watch(query, options)     a Feed;  reader(...) for a caller that polls
-    info(table)               what is known of a table
+    info(table)               a table's number, primary key and indexes
 
 `Table` and `Database`, views of the past (a session with another snapshot) and every dialect begin each read, write
 and feed here. They use the returned objects (a Snapshot, a WriteTransaction, a FeedReader) by their public methods,

@@ -4,7 +4,7 @@
 
     Selection         a query over a table
     PointSelection    one document, by its primary key
-    Table             all documents of a table, and what only a table can do: keys, inserts, indexes
+    Table             all documents of a table, and the operations of a table: keys, inserts, indexes
 
 Rule of this file: it checks arguments and builds queries. Reading is in `reading`, writing in `writing`, watching in `feeds`;
 the way to each of them is the session.

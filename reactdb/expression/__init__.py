@@ -7,21 +7,21 @@ expression.
 
 Read it in this order:
 
-    tree, registry      what an expression is, and what its operations are called
-    markers             values that exist only while an expression is evaluated
-    evaluate            what it means
+    tree, registry      the nodes of an expression, and the names of its operations
+    markers             values that exist only during an evaluation
+    evaluate            its meaning
     operations_array, operations_logic, operations_number, operations_object, operations_sequence, operations_string,
     operations_time, operations_type
                         the meaning of its operations
     checks              wrong arguments of operations, in ReQL's sentences
     pattern, pattern_reader, pattern_steps
                         regular expressions for `match`, with a bound on the cost of matching
-    paths               the fields that `pluck` and its kin name
-    build, namespace    how a user writes it
-    show, stored        it as text, and as a value that an index keeps in the file
-    compile             how it is made quick
+    paths               paths of fields, for `pluck` and its kin
+    build, namespace    its form for users
+    show, stored        its text, and its form for indexes in the file
+    compile             its generated Python function
     api                 from an expression to a value, in three ways
-    analyse             what it says before any document is looked at
+    analyse             facts that it implies without any document
     predicate, update, order
                         the forms of filter, update and order_by
 

@@ -2,9 +2,9 @@
 
 Three questions are answered, and each answer errs to the safe side:
 
-    conjuncts        which comparisons with constants must hold wherever the condition holds
-    index_ranges     which ranges of an index have all documents for which it holds, if any have
-    routing_keys     which values a field must have, so that a feed need only hear of those
+    conjuncts        the comparisons with constants that must hold wherever the condition holds
+    index_ranges     the ranges of an index with all documents for which it holds, if there are any
+    routing_keys     the values that a field must have, so that a feed needs only their changes
 
 Rule of this file: it never evaluates a document, and says nothing that does not follow for all of them.
 """

@@ -7,7 +7,7 @@ expressions of one shape share one code object, however many constants they diff
 Each node becomes statements, in the order of evaluation, and a name for its value. Three things make it quick, and
 each detects the cases that it does not cover:
 
-    fields        `v1 = row[c0]`: a KeyError says that the field is missing, a TypeError that this is not an object
+    fields        `v1 = row[c0]`: a KeyError means a missing field, a TypeError a value that is no object
     comparisons   Python's operators for ints, floats and strings; other values go to the operation
     and, or, branch, default     `if` and `try` statements
 

@@ -8,7 +8,7 @@ and its greatest cost on a text is known before the match:
 
     RE2     the positions of the pattern, counted as often as they may be repeated, times the length of the text;
             its compiler takes the square of the positions
-    `re`    the steps of all ways in which it may match (`pattern_steps`)
+    `re`    the steps of all ways to match (`pattern_steps`)
 
 A cost above `MAX_STEPS`, which is well below a second, or without a bound, raises `ResourceLimit`; where RE2 would
 help, with the name of the extra.

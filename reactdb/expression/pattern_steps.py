@@ -4,9 +4,9 @@
 through all its ways, and the number of those ways. The next part is tried once for each way:
 
     one character, a set, an anchor             1 step, 1 way
-    a, then b                                   the steps of a, and for each way of a those of b
+    a, then b                                   the steps of a, and for each way of a the steps of b
     a|b                                         the steps of both; the ways of both, or the more if their first characters differ
-    one character up to k times                 as many as may stand in a row in the text, at most k
+    one character up to k times                 as many as occur in a row in the text, at most k
     a group up to k times                       as many as the text is long
 
 After `.*`, a literal text such as `foo` fails at once where it does not occur. So of the ways of `.*` only as many

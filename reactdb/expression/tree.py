@@ -1,11 +1,11 @@
 """The expression tree: the common form of every spelling of a condition or of a computed value.
 
-    node      what it stands for
+    node      its meaning
     --------  ----------------------------------------------------------------------------------------------------
     Constant  a document value, `minval` or `maxval`
     Row       the document at hand: ReQL's `r.row`
     Variable  a parameter of the function around it
-    Function  a function of some parameters: what `map` or `contains` takes
+    Function  a function of some parameters, as for `map` or `contains`
     Call      an operation of the registry, by its ReQL name in lower case, its arguments and its options
 
 There is no node for any single operation: a dialect maps its terms to the names in the registry and is done.

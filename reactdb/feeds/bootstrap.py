@@ -1,7 +1,7 @@
 """Bootstrap: views with state are prepared beside the writers, and join the live views with a few last changes.
 
-    seed         from a snapshot at some seq, which may take a second for 100,000 documents; no thread waits
-    read on      what was written meanwhile, from the log, until little is left
+    seed         from a snapshot at some seq: may take a second for 100,000 documents; no thread waits
+    read on      the later changes, from the log, until little is left
     join         the hub reads the rest with the publish lock held
 
 Rule of this file: no lock is held. A seeded view may be out of date when the hub checks it, and is then made again.

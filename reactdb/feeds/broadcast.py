@@ -1,10 +1,10 @@
 """Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
 
-    BroadcastEntry      what one commit does, linked to what the next does
-    BroadcastPosition   where a subscriber is in it:
-    ReadPosition        one that polls: a cursor, or an observer on a scheduler
-    CallPosition        one that is called by the committing thread
-    Recipients          the subscribers that are called with a delta
+    BroadcastEntry      the deltas of one commit, linked to the next commit's
+    BroadcastPosition   a subscriber's place in it:
+    ReadPosition        of a subscriber that polls: a cursor, or an observer on a scheduler
+    CallPosition        of a subscriber that the committing thread calls
+    Recipients          the subscribers that get a call with a delta
 
 Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a
 delta once and hands copies of it to one recipient after the other, in a loop without other work. The last entry is

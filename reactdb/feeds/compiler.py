@@ -3,10 +3,10 @@ reason against it.
 
     get                                  PointView
     table, get_all, between, filter, ...  SelectView
-    order_by, with skip and limit        WindowView   (without a limit: where offsets are asked for)
+    order_by, with skip and limit        WindowView   (without a limit: with the option of offsets)
     min, max                             WindowView of one
-    count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over one of the above
-    union                                UnionView of the members, each with the steps that follow
+    count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over any of the above
+    union                                UnionView of the members, each with the later steps
 
 Rule of this file: a query that cannot be kept up to date is refused here, before anything subscribes.
 """

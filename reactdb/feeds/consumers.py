@@ -1,9 +1,9 @@
 """Consumers: they poll subscriptions and pass the events on, each at its own moment.
 
-    PushConsumer     calls an observer: where the commit is delivered, or where its scheduler says
-    PullConsumer     is read by a thread that waits: `for change in feed`, cursors
+    PushConsumer     calls an observer: in the delivering thread, or where its scheduler decides
+    PullConsumer     is read by a waiting thread: `for change in feed`, cursors
     AsyncConsumer    is read by a coroutine
-    ReaderConsumer   is read by whoever calls, who never waits, and calls back when there is something to read
+    ReaderConsumer   is polled by any thread, without waiting, and calls back when there is something to read
 
 One consumer may have several subscriptions (a union of feeds). All consumers take events from them in one way
 (`BaseConsumer._poll`), one at a time, in any thread; a lock gives the turn. A thread that finds the turn of a

@@ -4,8 +4,8 @@
            -> Dispatcher -> consumers that are called, or poll
 
     Node          one view, and its subscribers: equal queries have one node, however many subscribe
-    LiveViews     all nodes, and the subscriptions that read on from the log instead
-    Dispatcher    the line of those that have something to deliver, in the order in which they became ready
+    LiveViews     all nodes, and the subscriptions that read from the log instead
+    Dispatcher    the line of objects with something to deliver, in the order in which they became ready
 
 A failure ends the feeds of the failed view, and no others.
 

@@ -1,7 +1,7 @@
 """FeedHub: the feeds of one database: subscriptions join, leave and catch up, and the store publishes commits.
 
     attach, rejoin    join a node: from this moment's state on, or back from the log
-    forget            leave. It never waits for the lock: without the lock it leaves a note, which the lock's holder reads
+    forget            leave. It never waits for the lock: without the lock it leaves a note for the lock's holder
     route, drain      the store has committed: see `dispatch`
 
 Thread safety: nodes and registrations belong to the thread that holds the publish lock.

@@ -1,7 +1,7 @@
 """The opening of a feed: states, and the initial values, read during their delivery or before it; and the delivered
 position.
 
-    a table, a filter, a range    page by page, from a snapshot that stands still until the last is delivered (`store.walk`).
+    a table, a filter, a range    page by page, from a snapshot that stays fixed until the last is delivered (`store.walk`).
                                   A feed that resumes with a token continues behind the last delivered value, as of
                                   the same moment
     everything else               at once: it has to be put in order, or is in memory anyway. There is no token before the

@@ -2,8 +2,8 @@
 
     board = LiveList(games.order_by(desc("score")).limit(10))
     board[0]                                   the leader, now
-    board.subscribe(lambda edits: redraw())    called once for each commit, which is in the list already
-    board.state, board.error                   whether it still follows, and why it does not
+    board.subscribe(lambda edits: redraw())    called once for each commit, after the list has changed
+    board.state, board.error                   whether it still follows, or the error that stopped it
 
 When the feed ends (its table is dropped, the file is moved, the database is closed), the list keeps its last
 documents, and each subscriber is notified of the end once.

@@ -1,9 +1,9 @@
 """Pipeline: the steps of a query that work on single documents, as one function that also returns the sort key of the
 result.
 
-    filter, has_fields     the document goes on, or not
-    map, pluck, merge, ... a value goes on in its place
-    order_by, min, max     the value goes on, and what it is ordered by is put before its sort key
+    filter, has_fields     the document passes, or not
+    map, pluck, merge, ... a value replaces it
+    order_by, min, max     the value passes, and its order key is put before its sort key
 
 A sort key is bytes: results are in the order of their sort keys. Key bytes are prefix-free, so sort keys are made by joining
 them; for a descending order every byte is inverted.

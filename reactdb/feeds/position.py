@@ -1,8 +1,8 @@
 """Positions: how far a feed was delivered, as a seq within one process and as a token beyond it.
 
-    Bookmark(seq)           everything up to this change; what is past it is in the log
-    Bookmark(seq, inside)   of the initial values as of this change, those up to this sort key; the rest is read again as of then
-    ANEW                    a part of what cannot be read again from its middle: an order with a limit, groups, a union, ...
+    Bookmark(seq)           everything up to this change; the rest is in the log
+    Bookmark(seq, inside)   the initial values of this change's state, up to this sort key; the rest is read again
+    ANEW                    a part of a result without a re-readable middle: an order with a limit, groups, a union, ...
 
 The second is possible where initial values are read in the order of keys, or of an index, and are delivered in it.
 

@@ -4,8 +4,8 @@
     CommitQueue     every step, in whole commits
     SquashQueue     for each position in the result, the net difference
     OrderedQueue    the same for results that are lists
-    UnionQueue      the same for unions: one of these for each member
-    Pace            when net differences are taken from one of the last three, and whether they are delivered one by one
+    UnionQueue      the same for unions: one queue for each member
+    Pace            when net differences are taken from the last three, and whether they are delivered one by one
 
 Bounded, because a reader that stops reading must not fill the writer's memory. The earliest deltas are dropped and
 counted, and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)

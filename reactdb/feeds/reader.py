@@ -1,7 +1,7 @@
 """FeedReader: a feed that is polled and never waits: the basis of servers and event loops.
 
     reader = feed.reader(on_ready=event.set)
-    reader.poll()                   the events that there are now, oldest first
+    reader.poll()                   the pending events, oldest first
     reader.position                 a token, for `since`: everything up to there was polled
     reader.close()
 

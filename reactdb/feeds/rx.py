@@ -4,7 +4,7 @@ Importing reactivex takes as long as all other work of a program before its firs
 a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is
 registered as one (`abc.ABCMeta.register`), and Observable's methods that it lacks are bound to it at their first use.
 
-    isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
+    isinstance(feed, reactivex.Observable)      true: such a program has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before
 
 Rule of this file: it is the only one that imports reactivex, and does so inside functions.

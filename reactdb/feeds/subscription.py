@@ -2,10 +2,10 @@
 
 It is in one of five states, and `MOVES` has every legal move:
 
-    opening    it is in its node, which reports to it; first it delivers how it begins: states, initial values
-    live       it delivers what its node reports
-    behind     it is in no node and reads on from the log: after `since`, or where its queue was full and nothing may be lost
-    ended      nothing more will be queued; what is queued is still delivered, and then why it ended
+    opening    it is in its node, which reports to it; first it delivers its opening: states, initial values
+    live       it delivers its node's reports
+    behind     it is in no node and reads from the log: after `since`, or after a full queue where no event may be lost
+    ended      nothing more will be queued; queued events are still delivered, and then the reason of the end
     closed     it delivers nothing more
 
 In its node it has a queue of its own. Once it is live and has emptied that queue, it has a position in a shared queue

@@ -3,8 +3,8 @@
 State documents and overflow documents are ordinary items to them, as in ReQL: `.limit(3)` counts them, `["new_val"]` passes
 them over.
 
-    filter      a field that is missing counts as the default; other errors end the feed
-    ["field"]   passes over events that lack the field, like with_fields and has_fields; map does not
+    filter      a missing field counts as the default; other errors end the feed
+    ["field"]   skips events without the field, like with_fields and has_fields; map does not
     limit       ends the feed after n items
 
 Rule of this file: a term is a step like those of a query, and `steps` defines its effect. Here arguments become

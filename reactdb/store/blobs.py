@@ -1,4 +1,4 @@
-"""Blobs: large values in pieces, and which log entries refer to them.
+"""Blobs: large values in pieces, and their references from log entries.
 
 A blob is a row of `blobs` and its pieces, all of one size but the last. Many small transactions write the pieces.
 Only the last transaction sets the digest, and only then the blob can be found; from then on it is whole and never
@@ -9,7 +9,7 @@ with the entry. `used` of a blob says that there is a reference. A blob without 
 because a document with it may be on its way:
 
     whole             once its newest `put` is GRACE_MS old
-    being written     once nothing was added to it for GRACE_MS: who wrote it is dead, or asleep, and is told if it comes back
+    being written     once nothing was added to it for GRACE_MS: its writer is dead, or asleep and will get an error
 
 Rule of this file: it is called inside the caller's transaction. Every row that is read is compared with its checksum.
 """

@@ -6,10 +6,10 @@ pass metadata with the write, where other writers of the table need none (`meta`
 MongoDB's updates do so). Where a writer without metadata would spoil the table for all, a hook derives it. A hook is
 a function with a name:
 
-    register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported;
+    register_hook(name, derive)  every process that may write the table calls this, at the import of the hook's module;
                                  hooks of our own dialects are imported at their first use
-    TableInfo.hook              the name, in the file's list of tables, which makes it binding for every writer
-    derive(draft) -> Derived    called by `WriteTransaction.write` for each document that is inserted, changed or deleted
+    TableInfo.hook              the name, in the file's list of tables: so it binds every writer
+    derive(draft) -> Derived    called by `WriteTransaction.write` for each inserted, changed or deleted document
 
 A hook may refuse a write by raising a UsageError, which rolls back this write and nothing else. A hook never changes
 the document: stored is what the caller passed. A dialect keeps data of deletions and of losing versions in a hidden

@@ -4,9 +4,9 @@ A consumer has one lease for each of its partitions: a row of `positions`, with 
 and the end of the holder's time. A worker takes a free lease, renews it while the worker lives, and gives it up at
 its end. Each new holder gets the next fencing number, so that a late acknowledgement of an earlier holder is refused.
 
-    free        nobody has it; or its holder is gone, or has been silent past its time
-    held        by one worker. Another worker that has fewer leases may wish for it
-    given up    because of a wish: for some seconds only the worker that wished for it may take it
+    free        it has no holder; or its holder is gone, or has been silent past its time
+    held        by one worker. Another worker with fewer leases may wish for it
+    given up    because of a wish: for some seconds only the wishing worker may take it
 
 Wall clocks decide nothing but how long others wait: a clock that jumps makes a lease change hands early or late, and
 the fencing number keeps the position right in any case. No jump makes a worker wait for longer than a few leases: a

@@ -1,9 +1,9 @@
 """The log: entries in and out. A sound file's log is read here and nowhere else, and appended to here and nowhere else.
 
-    read           a page of entries, column by column, each one compared with its checksum
+    read           a page of entries, column by column, each compared with its checksum
     changes_of     the same entries as `Change` values
-    PastNames      the names that their tables had then
-    log_changes    what `db.log()` gives: all pages between two seqs
+    PastNames      the names of their tables at that time
+    log_changes    the result of `db.log()`: all pages between two seqs
     append         entries of one commit, many to a statement
 
 A change points with `prev` at the entry of the document before it. Reading that document together with its change

@@ -7,9 +7,9 @@ opening a file. Both have the same statements.
 The names in the file that other files have other words for:
 
     log              each row is an entry (a change); `seal` is its checksum, as in other tables
-    heads, graves    the seq of the newest entry of each document that is there; of each that was deleted (its tombstone)
-    marks            which blocks of 32 seqs have changes of a table, and its running sums as of a block
-    entries          index entries: one for each value under which an index has a document. Not those of the log
+    heads, graves    the seq of the newest entry of each document; of each deleted document (its tombstone)
+    marks            the blocks of 32 seqs with changes of a table, and its running sums as of a block
+    entries          index entries: one for each value under which an index has a document. No log entries
 
 Rule of this file: a released step is never edited; the next format is another step. All steps run inside one BEGIN
 IMMEDIATE of ours, so that a crash leaves the old format or the new one.

@@ -6,9 +6,9 @@ each table in the table block index has, as of a seq: the number of documents an
 are all in the same block: a reader of the present sums rolls forward over 31 entries at most.
 
     Sums         the figures; the writer moves them with each flush
-    newest       what the file has, rolled forward to now
-    check        what a read of all documents, or of a whole index, has found is compared here
-    compare      all entries of an index that is not large, before the first read of a part of it
+    newest       the file's sums, rolled forward to now
+    check        compares a read of all documents, or of a whole index, with them
+    compare      compares all entries of a small index, before the first read of a part of it
 
 Rule of this file: the sums follow from the log, never from the trees that they check. The one exception is
 `taken_stock`, for a table of a file without sums.

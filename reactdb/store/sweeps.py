@@ -1,7 +1,7 @@
 """Sweeps: functions that shrink the rows that a write hook keeps in hidden tables, before history is removed.
 
-    register_sweep(hook, sweep)   where the module that has it is imported; that of our own dialects is when it is first asked for
-    sweep_of(hook)                the one of a hook
+    register_sweep(hook, sweep)   at the import of its module; for our own dialects at its first use
+    sweep_of(hook)                the sweep of a hook
 
 Compaction removes superseded entries, and never the newest version of a row, also of a hidden table. Only the dialect
 knows which of those rows are no longer needed.

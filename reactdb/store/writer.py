@@ -1,14 +1,14 @@
 """Writer: the write connection of an engine. This file has the whole path of a write, from top to bottom:
 
     write, transaction      wait in the write queue (see `write_queue`), and then, at its head:
-    _begin                  BEGIN IMMEDIATE; is what the writer knows of the file still so? If not, reload it
+    _begin                  BEGIN IMMEDIATE; is the writer's state of the file still true? If not, reload it
     the caller's work       puts entries into the transaction's write buffer (see `transaction`)
-    write_group             the small writes of threads that wait behind, in the same transaction (group commit)
-    _commit                 COMMIT; is the file still the file that was opened?
-    publish                 the feeds take the commit in, still before the next write, so that they hear commits in log order
+    write_group             the small writes of threads behind it, in the same transaction (group commit)
+    _commit                 COMMIT; is it still the opened file?
+    publish                 the feeds take the commit in, still before the next write, so that they get commits in log order
     _end_turn               the next in the queue
-    drain                   the feeds deliver: only here does user code run, without a lock, but for what a caller passes into its
-                            own write (`update(callable)`) and predicates of feeds
+    drain                   the feeds deliver: only here does user code run, without a lock, except a callable argument of a write
+                            (`update(callable)`) and predicates of feeds
 
 Ctrl-C may strike at any line. The next writer repairs the rest: it rolls back a transaction that is still open, and
 reloads the state (`_known_version` is None from before COMMIT until everything is noted).

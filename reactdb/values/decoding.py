@@ -1,7 +1,7 @@
 """Decoding: from the bytes that `codec` wrote back to documents.
 
     decode           fresh dicts and lists, the caller's to change
-    decode_frozen    one that is shared, and refuses to be changed
+    decode_frozen    shared ones, which refuse changes
     decode_many, decode_many_frozen    the same of many, in less time
     decode_value     any value
 

@@ -14,8 +14,8 @@ The numbers and layouts of the core's are part of the file format and never chan
                                from UTC as i32 seconds. Comes back with a fixed offset
 
     8 to 31                    kept for the core
-    32 to 63                   those of the dialect `mongodb`
-    64 to 71                   the library's own that are registered: 64 is a `Blob`
+    32 to 63                   for the dialect `mongodb`
+    64 to 71                   the library's own registered types: 64 is a `Blob`
     72 to 95                   kept for dialects to come
     96 to 127                  a program's own
 

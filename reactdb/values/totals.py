@@ -7,7 +7,7 @@ An incrementally kept sum must equal a sum computed from scratch, digit by digit
 and rounded once, when the sum is read.
 
     ints only                  an int
-    a float among them         a float: the one nearest to the true sum
+    a float among them         a float: the nearest to the true sum
     Decimals, but no float     a Decimal: the true sum
 
 Rule of this file: it adds numbers. The caller decides which values take part.

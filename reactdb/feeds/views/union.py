@@ -1,7 +1,7 @@
 """UnionView: several views as one. A document in two of them is reported twice.
 
     UnionView          members of any kind; deltas carry the number of their member
-    OrderedUnionView   members that are all lists: the whole is a list too, one member after the other, and offsets count in it
+    OrderedUnionView   only lists as members: the whole is a list too, one member after the other, and offsets count in it
 
 In RethinkDB offsets count in the member, and no field names the member.
 

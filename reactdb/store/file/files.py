@@ -1,8 +1,8 @@
 """The files of a database: their names, how a new database is made, and how all its files are removed.
 
     a.db            the database
-    a.db-wal        its write-ahead log: commits that are not in the file yet
-    a.db-shm        an index of that log, shared by the processes that have it open
+    a.db-wal        its write-ahead log: commits on their way to the file
+    a.db-shm        an index of that log, shared by all its processes
     a.db-journal    only while the file is made
 
 They belong together. A write-ahead log without its file is of no use, and beside another file of that name it is the
