@@ -379,8 +379,7 @@ class Selection:
             include_types: Add `type`: add, remove, change, initial, state.
             include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the
                 first change of the same commit; `origin`, the writer's own name, or None.
-            batches: Each event is a list of all changes of one commit, never a half; with `squash`, of several whole
-                commits.
+            batches: Each event is a list of all changes of one commit; with `squash`, of several whole commits.
             since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
                 begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
@@ -425,8 +424,7 @@ class Selection:
         )
 
     def explain(self) -> dict[str, Any]:
-        """How this selection is read: `access` in words, the `index` if there is one, and the parts that run in
-        Python.
+        """How this selection is read: `access` in words, the `index` if used, and the parts that run in Python.
 
         `hints` are sentences about probable mistakes, such as a comparison of a time with a text. `write_wait_s`: how
         many seconds a write through this handle waits for others at most, before DatabaseBusy; None for a read-only

@@ -3,11 +3,11 @@
 SQLite checks the structure of a file and not the values in it: a flipped byte in a document comes back as if it had
 been written. The checksum of an entry (the column `seal`) is one integer of two parts:
 
-    low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion): a read of
-                    documents checks. The read computes it with the key that it looked for, so that a head which points
-                    to another document's entry is noticed too.
-    above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1: what a read of the
-                    log checks besides. The modulus is a prime, so that no change of a single byte of one column
+    low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion). A read
+                    of documents checks it, with the key that the read looked for, so that a head which points to
+                    another document's entry is noticed too.
+    above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1. A read of the log
+                    checks this, too. The modulus is a prime, so that no change of a single byte of one column
                     leaves the sum as it was.
 
 Small and seldom written rows have the CRC-32 of their values in msgpack: each fact, each position; and the tables and
