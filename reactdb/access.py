@@ -73,7 +73,7 @@ class Access(Value):
     """How documents are read, and which steps remain to be done.
 
     Attributes:
-        index: The index that is walked; None for the primary key.
+        index: The walked index; None for the primary key.
         keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
         range: The range to read in all other cases.
         detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The
@@ -297,7 +297,7 @@ def access(query: Query, table: TableInfo) -> Access:
     """Choose the access path of a query.
 
     Raises:
-        IndexNotFound: The query names an index that is not there.
+        IndexNotFound: The query names a missing index.
         QueryError: ReQL's sentence for an order or a range that contradicts an earlier one.
     """
     steps = query.steps
@@ -444,8 +444,8 @@ def looked_up(
 
 
 def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
-    """A rank by which paths that probably read fewer documents come first: points, ranges with two ends, ranges with
-    one end."""
+    """A rank for paths: those that probably read fewer documents come first: points, ranges with two ends, ranges
+    with one end."""
     width = max((0 if one.is_point else 1 if one.has_ends else 2 for one in ranges), default=0)
     return (width, len(ranges))
 

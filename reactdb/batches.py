@@ -645,7 +645,7 @@ class Batches:
     def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
         """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
         settings = self._settings
-        # Several only of a dropped or renamed table, whose documents share a seq.
+        # Several only for a dropped or renamed table: its documents share a seq.
         seq = batch.changes[0]["seq"]
         is_last = settings.max_attempts is not None and batch.attempt >= settings.max_attempts
 
@@ -702,7 +702,7 @@ class Batches:
         return Batch(self._settings, progress.lease, self._reader.events(deltas), until)
 
     def _fill(self, progress: Held, most: int) -> bool:
-        """Read on for a partition. Whether it has all that is committed by now."""
+        """Read on for a partition. Returns: whether it has everything committed by now."""
         parts = [held.part for held in self._held.values()]
         while True:
             try:
@@ -750,6 +750,6 @@ class Batches:
             error.since,
             error.oldest,
             f"consumer `{name}` was behind for too long: ",
-            f"; read what you need of the present, then call reset() to go on from now, or reset(since={error.oldest - 1}) "
-            "to go on with what is left",
+            f"; read the present documents, then call reset() to continue from now, or reset(since={error.oldest - 1}) "
+            "to continue with the rest of the log",
         )

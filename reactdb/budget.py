@@ -57,13 +57,13 @@ STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
 
 CALL_STEPS: Final = 64
-"""The steps that one call of a function counts as, where the function is evaluated term by term."""
+"""The steps of one call of a function, where the function is evaluated term by term."""
 
 STEP_BYTES: Final = 256
-"""Bytes of documents and strings that count as a step, so that the memory is looked at after each MiB of them."""
+"""Bytes of documents and strings that count as a step, so that the memory is measured after each MiB of them."""
 
 SORTED_AT_ONCE: Final = 8_192
-"""Elements that are sorted without a look at the budget: it takes some milliseconds."""
+"""Elements that are sorted between two checks of the budget: it takes some milliseconds."""
 
 SLOW_S: Final = 0.05
 """A query that has taken this long takes turns with the other slow ones."""
@@ -109,10 +109,10 @@ def process_bytes() -> int | None:
 class Crowd:
     """Slow queries that run in threads of one process and take turns.
 
-    Python runs one thread at a time and gives each runnable thread its turn. A thread that needs ten turns for a
-    short answer therefore waits ten times for all computing threads. So slow queries sleep between their turns for as
-    long as the other slow ones compute: together they make the same progress, and a short request mostly waits for
-    only one of them.
+    Python runs one thread at a time and gives each runnable thread its turn. A thread with ten turns for a short
+    answer therefore waits ten times for all computing threads. So slow queries sleep between their turns for as long
+    as the other slow ones compute: together they make the same progress, and a short request mostly waits for a
+    single slow query.
 
     No query sleeps with a lock, because a sleeping query may hold the write queue's turn, for which another thread
     waits.
@@ -264,7 +264,7 @@ class Budget:
 
 
 current: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
-"""The budget of the running evaluation; None for no limit, which is the case for everything but queries of a server."""
+"""The budget of the running evaluation; None for no limit, as for everything but queries of a server."""
 
 
 def spend(steps: int) -> None:

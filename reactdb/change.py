@@ -15,7 +15,8 @@ from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
-# Of a change that is in no entry of its own: a document goes, or comes, because its table was dropped or got another name.
+# The kind of a change without an entry of its own: a document is removed, or added, because its table was dropped or
+# renamed.
 WITH_TABLE = 4
 GONE_WITH_TABLE, CAME_WITH_NAME = WITH_TABLE | DELETE, WITH_TABLE | INSERT
 # The number of the table of log entries that are about tables and indexes themselves, and their kinds.
@@ -44,10 +45,11 @@ class HiddenTable(NamedTuple):
 
 
 MOST_IN_HAND = 64
-"""So many changes of a commit keep the documents that the writer had decoded; those of a large commit would fill the memory."""
+"""Up to this many changes, a commit keeps the documents that the writer had decoded; a large commit would fill the
+memory."""
 
 TableReference = str | HiddenTable
-"""What a table is looked up by."""
+"""The key under which a table is looked up."""
 
 
 class DocumentsBefore(Protocol):

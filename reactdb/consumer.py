@@ -272,8 +272,8 @@ def _check_same(leases: list[Lease], selection: str, partitions: int | None) -> 
     name = leases[0].name
     if leases[0].selection != selection:
         raise UsageError(
-            f"consumer `{name}` was made with another selection, which its position is of: give it that selection, or "
-            "another name, or reset=True to begin anew with this one"
+            f"consumer `{name}` was created with another selection, to which its position belongs: pass that selection, or "
+            "another name, or reset=True to begin again with this one"
         )
     if partitions is not None and partitions != leases[0].partitions:
         raise UsageError(

@@ -58,8 +58,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
-"""What ends a program, or a thread of it. It goes on through reactdb to whoever called. Whatever else a subscriber raises, of any
-type, is the subscriber's own and stays with it."""
+"""The exceptions that end a program, or a thread of it. They pass through reactdb to its caller. All other exceptions
+of a subscriber, of any type, end only that subscriber."""
 
 
 def shown(value: object, length: int = 60) -> str:
@@ -78,8 +78,8 @@ def word(value: object) -> str:
 
 
 def is_one_of(value: object, words: tuple[str, ...]) -> bool:
-    """Whether an option is one of these words. A value that is no text is not compared: an array of numbers, for
-    example, has no single truth for equality."""
+    """Whether an option is one of these words. Only texts are compared: an array of numbers, for example, has no
+    single truth for equality."""
     return isinstance(value, str) and value in words
 
 
@@ -217,8 +217,9 @@ class HookNotFound(UsageError, LookupError):
 
     def __init__(self, hook: str, table: str) -> None:
         super().__init__(
-            f"Table `{table}` has the write hook `{hook}`, which this process does not know: before it writes there, it has to "
-            f"import what registers the hook (of reactdb's own dialects, `reactdb.dialects.{hook.partition('.')[0]}`)."
+            f"Table `{table}` has the write hook `{hook}`, which is unknown in this process: before a write, "
+            f"import the module that registers the hook (for reactdb's own dialects, "
+            f"`reactdb.dialects.{hook.partition('.')[0]}`)."
         )
         self.hook = hook
         self.table = table
@@ -233,7 +234,7 @@ class TransactionOwned(UsageError):
     Attributes:
         operation: The refused operation.
         owner: The owner of the transaction: "task 'pay'", for example.
-        place: (file, line) of its `with`; None where it is a single write that is going on.
+        place: (file, line) of its `with`; None for a running single write.
         caller: The flow of the refused write.
     """
 
@@ -256,13 +257,13 @@ class TransactionOwned(UsageError):
             )
         elif is_inner:
             message = (
-                f"{operation}: {owner} is inside of a part of this transaction{where} that can fail alone, and takes back then "
-                f"what was written meanwhile: {caller} may write when that has ended"
+                f"{operation}: {owner} is inside of a part of this transaction{where} that can fail alone, and would then "
+                f"roll back other writes: {caller} may write after the end of that part"
             )
         elif is_exclusive:
             message = (
-                f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only what goes through "
-                "the object that it yields is a part of it (`with db.transaction(exclusive=True) as transaction:`, then "
+                f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only reads "
+                "and writes through the yielded object are a part of it (`with db.transaction(exclusive=True) as transaction:`, then "
                 "`transaction.table(...)`)"
             )
         else:
@@ -285,7 +286,7 @@ class TransactionEnded(UsageError):
 
     Attributes:
         operation: The refused operation.
-        place: (file, line) of its `with`; None where that is not known.
+        place: (file, line) of its `with`; None where it is not known.
     """
 
     def __init__(self, operation: str, place: Place | None) -> None:
@@ -300,14 +301,14 @@ class TransactionEnded(UsageError):
 class TransactionRolledBack(UsageError):
     """A transaction, or a part of one, was rolled back instead of committed: its block ended in the wrong place.
 
-    Either another flow ended it than the one that began it: an async generator that begins in one task and ends in
-    another does that. Or an inner block, or a task that shares it, had not ended yet.
+    Either another flow ended it: an async generator that begins in one task and ends in another does so. Or an inner
+    block, or a task that shares it, had not ended yet.
 
     Attributes:
         place: (file, line) of the `with`.
         owner: The flow that began it.
-        ended_by: The flow that ended it; None where that is the same one.
-        inner: The flow that is still inside of it; None where there is none.
+        ended_by: The flow that ended it; None for the same flow.
+        inner: The flow that is still inside of it; None without such a flow.
         inner_place: (file, line) from where.
     """
 
@@ -323,7 +324,7 @@ class TransactionRolledBack(UsageError):
         if ended_by is not None:
             why = f"{owner} began it, and {ended_by} ended it: begin and end it in one"
         else:
-            why = f"{inner} was still inside{place_in_words(inner_place)}: what is inside has to end first"
+            why = f"{inner} was still inside{place_in_words(inner_place)}: the inner one has to end first"
         super().__init__(f"the transaction{place_in_words(place)} was rolled back: {why}")
         self.place = place
         self.owner = owner
@@ -354,7 +355,7 @@ class SchemaMismatch(UsageError, ValueError):
     def __init__(self, document: str, reason: str) -> None:
         super().__init__(
             f"{document} does not fit the schema: {reason}; give another schema, or option mode=PERMISSIVE and a column "
-            "_corrupt STRING that is told what was there"
+            "_corrupt STRING for the original document"
         )
         self.document = document
         self.reason = reason
@@ -503,12 +504,12 @@ class LeaseLost(ReactDBError):
         if newest is None:
             why = "it was removed"
         elif newest == fence:
-            why = "its position was moved meanwhile"
+            why = "its position was moved"
         else:
             why = f"it was taken over: its fencing number is {newest} now, and the batch has {fence}"
         super().__init__(
-            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; what was done "
-            "with it outside of the file is done again, so deduplicate there by the changes' ids"
+            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; the "
+            "work that was done with it outside of the file will be repeated, so deduplicate there by the changes' ids"
         )
         self.name = name
         self.partition = partition
@@ -618,7 +619,7 @@ class OutcomeUnknown(StorageError):
 
 class MovedAtCommit(StorageMoved, OutcomeUnknown):
     """The same, noticed by a write after its COMMIT: that write may be stored, in the opened file and perhaps in the
-    file that is at its path now. Only a read can tell.
+    file at its path now. Only a read can tell.
     """
 
 

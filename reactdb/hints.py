@@ -99,7 +99,7 @@ def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[
         elif isinstance(step, Union):
             found += [hint for other in step.others for hint in hints(other, snapshot, sample)]
         else:
-            # After this step, fields are those of its results and no longer those of the documents.
+            # After this step, fields belong to its results and no longer to the documents.
             break
     return found
 
@@ -323,7 +323,7 @@ class HintLog:
         *,
         found_nothing: bool,
     ) -> None:
-        """Log hints about a query that is being run, unless this line of the program was examined lately."""
+        """Log hints about a running query, unless this line of the program was examined lately."""
         for step in query.steps:
             if type(step) in HINTED:
                 break

@@ -30,7 +30,7 @@ class Holder(Protocol):
 
 
 _numbers = count(1)
-# Weakly: a holder that is forgotten is gone.
+# Weakly: an unreferenced holder is gone.
 _known: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 
 

@@ -12,7 +12,7 @@ are integers of any size. A value that JSON lacks becomes an object with a type,
     date, time                {"$reactdb_type$": "date", "value": "2013-01-31"}, {..."time", "value": "12:30:00"}
     timedelta                 {"$reactdb_type$": "duration", "value": "90.5"}, in seconds
     NaN, the infinities       {"$reactdb_type$": "float", "value": "nan"}, "inf" or "-inf"; "nan:<16 hex digits>" where the
-                              bits of a NaN are not the usual ones
+                              bits of a NaN differ from the usual ones
     datetime, otherwise       {"$reactdb_type$": "datetime", "value": "9999-12-31T23:59:59.999999+00:00"}: where a float
                               of seconds is not exact (past the year 2255), or the offset is not in whole minutes
     of a registered type      {"$reactdb_type$": "mongodb.objectid", "value": <its text>}
@@ -22,8 +22,8 @@ are integers of any size. A value that JSON lacks becomes an object with a type,
     two keys with a dollar
     a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of changes
 
-Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
-this list, or a typed object with other fields than these is refused, because accepting it would store something else.
+Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, an unlisted type,
+or a typed object with other fields than these is refused, because accepting it would store something else.
 
 If msgspec is installed, it writes values without typed objects in a fraction of the time. The text is the same.
 """
@@ -54,8 +54,8 @@ __all__ = ["dumps", "loads"]
 OURS: Final = "$reactdb_type$"
 
 MOST_LEVELS: Final = MAX_DEPTH + 50
-"""How deeply JSON of other programs may be nested. A document may have MAX_DEPTH levels, and a request or an answer that carries
-documents a few more. What reads values goes down by calls, so more levels would end in a RecursionError somewhere."""
+"""How deeply JSON of other programs may be nested. A document may have MAX_DEPTH levels, and a request or a response
+around documents a few more. Reading is recursive, so more levels would end in a RecursionError somewhere."""
 
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
@@ -76,7 +76,8 @@ def _msgspec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]] | tuple[
 
 
 quick_encode, quick_decode = _msgspec()
-"""msgspec's, where it is installed: values that JSON has, as bytes and back. Both refuse some that `json` takes."""
+"""msgspec's functions, where it is installed: JSON's own values, as bytes and back. Both refuse some values that
+`json` takes."""
 # Finds text that msgspec may write differently: it writes null for NaN and the infinities, has its own form for small and large
 # floats, and does not know the keys that mark a typed object.
 _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
@@ -321,7 +322,7 @@ def loads(text: str) -> Any:
     """The value of one JSON text.
 
     Raises:
-        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if that is known.
+        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if known.
     """
     return read(parse(text), [])
 

@@ -68,7 +68,7 @@ from reactdb.values import codec
 MOST_CHANGES = 10_000
 # Unselected changes that are passed before the position is noted in the file.
 PASSED_CHANGES = 10_000
-# How often a table is begun again because compaction removes its history, before that is an error.
+# How often a table is begun again because compaction removes its history, before an error is raised.
 MOST_BUILDS = 5
 # Characters of an error that are kept in the file.
 MOST_ERROR = 2_000
@@ -173,15 +173,15 @@ class Materialized:
         table = snapshot.table(self.name)
         if table is not None and table.hook != KEPT:
             raise UsageError(
-                f"table `{self.name}` is an ordinary one, whose documents would be lost: materialize into another name, or drop "
-                "it first"
+                f"table `{self.name}` is an ordinary table, and its documents would be lost: materialize into another "
+                "name, or drop it first"
             )
         contents = self._contents(snapshot)
         if is_anew or contents is None or table is None or contents.definition == self._definition:
             return
         raise UsageError(
-            f"table `{self.name}` is kept equal to another selection: give it that selection, or another name, or rebuild=True "
-            "to make it anew of this one"
+            f"table `{self.name}` is kept equal to another selection: pass that selection, or another name, or rebuild=True "
+            "to build it from this one"
         )
 
     def __repr__(self) -> str:
@@ -250,7 +250,7 @@ class Materialized:
         return not self.is_closed and not self._session.is_closed
 
     def catch_up(self) -> None:
-        """Take in everything that is committed by now, in this thread. Another worker with the lease loses it.
+        """Take in all commits up to now, in this thread. Another worker with the lease loses it.
 
         A view that has stopped follows again, if the cause is gone.
 
@@ -258,7 +258,7 @@ class Materialized:
             UsageError: Inside a transaction; or the table was created again with another selection.
             LeaseLost: Another worker has taken over while the table was being built.
             TableNotFound, IndexNotFound: A table or an index of the selection was dropped.
-            QueryError: The selection cannot be worked out for a document that is still there. The table stays as of before it.
+            QueryError: The selection cannot be computed for an existing document. The table stays as of before it.
         """
         self._session.check_open()
         if self.is_closed:
@@ -360,7 +360,7 @@ class Materialized:
             return snapshot.seq
 
     def _wake(self, event: object) -> None:
-        """Something was committed. A thread that is at work already looks once more when it is done."""
+        """Note a commit. A working thread looks once more when it is done."""
         self._is_rung = True
         self._answer()
 
@@ -729,7 +729,7 @@ def _position_after(transaction: WriteTransaction, seq: int) -> int:
 def _query_of(session: Session, selection: object) -> Query:
     if not isinstance(selection, Selection):
         raise InvalidOption(
-            "selection is a table or what is made of one, such as db.table('orders').group('city').sum('euros'), not "
+            "selection is a table or a result from one, such as db.table('orders').group('city').sum('euros'), not "
             f"{shown(selection)}"
         )
     if selection.session.engine is not session.engine:

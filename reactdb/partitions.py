@@ -42,8 +42,8 @@ FEWEST_READ = 32
 MOST_HELD = 10_000
 
 ROW_WISE = (
-    "a consumer is given each change once, so what it selects is looked at document by document: take order_by with limit, "
-    "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
+    "a consumer gets each change once, so its selection is evaluated document by document: take order_by with limit, "
+    "aggregates, group, distinct and union out of its selection, and compute them from the changes"
 )
 
 SEQ = attrgetter("seq")

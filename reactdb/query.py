@@ -28,7 +28,7 @@ ALL_TABLES = "*"
 class Step(Value):
     """One step of a query. See the subclasses.
 
-    A step equals another one that surely has the same effect.
+    A step equals another with surely the same effect.
 
     Attributes:
         meaning: The names of the fields that decide the effect. The others show how it was written.
@@ -75,7 +75,7 @@ class Get(Step):
 
 
 class GetAll(Step):
-    """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
+    """Documents by keys of the primary key (index None) or of an index. A repeated key counts twice."""
 
     __slots__ = ("index", "keys", "keys_bytes")
     meaning = ("keys_bytes", "index")

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SWEPT: Final = 200
-"""What a sweep removes in one commit: some milliseconds, so that a writer who waits does not notice."""
+"""Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
 
 
 class Session:
@@ -389,7 +389,7 @@ class Session:
         return block if budget is None else block_in_turn(block, budget)
 
     def inside(self, block: Block) -> SessionInside:
-        """A session that is inside of a block of `block()`, whichever flow of its thread uses it."""
+        """A session inside of a block of `block()`, for any flow of its thread."""
         return SessionInside(
             block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
         )

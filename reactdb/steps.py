@@ -249,7 +249,7 @@ def itself(element: Any) -> Any:
 
 
 def elements_of(function: Function) -> Function:
-    """The function of a `concat_map`, whose value must be a list."""
+    """The function of a `concat_map`; its value must be a list."""
 
     def elements(element: Any) -> Any:
         value = function(element)

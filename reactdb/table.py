@@ -154,17 +154,15 @@ class Selection:
 
     def __bool__(self) -> NoReturn:
         raise NotAValue(
-            "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`"
+            "a selection is a query and no result, neither true nor false: test the result of run(), as in `if selection.run():`"
         )
 
     def __len__(self) -> NoReturn:
-        raise NotAValue(
-            "a selection is a question, which has no length: count().run() says how many there are"
-        )
+        raise NotAValue("a selection is a query and no result, and has no length: use count().run()")
 
     def __contains__(self, value: object) -> NoReturn:
         raise NotAValue(
-            "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`"
+            "a selection is a query and no result, and `in` does not run it: look in the result of run(), as in `... in selection.run()`"
         )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -755,7 +753,7 @@ class Table(Selection):
 
 def not_compared(sign: str) -> NotAValue:
     return NotAValue(
-        f"a selection is a question, and {sign} does not ask it: compare what run() gives, as in `selection.run() {sign} ...`"
+        f"a selection is a query and no result, and {sign} does not run it: compare the result of run(), as in `selection.run() {sign} ...`"
     )
 
 

@@ -247,7 +247,7 @@ class Write:
         found = function(*arguments)
         if before != (transaction.count, transaction.catalogue):
             raise UsageError(
-                "a function that is given to a write must not write itself: use a transaction around both"
+                "a function passed to a write must not write itself: use a transaction around both"
             )
         return found
 

@@ -296,7 +296,7 @@ def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRan
 
 
 def _if_keys(found: KeyRange) -> tuple[KeyRange, ...] | None:
-    """The range, if its ends are values: around a constant that is nested as deep as can be, there is no array."""
+    """The range, if its ends are values: around a constant with the deepest nesting, there is no array."""
     try:
         key_bytes(found.lower), key_bytes(found.upper)
     except InvalidKey:

@@ -9,7 +9,7 @@ are and, or, not. Because `and`, `or`, `not` and `if` cannot be taught, an Expre
 An Expression is callable on a document and returns its value, so it can stand wherever a Python function of a
 document can: `filter(row["score"] > 10)` means the same to ReQL and to Rx.
 
-Where a method takes a function, that is a Python function of Expressions, `lambda tag: tag.upcase()`, which is called
+Where a method takes a function, pass a Python function of Expressions, `lambda tag: tag.upcase()`, which is called
 once to build its expression; or an expression of `row`, where `row` is then the element.
 
 Rule of this file: it builds trees and evaluates nothing. A method names its operation and passes its arguments on;
@@ -51,7 +51,7 @@ _MAX_NESTED_VALUES = 100
 
 
 class Expression:
-    """A value that is computed from a document. Immutable; equal in structure means equal in `key` and hash."""
+    """A value computed from a document. Immutable; equal in structure means equal in `key` and hash."""
 
     __slots__ = ("_function", "_is_infix", "_is_used", "_key", "node")
 
@@ -76,7 +76,7 @@ class Expression:
         """The value for a document.
 
         Raises:
-            QueryError: ReQL's error, such as MissingValue for a field that is not there.
+            QueryError: ReQL's error, such as MissingValue for a missing field.
         """
         if self._function is None:
             self._function = value_function(self.node)
@@ -532,7 +532,7 @@ class Expression:
         return self._call("is_empty")
 
     def count(self, *value: Any) -> Expression:
-        """The number of elements, or of those that equal a value or for which a function is true."""
+        """The number of elements, or of the elements equal to a value or true for a function."""
         return self._call_with_function("count", *value)
 
     def union(self, *others: Any, **options: Any) -> Expression:

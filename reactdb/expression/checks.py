@@ -20,7 +20,7 @@ from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
 
 array_limit: Final = ContextVar("array_limit", default=100_000)
-"""Elements of an array that an expression may make. ReQL's run option of that name sets it."""
+"""The most elements of an array in an expression. ReQL's run option of that name sets it."""
 
 _SHOWN_CHARACTERS: Final = 300
 LONG_TEXT: Final = 4_096
@@ -116,7 +116,7 @@ def sequence(value: Any) -> list[Any]:
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The elements of a sequence, or of a stream that is being read, to be used one by one."""
+    """The elements of a sequence, or of an unread stream, to be used singly."""
     if not isinstance(value, list):
         if isinstance(value, Iterator):
             return value
@@ -174,7 +174,7 @@ def order(left: Any, right: Any) -> int:
     try:
         return compare(left, right)
     except InvalidKey as error:
-        # Functions and groups are not part of the order, nor is a value that is nested too deeply.
+        # Functions and groups are not part of the order, nor is a too deeply nested value.
         raise QueryError(str(error)) from None
 
 

@@ -36,7 +36,7 @@ _MAX_INDENT: Final = 12
 """The deepest nesting of blocks in generated code; deeper nodes are left to `evaluate`."""
 
 _MAX_BRANCH_INDENT: Final = 60
-"""The same for a `branch`, which makes many blocks. Python allows a hundred."""
+"""The same for a `branch`, with its many blocks. Python allows a hundred."""
 
 COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -407,7 +407,7 @@ def _write_object(writer: _Writer, node: Call) -> str:
 
 
 def _write_sum(writer: _Writer, node: Call) -> str:
-    """A sum or a difference of two: with Python's operator for ints whose result is surely not too large."""
+    """A sum or a difference of two: with Python's operator for ints with a surely small result."""
     if len(node.arguments) != 2:
         return writer.called(node, OPERATIONS[node.operation])
     names, checks = [], []

@@ -1,6 +1,6 @@
 """Operations: arrays as values: their ends, places, slices and sets.
 
-Sets are arrays without equal elements; equality is that of the one order, so 1 and 1.0 are one element.
+Sets are arrays without equal elements; equality follows the total order, so 1 and 1.0 are the same element.
 
 Source: RethinkDB 2.4, terms/arr.cc.
 """

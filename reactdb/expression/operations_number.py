@@ -1,7 +1,7 @@
 """Operations: arithmetic.
 
-ReQL has one type of number, the double. Here a number is an int, a float or a Decimal, and arithmetic keeps what it
-can: ints are exact, and a quotient of ints without a remainder is an int, because 4 / 2 is 2; a float
+ReQL has one type of number, the double. Here a number is an int, a float or a Decimal, and arithmetic keeps the exact
+type where it can: ints are exact, and a quotient of ints without a remainder is an int, because 4 / 2 is 2; a float
 among ints makes a float, and a float with a Decimal makes a float, as in SQL. Decimals are computed to 34 digits.
 Results that are not finite are errors, as in ReQL.
 
@@ -77,11 +77,11 @@ def _quotient(left: Any, right: Any) -> Any:
 
 
 def calculated(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """The result of a calculation with two numbers, or an error for a result that is no number."""
+    """The result of a calculation with two numbers, or an error for an impossible number."""
     try:
         return checked_number(function(left, right))
     except OverflowError:
-        # Only an int that is too large for the float beside it, or for the quotient.
+        # Only an int too large for the float beside it, or for the quotient.
         raise QueryError("Non-finite number: inf") from None
 
 

@@ -36,7 +36,7 @@ def missing_field(name: str, document: dict[str, Any]) -> MissingValue:
 
 
 def _not_an_object(name: str, value: Any) -> None:
-    """Raise ReQL's error for a value that is neither an object nor an array."""
+    """Raise ReQL's error for a value other than an object or an array."""
     what = kind(value)
     if what.startswith("PTYPE<") and what != "PTYPE<BINARY>":
         raise QueryError(f"Cannot call `{name}` on objects of type `{what}`.")

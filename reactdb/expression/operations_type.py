@@ -113,7 +113,7 @@ def _text(data: bytes) -> str:
 def _number(text: str) -> Any:
     if _DECIMAL_NUMBER.fullmatch(text):
         digits = text.strip()
-        # Python refuses to read an int of thousands of digits, because that is slow; ReQL has only doubles anyway.
+        # Python refuses to read an int of thousands of digits, because it is slow; ReQL has only doubles anyway.
         if digits.lstrip("+-").isdigit() and len(digits) <= 2_000:
             return int(digits)
         return checked_number(float(digits))
@@ -189,7 +189,7 @@ def json_(text: Any) -> Any:
     except json.JSONDecodeError as error:
         reason = _json_reason(source, error)
     except ValueError:
-        # Python refuses to read an int of thousands of digits, because that is slow.
+        # Python refuses to read an int of thousands of digits, because it is slow.
         reason = _TOO_BIG
     except RecursionError:
         reason = "Nesting depth limit exceeded."
@@ -225,7 +225,7 @@ _JSON_REASONS: Final = {
 
 
 def _json_reason(source: str, error: json.JSONDecodeError) -> str:
-    """RethinkDB's sentence about a text that is not JSON."""
+    """RethinkDB's sentence about a text without valid JSON."""
     if not source.strip(" \t\r\n"):
         return "The document is empty."
     if error.msg != "Expecting ',' delimiter":

@@ -61,7 +61,7 @@ class Pattern(Protocol):
 
 @lru_cache(maxsize=256)
 def read_pattern(text: str) -> Pattern:
-    """The pattern, compiled by RE2 where that is installed, otherwise by `re`.
+    """The pattern, compiled by RE2 if installed, otherwise by `re`.
 
     Raises:
         QueryError: It is no pattern in RE2's syntax.

@@ -489,7 +489,7 @@ def either(parts: list[Subpattern]) -> Subpattern:
 
 
 def repeated(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
-    """A part several times; at most `high` times, if that is not None."""
+    """A part several times; at most `high` times, if `high` is not None."""
     source = part.source if _is_closed(part) else f"(?:{part.source})"
     is_certain = part.is_single and not part.is_flexible
     if high == 1:

@@ -12,7 +12,7 @@ through all its ways, and the number of those ways. The next part is tried once 
 After `.*`, a literal text such as `foo` fails at once where it does not occur. So of the ways of `.*` only as many
 continue as there are `foo` in the text. A text that a program has stored has few of them, and an attack's has many.
 
-Rule of this file: it matches nothing but sets of characters, whose time is linear.
+Rule of this file: it matches nothing but sets of characters, in linear time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Subject:
 
 
 Measure = Callable[[Subject], tuple[float, float]]
-"""The steps that a part takes from one place, and its ways there."""
+"""The steps of a part from one place, and its ways there."""
 
 
 def ONE_STEP(_subject: Subject) -> tuple[float, float]:

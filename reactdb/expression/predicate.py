@@ -119,7 +119,7 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
         return value
     if is_second_condition(default):
         raise QueryError(
-            "filter takes one condition, and then what counts where a field is missing: "
+            "filter takes one condition, and then the result where a field is missing: "
             "join conditions with &, each in parentheses"
         )
     if callable(value) and not isinstance(value, Expression):

@@ -120,14 +120,14 @@ def in_arguments(number: int) -> str:
 
 
 def wrong_call(parameters: int, arguments: int) -> QueryError:
-    """ReQL's error for a function that is called with another number of arguments than it has parameters."""
+    """ReQL's error for a function with another number of arguments than parameters."""
     return QueryError(
         f"Expected function with {in_arguments(arguments)} but found function with {in_arguments(parameters)}."
     )
 
 
 class Operations(dict[str, Operation]):
-    """Operations by name. More modules are imported when a name is looked up that is not there yet, or when all names are."""
+    """Operations by name. More modules are imported at the look-up of an unknown name, or of all names."""
 
     def __init__(self) -> None:
         super().__init__()

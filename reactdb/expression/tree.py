@@ -25,7 +25,7 @@ from reactdb.values.codec import decode_value, encode_value, freeze, with_sorted
 from reactdb.values.collation import maxval, minval
 
 MAX_TREE_DEPTH: Final = 200
-"""Levels of a tree. Evaluating one needs up to three Python frames a level, of the thousand that Python allows."""
+"""Levels of a tree. Evaluation needs up to three Python frames a level, and Python allows a thousand."""
 
 _PLAIN_INTEGERS: Final = 1 << 63
 _SHORT: Final = 4096
@@ -34,7 +34,7 @@ _variable_ids = count(1)
 
 
 RARE: Final = frozenset(("group", "literal", "now"))
-"""Operations that need special care when a tree is compiled or checked; most trees have none of them."""
+"""Operations with special care in compiling or checking a tree; most trees have none of them."""
 
 _NOTHING_RARE: Final[frozenset[str]] = frozenset()
 

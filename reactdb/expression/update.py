@@ -63,7 +63,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
     """The commonest patches: a dict of plain values as it is; a dict with expressions among its values as a function that
     computes each. None for any other patch.
 
-    An expression that is used again and again is compiled once, by itself, because the dict around it is new each time.
+    A reused expression is compiled once, by itself, because the dict around it is new each time.
     """
     functions = {}
     for name, one in value.items():

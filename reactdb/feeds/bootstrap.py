@@ -73,7 +73,7 @@ class Bootstrap:
         """The view of a request, seeded and read on until no more than `near` changes were left.
 
         Args:
-            before: The result of the last call, to continue with where that is still good.
+            before: The result of the last call, to continue with if it is still good.
             is_live: Whether there is a live view with that key. It needs no seed then.
         """
         with self._snapshot() as snapshot:

@@ -53,7 +53,7 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
 
 
 class Called(Protocol):
-    """A consumer that is called with its events."""
+    """A consumer with a callback for its events."""
 
     def on_event(self, member: Any) -> OnEvent:
         """Called with each event of the member. `broken` handles its exceptions."""
@@ -111,8 +111,8 @@ class BroadcastEntry:
 
 
 def entry_with(entry: BroadcastEntry, number: int) -> BroadcastEntry:
-    """The entry with the delta of that number, or the last entry where there is none yet. `entry` is that entry or an
-    earlier one."""
+    """The entry with the delta of that number, or the last entry if the delta is not there yet. `entry` is the result
+    or an earlier entry."""
     following = entry.next
     while following is not None and following.number <= number:
         entry, following = following, following.next
@@ -161,8 +161,8 @@ class Broadcast:
         tail: The empty entry at the end.
         sleepers: Readers to be woken by the next commit. Any thread adds its own.
         at: The entry of the delta that recipients get next, or an earlier one. None while there are no recipients.
-        number: The number of the delta that is delivered next to recipients.
-        current: The delta that recipients get now; None for a count of dropped ones, and where there is none.
+        number: The number of the next delta for recipients.
+        current: The delta in delivery to recipients; None for a count of dropped ones, and between deliveries.
         taken: The newest seq that was delivered to recipients, or is being delivered.
     """
 
@@ -196,7 +196,7 @@ class Broadcast:
         self.at: BroadcastEntry | None = None
         self.number = 0
         self.taken = 0
-        # The first is for the delta that is next.
+        # The first is for the next delta.
         self._recipients: list[Recipients] = []
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
@@ -277,7 +277,7 @@ class Broadcast:
             return
         recipients = Recipients(number, members)
         self._recipients.append(recipients)
-        # Without a member that is called, this is looked at again with the next commit.
+        # Without a member with a callback, this is checked again at the next commit.
         self._is_changed = not members
         # A member that left before the recipients were in the list is replaced here; a later one, by `strike`.
         for member in members:
@@ -395,7 +395,7 @@ class Broadcast:
 
     @property
     def _reached(self) -> int:
-        """How many recipients got the present event, including the one that is being called."""
+        """How many recipients got the present event, including the present call's."""
         recipients, rest = self._called, self._rest
         return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
 
@@ -429,7 +429,7 @@ class Broadcast:
 
 
 class BroadcastPosition:
-    """The position of a subscriber in a broadcast, as a queue that is only taken from.
+    """The position of a subscriber in a broadcast, as a queue for taking only.
 
     Attributes:
         broadcast: The broadcast that it reads.
@@ -513,7 +513,7 @@ class ReadPosition(BroadcastPosition):
 
 
 class CallPosition(BroadcastPosition):
-    """The position of a subscriber that is called: the common position of all recipients, from its first delta on."""
+    """The position of called subscribers: the common position of all recipients, from its first delta on."""
 
     __slots__ = ("_member", "_start")
 

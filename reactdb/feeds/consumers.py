@@ -10,9 +10,9 @@ One consumer may have several subscriptions (a union of feeds). All consumers ta
 PushConsumer taken leaves a note and goes; the thread with the turn checks the note after giving the turn back. A
 thread that reads a cursor waits for its turn.
 
-A subscriber that raises ends its own feed, with any exception: also with one that is no Exception, such as
-CancelledError. Only `errors.INTERRUPTS` are raised to the delivering thread, at once, because a program must end also
-where subscribers set off each other for ever; the remaining subscribers are called with the next commit.
+A subscriber that raises ends its own feed, with any exception, also with a BaseException such as CancelledError. Only
+`errors.INTERRUPTS` are raised to the delivering thread, at once, because a program must end also where subscribers
+set off each other for ever; the remaining subscribers are called with the next commit.
 
 There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls the live observers without initial
 events. They stay two because they take opposite views. A poll takes the next thing of one subscription: its opening,
@@ -271,7 +271,7 @@ class BaseConsumer:
     def _interrupt(self) -> None:
         """Ctrl-C struck while an event was on its way, and it is unknown whether it was delivered. So the feed ends, and says so
         when it is polled or woken next."""
-        self.error = FeedAborted("Changefeed aborted (interrupted while an event was told)")
+        self.error = FeedAborted("Changefeed aborted (interrupted during the delivery of an event)")
         self.close()
 
     def _member_ended(self, member: Subscription) -> bool:
@@ -339,7 +339,7 @@ def earliest(line: Iterable[Subscription]) -> Subscription | None:
 
 def take_together(line: Sequence[Subscription]) -> None:
     """Let members with the same squash interval take their net differences at one moment, when the first of them is
-    due: then the differences of one commit are delivered together, as those of a single feed are."""
+    due: then the differences of one commit are delivered together, as in a single feed."""
     for member in line:
         if not member.is_batch_due:
             continue
@@ -353,7 +353,7 @@ def take_together(line: Sequence[Subscription]) -> None:
 
 
 class PushConsumer(BaseConsumer):
-    """An observer that is called: by the committing thread, or where its scheduler says.
+    """An observer with a callback: called by the committing thread, or where its scheduler decides.
 
     Attributes:
         on_next: Called with each event.
@@ -486,8 +486,8 @@ class PushConsumer(BaseConsumer):
     # Delivering
 
     def _deliver(self) -> None:
-        """Deliver all pending events. A thread that is delivering already checks again before it goes: it clears
-        `_is_asked` before it polls, and reads it once more after giving the turn back, so no request is lost."""
+        """Deliver all pending events. A delivering thread checks again before it goes: it clears `_is_asked` before
+        it polls, and reads it once more after giving the turn back, so no request is lost."""
         self._is_asked = True
         wait_s: float | None = None
         while self._is_asked:
@@ -670,7 +670,7 @@ class AskedConsumer(BaseConsumer):
         """
         if self._generation != fork.generation:
             raise ForkedDatabase(
-                "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
+                "this cursor was opened before fork(), and its events belong to the parent; open it again in the "
                 "child, from a database that reactdb.connect has opened there"
             )
         event = NOTHING
@@ -893,7 +893,7 @@ class PullConsumer(AskedConsumer):
                 return event
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
-                raise TimeoutError(f"the feed told nothing for {timeout_s:g} s")
+                raise TimeoutError(f"the feed delivered nothing for {timeout_s:g} s")
             self._wait(signal, left_s)
 
     def _wait(self, signal: object, left_s: float | None) -> None:
@@ -973,7 +973,7 @@ class AsyncConsumer(AskedConsumer):
 
         loop = get_running_loop()
         if self._waiting and loop is not self._loop:
-            raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
+            raise UsageError("this cursor is awaited in another event loop; take a cursor for each loop")
         self._loop = loop
         while True:
             future: asyncio.Future[None] = loop.create_future()

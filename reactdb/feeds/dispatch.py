@@ -51,7 +51,7 @@ class Dispatcher:
         self.ready = self.line.append
 
     def run(self) -> None:
-        """Deliver all that is ready. Returns at once if a thread, this one or another, is delivering already: that
+        """Deliver everything that is ready. Returns at once if a thread, this or another, is delivering already: that
         thread checks the line again after it has given the turn back."""
         line, turn = self.line, self._turn
         while line:
@@ -125,7 +125,7 @@ class Node:
 
     @property
     def subscriptions(self) -> list[Subscription]:
-        """A copy, because a subscriber that is called may leave."""
+        """A copy, because a subscriber may leave during its call."""
         found = list(self.apart or ())
         for broadcast in self.broadcasts:
             found += cast(Iterable[Subscription], broadcast.members)
@@ -219,7 +219,7 @@ class LiveViews:
         self.router: Router[Node] = Router(say)
         self.dispatcher = Dispatcher()
         self._state = state
-        # The node that is being advanced, or published.
+        # The node in advance, or in publication.
         self._current: Node | None = None
         # The deltas of each view for the commit in dispatch, as far as they are computed.
         self._pending: dict[Node, Sequence[AnyDelta]] = {}
@@ -228,8 +228,8 @@ class LiveViews:
         """Advance the views that the commit concerns, change by change, and then queue their reports.
 
         Any failure ends the feeds of the failed view, and every other view is advanced. An interrupt of this thread
-        is raised after that: KeyboardInterrupt, SystemExit, and an exception that is no Exception and came from no
-        view, such as from a signal handler.
+        is raised after that: KeyboardInterrupt, SystemExit, and any other BaseException from outside a view, such as
+        from a signal handler.
         """
         router, state, pending = self.router, self._state, self._pending
         interrupt: BaseException | None = None
@@ -311,7 +311,7 @@ class LiveViews:
             node.publish(deltas, commit.changes[0].seq, is_whole=False)
 
     def _spill(self, node: Node) -> None:
-        """Remove the subscriptions without room: they read from the log. End those that cannot."""
+        """Move the subscriptions without room to the log. End the subscriptions that cannot read it."""
         for subscription in node.subscriptions:
             if subscription.is_behind:
                 self.leave(subscription)
@@ -379,7 +379,7 @@ class LiveViews:
             subscription.finish(end)
         except Exception:
             # Its consumer could not be woken: it finds the end when it polls next.
-            logger.exception("a feed that ends could not be told so")
+            logger.exception("a feed could not be notified of its end")
 
     def abort(self, error: ReactDBError) -> None:
         """End all nodes: commits were compacted away before their delivery, or the file is in trouble."""

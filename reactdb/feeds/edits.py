@@ -103,7 +103,7 @@ class _Script:
 
     def _settled(self) -> list[int]:
         """The most elements that can stay among those with an unchanged value: each other element costs an item,
-        wherever it is. Then, of the changed elements, those that fit between them."""
+        wherever it is. Then the changed elements that fit between them."""
         staying = [self.rank[identity] for identity in self.current if identity in self.rank]
         kept = longest_rise([rank for rank in staying if not self._is_altered(rank)])
         found, following, last = [], iter([*kept, len(self.new)]), -1

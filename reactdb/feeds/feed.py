@@ -83,7 +83,7 @@ class Feed(Stays, Observable[Event]):
         if other is None or is_observable(other):
             return self is other
         raise NotAValue(
-            "a feed is not the events that it tells: compare what it told, as in `cursor.next(timeout=1) == ...`"
+            "a feed is not its events: compare the delivered events, as in `cursor.next(timeout=1) == ...`"
         )
 
     def __bool__(self) -> bool:
@@ -113,7 +113,7 @@ class Feed(Stays, Observable[Event]):
             scheduler: Where; None for the database's, or the committing thread after its write is done.
 
         Returns:
-            An object whose `dispose()` ends the subscription. Without that, the subscription lives as long as the
+            An object whose `dispose()` ends the subscription. Otherwise the subscription lives as long as the
             database.
 
         Raises:
@@ -243,7 +243,7 @@ class Feed(Stays, Observable[Event]):
         return self._then(Skip(terms.count_of("SKIP", count)))
 
     def default(self, value: Any) -> Feed:
-        """The value in place of each item that is null."""
+        """The value in place of each null item."""
         return self._then(terms.default_term(value))
 
     def union(self, *others: Feed) -> Feed:
@@ -325,8 +325,8 @@ class Feed(Stays, Observable[Event]):
 def without_end(what: str) -> UsageError:
     return UsageError(
         f"a feed has no end, and {what}: use `for change in feed` (in a coroutine `async for change in feed`), "
-        "`feed.subscribe(callback)`, or `feed.cursor()` and its next(timeout=); for what the query gives now, call run() "
-        "on the selection, without changes(); of `feed.limit(n)`, `list(...)` gives the first n"
+        "`feed.subscribe(callback)`, or `feed.cursor()` and its next(timeout=); for the present result, call run() "
+        "on the selection, without changes(); `list(...)` of `feed.limit(n)` returns the first n"
     )
 
 
@@ -345,7 +345,7 @@ class Handle(DisposableBase):
 
 
 class Cursor(ListeningInBlock[PullConsumer]):
-    """A subscription that is read. An iterator and a context manager; an unreferenced cursor is closed."""
+    """A subscription for reading. An iterator and a context manager; an unreferenced cursor is closed."""
 
     @property
     def token(self) -> str | None:

@@ -33,7 +33,7 @@ from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 
-NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
+NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside a commit"
 # The most changes of the log that are read under the publish lock, when a feed that has caught up goes live.
 LAST_CHANGES = 64
 # Times that a view with state is made ready without the lock, before writers are made to wait for it.
@@ -96,8 +96,8 @@ class FeedHub:
                 self._sweep()
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Deliver all that is ready. Inside a transaction nothing is delivered: the writes of subscribers would
-        become a part of it.
+        """Deliver everything that is ready. Inside a transaction nothing is delivered: the writes of subscribers
+        would become a part of it.
 
         Args:
             is_outside: The caller knows that this thread is in no transaction, so there is no check.
@@ -271,7 +271,8 @@ class FeedHub:
         if not view.is_stateful:
             subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
         else:
-            # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
+            # The node is at the publisher's position; the snapshot may be ahead by a commit on its way to
+            # publication.
             seq = max(self.engine.publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.

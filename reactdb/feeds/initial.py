@@ -42,8 +42,8 @@ class Later:
     Attributes:
         is_lasting: The entered snapshot may be kept past the end: it holds up no other code.
 
-    Not an ExitStack: an ExitStack that is interrupted while it exits keeps itself, and the snapshot, until the
-    garbage collector comes.
+    Not an ExitStack: after an interrupt during its exit it keeps itself, and the snapshot, until the garbage
+    collector comes.
     """
 
     __slots__ = ("_inner", "engine", "is_lasting")
@@ -104,7 +104,7 @@ class InitialValues:
 
     @property
     def bookmark(self) -> Bookmark | None:
-        """How far they were delivered; None where that is to the end."""
+        """The delivered position; None at the end."""
         return None if self._is_told else self._inside(self._place)
 
     @property
@@ -221,7 +221,7 @@ class Opening:
 
 
 AWAITED: Final = Opening(iter(()))
-"""How a subscription begins is not known yet, and nothing is delivered before that."""
+"""The opening of a subscription is not known yet, and nothing is delivered before it."""
 
 
 def raised(error: Exception) -> Iterator[Event]:

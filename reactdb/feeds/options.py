@@ -144,13 +144,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
     if since is not None and flags["include_initial"]:
         raise InvalidOption(
-            "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
+            "since and include_initial exclude each other: a resumed feed continues as an uninterrupted one would"
         )
     on_overflow = options.get("on_overflow")
     flags["is_overflow_asked"] = on_overflow is not None
     if on_overflow is None:
-        # A list that is built from offsets is wrong for good when an event is missing; so is a half of a whole
-        # commit.
+        # A list built from offsets is wrong for good after a lost event; so is a half of a whole commit.
         on_overflow = "spill" if flags["include_offsets"] or flags["batches"] else "drop"
     elif not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
@@ -187,7 +186,7 @@ def check_union(members: Sequence[FeedOptions], *, has_terms: bool) -> None:
         return
     if not all(one.batches for one in members):
         raise InvalidOption(
-            "batches is for all members of a union of feeds, or for none: a commit is told by all together"
+            "batches is for all members of a union of feeds, or for none: all members deliver a commit together"
         )
     if any(one.squash_s is not None for one in members):
         raise InvalidOption(
@@ -196,11 +195,11 @@ def check_union(members: Sequence[FeedOptions], *, has_terms: bool) -> None:
         )
     if any(one.on_overflow == "drop" for one in members):
         raise InvalidOption(
-            'members of a union of feeds with batches cannot drop what a commit does: on_overflow is "spill" or "error"'
+            'members of a union of feeds with batches cannot drop changes of a commit: on_overflow is "spill" or "error"'
         )
     if has_terms:
         raise InvalidOption(
-            "terms stand after a union of feeds with batches, and not inside: each is given what the whole commit does"
+            "terms come after a union of feeds with batches, and not inside: each gets the whole commit"
         )
 
 

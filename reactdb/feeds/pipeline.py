@@ -53,13 +53,13 @@ class Boxed(NamedTuple):
     sort_key: bytes
 
 
-# A value and its sort key -> those of the result; None for a document that is not in the result.
+# A value and its sort key -> those of the result; None for a document outside the result.
 Sorted = tuple[Any, bytes]
 Work = Callable[[Any, bytes], Sorted | None]
 
 
 class Pipeline:
-    """Called with a document and its sort key: (value, sort key) of the result, or None for a document that is not in it.
+    """Called with a document and its sort key: (value, sort key) of the result, or None for a document outside it.
 
     Attributes:
         is_identity: Every document passes unchanged.
@@ -245,5 +245,5 @@ def same_value(old: Any, new: Any) -> bool:
     try:
         return codec.same(old, new)
     except InvalidDocument:
-        # An expression may return something that is no document value, such as a function.
+        # An expression may return a function, for example, which is no document value.
         return False

@@ -66,7 +66,7 @@ class Bookmark(NamedTuple):
 
 
 ANEW = Bookmark(-1)
-"""No token leads to the rest, so there is none, and a feed that resumes begins anew."""
+"""No token leads to the rest, so there is none, and a feed that resumes begins from the start."""
 
 
 def first_of(bookmarks: Iterable[Bookmark]) -> Bookmark:
@@ -116,7 +116,7 @@ def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> 
 
 def not_this_order() -> HistoryDiverged:
     return HistoryDiverged(
-        "this token is inside the initial values of another query, or the index that they were read by was made anew: "
+        "this token is inside the initial values of another query, or their index was dropped and made again: "
         "begin again with include_initial=True"
     )
 

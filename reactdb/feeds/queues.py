@@ -71,7 +71,7 @@ class BatchQueue(OwnQueue, Protocol):
 
 
 class Pace:
-    """When net differences are taken out of a queue, and the batch of them that is being delivered, whole or not at all.
+    """When net differences are taken out of a queue, and the batch in delivery, whole or not at all.
 
     Times are in seconds, on the caller's clock.
 
@@ -309,7 +309,7 @@ class SquashQueue:
             return True
         names = {delta.leaving for delta in deltas if type(delta) is Delta and delta.leaving is not None}
         names.update(map(identity_of, deltas))
-        # A document that is queued already takes no more room, however often it changes.
+        # A queued document takes no more room, however often it changes.
         return len(pending) + sum(name not in pending for name in names) <= self._limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
@@ -471,7 +471,7 @@ moment_of = attrgetter("moment")
 
 
 class OrderedQueue:
-    """Squashing for a result that is a list: the list last delivered and the list now.
+    """Squashing for a list as the result: the last delivered list and the present list.
 
     Offsets cannot be folded delta by delta: each offset counts in the list after the delta before. So the edits from
     the delivered list to the present one are delivered. A subscriber without offsets gets values alone: a value that

@@ -32,8 +32,8 @@ def for_any_thread(scheduler: Any) -> Any:
     name = _name(inner)
     if name in NO_WAY_IN:
         raise InvalidOption(
-            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed has something to tell on "
-            f"whichever thread commits: take a cursor instead, and ask it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
+            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed delivers on "
+            f"any thread that commits: take a cursor instead, and read it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
         )
     way = WAYS_IN.get(name)
     return scheduler if way is None else InItsThread(scheduler, way(inner))
@@ -109,7 +109,7 @@ class Appointment:
 
 
 def _through_qt(scheduler: Any) -> Post:
-    """A signal that is queued for an object in the application's thread: a timer of another thread's would never fire.
+    """A signal, queued for an object in the application's thread: a timer of another thread's would never fire.
 
     Raises:
         InvalidOption: There is no application yet, and so no thread of its.

@@ -11,8 +11,8 @@ It is in one of five states, and `MOVES` has every legal move:
 In its node it has a queue of its own. Once it is live and has emptied that queue, it has a position in a shared queue
 instead (see `broadcast`).
 
-Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue,
-which is made for that, and the state, which only `_move` changes; any third thread may close.
+Two threads meet here: one offers (under the publish lock), the other polls (in the consumer's turn). They share the
+queue, which is made for it, and the state, which only `_move` changes; any third thread may close.
 
 Rule of this file: it gives events to the polling consumer. The consumer decides when to poll, and how to deliver.
 """
@@ -194,7 +194,7 @@ class Subscription:
         self._pace: Pace | None = None
         self._delivered = 0
         self._dropped_delivered = 0
-        # Everything up to here is delivered or in the queue; None while that is everything published.
+        # Everything up to here is delivered or in the queue; None while nothing published is missing there.
         self._base: int | None = None
         # The newest change that was taken from the queue: it may be delivered while it is still being published.
         self._taken = 0
@@ -206,7 +206,7 @@ class Subscription:
     # The state
 
     def _move(self, to: State) -> bool:
-        """Change the state, where that is legal."""
+        """Change the state by a legal move."""
         with _moving:
             if to not in MOVES[self.state]:
                 return False
@@ -220,7 +220,7 @@ class Subscription:
 
     @property
     def called(self) -> Called | None:
-        """Its consumer, where that is called with each event."""
+        """Its consumer, if it has a callback for each event."""
         return cast(Called, self.consumer) if self.consumer.way == "called" else None
 
     @property
@@ -274,8 +274,8 @@ class Subscription:
 
     def begin_after(self, seq: int) -> None:
         """Skip every commit up to `seq`. The members of a union of feeds of whole commits began one after the other,
-        and a commit that only some of them saw must not be delivered by halves. A member that resumes (`since`) is
-        left as it is, and so is a member without batches."""
+        and a commit for only some of them must not be delivered by halves. A member that resumes (`since`) is left as
+        it is, and so is a member without batches."""
         queue = self.queue
         if self.request.options.since is None and type(queue) is CommitQueue:
             self.since = max(self.since, seq)
@@ -288,7 +288,7 @@ class Subscription:
             self.queue = (CommitQueue if options.batches else FeedQueue)(options.queue_size)
         else:
             if options.skip_origin is not None:
-                # A list needs every change that is made to it.
+                # A list needs every change to it.
                 ordered = None
             self._pace = Pace(options.squash_s, options.queue_size, self.consumer.now())
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
@@ -421,7 +421,7 @@ class Subscription:
             self.wake()
         except Exception:
             # Its consumer cannot be woken: it finds the end when it polls next.
-            logger.exception("a feed that ends could not be told so")
+            logger.exception("a feed could not be notified of its end")
         return False
 
     def finish(self, end: Any) -> None:
@@ -571,7 +571,7 @@ class Subscription:
         return True
 
     def _net(self, pace: Pace, queue: Any) -> Any:
-        """The net difference that is delivered next, or all of a batch where whole commits are delivered. None: nothing."""
+        """The next net difference, or a whole batch where whole commits are delivered. None: nothing."""
         if pace.batch is None and not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
             return None
         return pace.rest() if self.request.options.batches else pace.next()

@@ -16,7 +16,7 @@ from reactdb.store.file import fork
 
 
 class Timer:
-    """One call that is due. `cancel` prevents it, unless it is running already."""
+    """One pending call. `cancel` prevents it, unless it is running already."""
 
     __slots__ = ("_timers", "callback", "due", "number")
 

@@ -36,7 +36,7 @@ MAX_BLOB_BYTES: Final = PIECE_BYTES << NUMBER_BITS
 GRACE_MS: Final = 3_600_000
 # Pieces that one transaction removes: 8 MiB, some 10 ms of work.
 MOST_PIECES: Final = 32
-# Pieces of one blob that a connection keeps in its page cache, which could hold 64 MiB of it: 8 MiB.
+# Pieces of one blob in the page cache of a connection, which could hold 64 MiB of it: 8 MiB.
 MOST_CACHED: Final = 32
 
 COLUMNS: Final = "id, digest, size, piece_bytes, time, used, seal"
@@ -232,7 +232,7 @@ def begin_blob(connection: Connection, time: int) -> int:
 
 
 def add_pieces(connection: Connection, blob: int, first: int, pieces: Iterable[bytes], time: int) -> None:
-    """Add pieces, from the number `first` on, to a blob that is being written.
+    """Add pieces, from the number `first` on, to an unfinished blob.
 
     Raises:
         BlobNotFound: Nothing was added to it for so long that it was removed.
@@ -265,7 +265,8 @@ def _unfinished(connection: Connection, blob: int) -> StoredBlob:
     unfinished = None if row is None else _verified(row)
     if unfinished is None or unfinished.digest is not None or not unfinished.time:
         raise BlobNotFound(
-            f"number {blob}", "got no bytes for so long that compaction removed what was there: put it again"
+            f"number {blob}",
+            "got no bytes for so long that compaction removed its first pieces: put it again",
         )
     return unfinished
 
@@ -325,7 +326,7 @@ class BlobsInUse:
     """The numbers of the blobs that this process has open to read: they are not removed by it."""
 
     def __init__(self) -> None:
-        # Re-entrant: a file that is dropped is closed by the garbage collector, in any line.
+        # Re-entrant: the garbage collector closes an unreferenced file, in any line.
         self._lock = threading.RLock()
         self._count: dict[int, int] = {}
 

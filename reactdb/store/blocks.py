@@ -29,7 +29,7 @@ __all__ = ["Block"]
 
 
 class Participant:
-    """A flow that is in a transaction, from where in the program.
+    """A flow inside a transaction, and its place in the program.
 
     Attributes:
         transaction: The transaction that it takes part in.
@@ -88,7 +88,7 @@ class Block(Participant):
     # Refusals
 
     def refused(self, operation: str) -> TransactionOwned:
-        """The error for a write that is not a part of it, and cannot wait for its end in the same thread."""
+        """The error for a write outside the block, which cannot wait for its end in the same thread."""
         return TransactionOwned(
             operation,
             self.root.flow.in_words(),

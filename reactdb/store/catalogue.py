@@ -37,8 +37,8 @@ def check_name(kind: str, name: object) -> str:
 
 
 def check_text(kind: str, name: object) -> None:
-    """Raises: InvalidName, for a value that is no text. A text that cannot be a table's name means a table that is
-    not found."""
+    """Raises: InvalidName, for a value other than a text. A text that cannot be a table's name means a missing
+    table."""
     if not isinstance(name, str):
         raise InvalidName(kind, name)
 
@@ -96,7 +96,7 @@ class IndexInfo:
         return [(key, tag) for index_id, key, tag in self.stored_entries(document) if index_id > 0]
 
     def is_untouched(self, old: dict[str, Any], new: dict[str, Any]) -> bool:
-        """Whether both documents surely have the same entries, as far as that is seen without computing them."""
+        """Whether both documents surely have the same entries, without computing them."""
         if self._fields is None:
             return False
         for name in self._fields:

@@ -305,7 +305,7 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
-        """Describe the reader that is in the way: one of another program only where this process has none."""
+        """Describe the reader in the way: a reader of another program only where this process has none."""
         if not self._is_ours:
             return "a reader of another program"
         return f"a read of this process that began {self._writer.engine.oldest_read_s():.1f} s ago"

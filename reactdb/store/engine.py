@@ -216,7 +216,7 @@ class Engine:
         return READ_ONLY if self.read_only else "rw"
 
     def close(self, *, is_lost: bool = False) -> None:
-        """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing.
+        """End the feeds and close every connection. Waits for a running write; a second call does nothing.
 
         Args:
             is_lost: No reference to a handle is left. Then a file has no subscriptions, and the subscriptions of a
@@ -519,12 +519,12 @@ class Engine:
                 snapshot.check_end()
 
     def oldest_read_s(self) -> float:
-        """Seconds since the oldest read of this process began that is still going on; 0.0 where there is none."""
+        """Seconds since the beginning of the oldest running read of this process; 0.0 without one."""
         began = [since for readers in self._all_readers() for since in readers.reading.copy().values()]
         return time.monotonic() - min(began) if began else 0.0
 
     def settle_reads(self) -> None:
-        """Let no walk of this process keep the file in a state that is past."""
+        """Let no walk of this process keep the file in a past state."""
         for readers in self._all_readers():
             readers.settle()
 

@@ -6,7 +6,7 @@ other all the same, because their data does not change: the log between two seqs
 of a seq are today's documents without the later changes of their keys. If compaction removes a needed entry in
 between, the reader gets `HistoryLost`, never a gap.
 
-Rule of this file: every row is verified as any other read verifies it, and an error names the first row that is damaged.
+Rule of this file: every row is verified as in any other read, and an error names the first damaged row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ControlFlow: the running flow among those that share a thread: (thread, asyncio task, greenlet).
+"""ControlFlow: the running flow among several in a thread: (thread, asyncio task, greenlet).
 
 A transaction belongs to a flow, because a thread is not enough: all tasks of an event loop share a thread. Context
 variables would not do, because a task begins with a copy of its creator's.
@@ -64,7 +64,7 @@ class ControlFlow:
         self._greenlet = None if greenlet is None else ref(greenlet)
 
     def is_current(self) -> bool:
-        """Whether it is the flow that is running."""
+        """Whether it is the running flow."""
         if self.thread != get_ident():
             return False
         task, greenlet = running_task(), running_greenlet()

@@ -40,7 +40,7 @@ class Heads(Protocol):
 
 
 class Draft:
-    """A version of a document that is about to be written.
+    """A new version of a document, before it is written.
 
     Attributes:
         table: Its table.
@@ -151,7 +151,7 @@ class Derived(NamedTuple):
 Derive = Callable[[Draft], Derived]
 
 _HOOKS: Final[dict[str, Derive]] = {}
-# The registry of our own dialects' hooks. By name: the store imports nothing that stands on it.
+# The registry of our own dialects' hooks. By name: the store imports nothing above it.
 _OF_DIALECTS: Final = {
     "couchdb.revisions": "reactdb.dialects.couchdb.revisions",
     "mongodb.rules": "reactdb.dialects.mongodb.rules",

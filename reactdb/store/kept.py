@@ -24,7 +24,7 @@ KEPT: Final = "reactdb.materialized"
 """The name of the hook in the catalogue."""
 
 MATERIALIZED: Final = "materialized"
-"""A position of this kind says as of which seq a kept table is equal to its selection, and to which."""
+"""A position of this kind names the selection of a kept table, and the seq of its state."""
 
 # The keeper's argument for the hook.
 _KEEPER: Any = object()
@@ -35,7 +35,7 @@ def kept(draft: Draft) -> Derived:
     if draft.asked is not _KEEPER:
         raise UsageError(
             f"table `{draft.table.name}` is kept equal to a selection by db.materialize, so nothing else may write it: write "
-            "what it is selected from, or another table"
+            "the tables of that selection, or another table"
         )
     return Derived(None)
 
@@ -52,7 +52,7 @@ def write_kept(
 
 
 def consumer_of(name: str) -> str:
-    """The name of the durable consumer whose lease belongs to the keeper of this table."""
+    """The name of the durable consumer with the lease of this table's keeper."""
     return f"{MATERIALIZED}.{name}"
 
 

@@ -32,7 +32,7 @@ CONSUMER = "consumer"
 """A position of this kind is a lease."""
 
 # How often a worker without every lease checks for free ones, as a part of the time of a lease; so quickly it notices
-# that a process has died. A lease that was given up waits for twice that time.
+# a dead process. A lease that was given up waits for twice that time.
 LOOKS = 10
 
 
@@ -164,8 +164,8 @@ def next_leases(
     lease_ms: int,
     is_silent: Callable[[Lease], bool],
 ) -> Iterator[Lease]:
-    """The leases that a worker changes now, in their new state: it gives up wished ones, renews half-used ones, and
-    takes free ones. A worker with at least two leases fewer than another wishes for one of them.
+    """The leases that a worker changes now, in their new state: it gives up wished leases, renews half-used leases,
+    and takes free leases. A worker with at least two leases fewer than another wishes for one.
 
     Args:
         leases: All of a consumer.

@@ -197,7 +197,7 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
 
 
 def time_at(connection: Connection, seq: int) -> int:
-    """The time of the newest entry up to `seq` that is left, in milliseconds since 1970; 0 where there is none."""
+    """The time of the newest remaining entry up to `seq`, in milliseconds since 1970; 0 without one."""
     row = connection.execute(TIME_AT, (seq,)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -511,7 +511,7 @@ class OldDocuments:
 
 
 class PagesInUse:
-    """The pages whose old documents are still to be read, while a caller has a change of theirs."""
+    """The pages with unread old documents, while a caller has a change of theirs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -590,8 +590,8 @@ def append(cursor: Cursor, how: Appending, rows: Iterable[tuple[Any, ...]], coun
 def heads_of_inserts(keys: Sequence[bytes]) -> str:
     """The statement that makes heads of all entries from a seq on, given their keys.
 
-    The statement that makes heads of all entries from a seq on, given their keys, in key order: a head that is
-    appended at the end of its tree costs half as much as a head in the middle.
+    The statement that makes heads of all entries from a seq on, given their keys, in key order: a head at the end of
+    its tree costs half as much as a head in the middle.
     """
     is_sorted = all(map(le, keys, islice(keys, 1, None)))
     # Where they are in the log in this order already, nothing needs to be sorted.

@@ -15,7 +15,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
 
 Steps = Mapping[int, tuple[str, Callable[[Connection], None]]]
-"""`schema.STEPS`: format -> what its migration is called, and what makes it from the one before."""
+"""`schema.STEPS`: format -> the name of its migration, and the step from the format before."""
 
 
 def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any], None]:

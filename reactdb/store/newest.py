@@ -27,7 +27,7 @@ BY_KEY: Final = (
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
 )
 ENTRY_STEPS: Final = 8
-"""The steps of a budget that reading one entry counts as, beside its bytes."""
+"""The steps of a budget for reading one entry, beside its bytes."""
 # Keys that one statement looks up.
 PICKED: Final = 100
 OF_KEYS: Final = (
@@ -59,7 +59,8 @@ def newest_by_key(
     reverse: bool = False,
     limit: int = -1,
 ) -> list[Change]:
-    """The newest entries of the documents with start <= key < stop, in key order; at most `limit` where that is not negative.
+    """The newest entries of the documents with start <= key < stop, in key order; at most `limit` if it is not
+    negative.
 
     Raises:
         CorruptDatabase: The entries do not match their checksums.

@@ -30,7 +30,7 @@ OLDEST = (
 )
 
 RECEIPT = "receipt"
-"""A position of this kind is the number of the last delivery that was taken in from the sender of that name."""
+"""A position of this kind is the number of the last applied delivery of the sender of that name."""
 
 
 class NamedPosition(NamedTuple):

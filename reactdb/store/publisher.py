@@ -96,7 +96,7 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._names = PastNames()
-        self._routing: int | None = None  # the thread that is inside of `route`
+        self._routing: int | None = None  # the thread inside of `route`
         # Threads that publish, or deliver, commits of other processes.
         self._catching_up: set[int] = set()
         # The error that every feed is to end with.
@@ -184,7 +184,7 @@ class Publisher:
             if waited_s >= timeout_s:
                 raise DatabaseBusy(
                     f"{operation}: another process has committed {head - self.published:,} changes, which the feeds of this "
-                    f"process have to hear first, and that took longer than {timeout_s:g} s; nothing was written, try again"
+                    f"process have to receive first, and that took longer than {timeout_s:g} s; nothing was written, try again"
                 )
             time.sleep(min(LOOK_S, timeout_s - waited_s))
         return time.monotonic() - start

@@ -64,7 +64,7 @@ class Readers:
         self.reading: dict[Reader, float] = {}
         self.walks: set[LongRead] = set()
         self.is_resting = False
-        # Every open reader, and a placeholder for each that is being opened.
+        # Every open reader, and a placeholder for each opening one.
         self._open: set[object] = set()
         self._gate = Lock()
 
@@ -93,7 +93,7 @@ class Readers:
         self.idle.append(reader)
 
     def close(self, reader: Reader) -> None:
-        """Close a reader that is in use."""
+        """Close a reader in use."""
         try:
             reader.connection.close()
         finally:

@@ -41,13 +41,12 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
     no other handles."""
     if path == ":memory:":
         if read_only:
-            raise UsageError("a database in memory that nobody can write to would be empty for ever")
+            raise UsageError("a read-only database in memory would be empty for ever")
         return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
     # Or a program that opens many files, and loses them, would run out of descriptors before they are closed.
     _release_all_lost()
     path = os.path.realpath(path)
-    # Also where this process has the file open: another handle, under any name, would use the name that is to be
-    # removed.
+    # Also where this process has the file open: another handle, under any name, would use a name on its way out.
     check_names(path)
     with _lock:
         known = (identity_of(path), read_only)
@@ -67,7 +66,7 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
 
 
 def _check_index_is_free(path: str) -> None:
-    """Refuse a file that has replaced another one at its path while this process still has the old one open.
+    """Refuse a file that has replaced another at its path while this process still has the old file open.
 
     Both would use the same -shm file. SQLite does not know that this process uses it already, and cuts it off. Then the next read
     of the file before ends the process with a bus error.
@@ -109,7 +108,7 @@ def release(engine: Engine, *, is_lost: bool = False) -> None:
 
 
 def release_lost(engine: Engine) -> None:
-    """Nothing refers to a handle any more: `release` it, now, or as soon as that is safe. Called by finalizers."""
+    """`release` an unreferenced handle, now, or as soon as it is safe. Called by finalizers."""
     _lost.append(engine)
     if not _is_inside(sys._getframe(2)):
         _release_all_lost()
@@ -141,7 +140,7 @@ def _release_all_lost() -> None:
 
 
 def remove(path: str) -> None:
-    """Remove the files of a database that is open nowhere. See `files.remove`.
+    """Remove the files of a database without open handles. See `files.remove`.
 
     Raises:
         DatabaseBusy: This process has it open, or another.

@@ -68,7 +68,7 @@ MOST_AGE_MS = timedelta.max // MILLISECOND
 
 
 Setting = int | timedelta | Literal["auto"] | None
-"""What `connect` takes."""
+"""The type of `connect`'s argument."""
 
 
 class Retention(Value):
@@ -179,7 +179,7 @@ def hold_changes(transaction: WriteTransaction, changes: int) -> None:
 
 
 def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int) -> int:
-    """The newest seq in low..head that is as old as this; `low` where there is none. Arguments as for `Retention.target`.
+    """The newest seq in low..head of this age; `low` where there is none. Arguments as for `Retention.target`.
 
     The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the
     jump have the log's time. Entries before the jump expire when they are old by the machine's time, or when an entry
@@ -278,7 +278,9 @@ class Compaction:
                 writer.engine.catch_up()
             except ReactDBError:
                 # Then a read is necessary: compaction stops there, and reports the error itself.
-                logger.debug("reading what others wrote to %s failed", writer.path, exc_info=True)
+                logger.debug(
+                    "reading the commits of other processes to %s failed", writer.path, exc_info=True
+                )
         removed = Compacted()
         target = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True

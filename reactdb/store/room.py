@@ -55,7 +55,7 @@ class History(NamedTuple):
         low: The low-water mark.
         head: The newest seq.
         change_bytes: Bytes that one change past the mark keeps, on average.
-        dropped: For each dropped table: the seq of the drop, or the mark where that is past it; and its bytes.
+        dropped: For each dropped table: the seq of the drop, or the mark if it is past the drop; and its bytes.
     """
 
     low: int

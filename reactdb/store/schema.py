@@ -285,7 +285,7 @@ def identify(connection: Connection, path: str) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         objects = 0
         if application_id != APPLICATION_ID:
-            # Only then: SQLite reads all that is declared in the file for it, a tenth of the time until a first document.
+            # Only then: SQLite reads all declarations in the file for it, a tenth of the time until a first document.
             (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     finally:
         if is_alone and connection.in_transaction:

@@ -194,7 +194,7 @@ def newest_seq(connection: Connection, table: TableInfo) -> int:
 def lost_until(connection: Connection, table: TableInfo) -> int:
     """The seq up to which changes of a table may have been removed: a reader past this seq has lost none of them.
 
-    The low-water mark is of the whole log. A table that is rarely changed has lost less.
+    The low-water mark belongs to the whole log. A rarely changed table has lost less.
     """
     low = low_water(connection)
     if table.created > low:
@@ -211,7 +211,7 @@ class Snapshot:
     Thread safety: one thread at a time, as the connection.
     """
 
-    # How many documents to read at a time where all are wanted. Few, because a document that is decoded before it has left the
+    # How many documents to read at a time where all are wanted. Few, because decoding a document while it is in the
     # processor's cache takes three quarters of the time.
     page_rows = 256
 
@@ -263,7 +263,7 @@ class Snapshot:
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
-        """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
+        """Documents with start <= key < stop, in key order; at most `limit` if it is not negative."""
         columns = self.page(table, start, stop, reverse, limit)
         return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
@@ -337,7 +337,7 @@ class Snapshot:
         self.compare(index)
         found: set[bytes] = set()
         for start, stop in ranges:
-            # A truncated value is not above the whole value, nor below a bound that is cut at the same place.
+            # A truncated value is not above the whole value, nor below a bound with the same cut.
             for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
                 found.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
         if not {*map(type, found)} <= {bytes}:

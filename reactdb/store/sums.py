@@ -40,7 +40,7 @@ STEPS = (
     " WHERE l.seq > ? AND l.seq < ? AND l.table_id = ? ORDER BY l.seq"
 )
 ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, -?1)"
-# With the index's number: an entry whose number became smaller by damage is sorted before all others of its index.
+# With the index's number: damage to the number can sort an entry before all others of its index.
 ENTRIES_IN_ORDER = (
     "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? ORDER BY index_id, value, key, tag"
 )
@@ -56,7 +56,7 @@ MOST_COMPARED = 10_000
 CHECKSUM_BYTES = 4
 
 StoredEntry = tuple[int, bytes, bytes, int]
-"""Of an index: its number, negated of a hidden one; value, key and tag."""
+"""An index entry: the index's number, negated for a hidden entry; value, key and tag."""
 
 Figures = dict[int, list[int]]
 """Number of an index, negated for its hidden entries -> [how many entries, the sum of their hashes]. None of an index: nothing is
@@ -236,8 +236,8 @@ def lacks_sums(connection: Connection) -> bool:
 
 
 def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
-    """Compute the sums of the tables without sums, however large they are: those that were large before the file had
-    this format. `seq` is the newest. Called inside a transaction."""
+    """Compute the sums of the tables without sums, of any size: the tables that were large before the file had this
+    format. `seq` is the newest. Called inside a transaction."""
     for table in catalogue.by_id.values():
         block, sums = newest(connection, table)
         if block is not None and sums is None:
@@ -266,8 +266,8 @@ class Tally:
 
 
 Known = dict[tuple[int, int], tuple[int, int] | None]
-"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how
-many and the sum; None where that is not known."""
+"""The expected documents and entries of one state of a file, as far as looked up: by number of the table and of the
+index (0: documents), their number and their sum; None where it is not known."""
 
 
 def check(
@@ -339,7 +339,7 @@ def _not_written(table: TableInfo, index: IndexInfo | None, count: int, written:
         what, others = f"table `{table.name}`: {_number(count, 'document')}", "the newest"
     else:
         what = f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')}"
-        others = "those, or they are not in order"
+        others = "the written ones, or they are not in order"
     trouble = f"can be found, and {written:,} were written"
     if count == written:
         trouble = f"can be found, as many as were written, but not all are {others}"

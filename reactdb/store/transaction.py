@@ -94,13 +94,13 @@ Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
 """A document before and after a write, decoded."""
 
 Head = tuple[int, bool, bool, bool]
-"""What a flush makes of a key: the seq of its newest entry; whether that is a deletion; whether the file has a head, and a
-tombstone, of the key before the flush."""
+"""The effect of a flush on a key: the seq of its newest entry; whether it is a deletion; whether the file has a head,
+and a tombstone, of the key before the flush."""
 
 Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, int | None, bool, Moves | None]
-"""An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; the checksum of the
-document before, None where the key had no head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple,
-because one is made for every write."""
+"""A log entry that SQLite does not have yet: table, kind, the entry before, key, document, meta; the checksum of the
+document before, None where the key had no head; whether it had a tombstone in the file; the added and removed index
+entries. A plain tuple, because every write makes one."""
 
 
 class Owner(Protocol):
@@ -165,7 +165,7 @@ class WriteTransaction:
         changes: The changes so far; None where no caller needs them now. They can be read from the log afterwards.
         count: How many changes there are, flushed or not.
         flushed: How many of them SQLite has been given.
-        savepoint: The innermost that is open; None outside of all.
+        savepoint: The innermost open savepoint; None outside of all.
         ruin: The reason for which the transaction can only be rolled back as a whole; None while it can continue.
         torn_until: How many changes the file would have if the flush that was begun had ended; 0 where none was begun.
         has_blobs: Documents of it hold blobs.
@@ -228,7 +228,7 @@ class WriteTransaction:
         self.has_blobs = False
         self.has_other_rows = False
         self._buffer: list[Buffered] = []
-        # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
+        # For each key in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
         self.flushed = 0
         self.savepoint: Savepoint | None = None
@@ -397,13 +397,13 @@ class WriteTransaction:
         """Run the table's write hook on a write. Returns None where the hook makes no new version; its rows for other
         tables are written."""
         if table.hook is None:
-            raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
+            raise UsageError(f"table `{table.name}` has no write hook for the given argument")
         old_meta = None if prev is None else self.meta_of(prev)
         before = self.count, self.catalogue
         derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
         if before != (self.count, self.catalogue):
             raise UsageError(
-                f"the write hook `{table.hook}` has written itself: what it derives is written by the transaction"
+                f"the write hook `{table.hook}` has written itself: it must return its data, and the transaction writes them"
             )
         is_new = derived.meta is not None and (derived.meta != old_meta or derived.beside)
         if is_new or old_body != body:
@@ -443,7 +443,7 @@ class WriteTransaction:
     # The buffer
 
     def flush(self) -> None:
-        """Give SQLite all that is buffered.
+        """Give SQLite all buffered changes.
 
         Raises:
             SQLiteError: From the file. A part may be written: the transaction can only be rolled back as a whole.
@@ -622,7 +622,7 @@ class WriteTransaction:
 
     def _lost_entries(self, dropped: Iterable[IndexEntry]) -> CorruptDatabase:
         """The error of a write that moves index entries which are missing from their places. Writing the new entries
-        all the same would hide from the doctor that reads had missed a document."""
+        all the same would hide the damage from the doctor."""
         numbers = {abs(entry[0]) for entry in dropped}
         names = sorted(
             f"`{index.name}` of table `{table.name}`"

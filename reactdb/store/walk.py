@@ -93,7 +93,7 @@ def _pages(
         if start == LEAST and stop >= GREATEST:
             snapshot.check(table, index, tally.count, tally.total if index is None else None)
     finally:
-        # A statement that is not at its end would keep the snapshot.
+        # An unfinished statement would keep the snapshot.
         cursor.close()
 
 

@@ -143,7 +143,7 @@ class WriteQueue:
         if block.flow.thread_name() not in owner:
             owner += f" of thread {block.flow.thread_name()!r}"
         return DatabaseBusy(
-            f"{message} ({operation}, in {waiting}, waited for the transaction that {owner} has open"
+            f"{message} ({operation}, in {waiting}, waited for the open transaction of {owner}"
             f"{place_in_words(block.place)}: if that waits for this {operation}, neither can go on, so do it outside of the "
             "block)",
             operation=operation,

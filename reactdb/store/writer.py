@@ -226,9 +226,7 @@ class Writer:
         if engine.unusable is not None:
             raise engine.unusable()
         if engine.publisher.is_routing():
-            raise UsageError(
-                "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
-            )
+            raise UsageError("a predicate or mapping of a feed must not write: it runs inside a commit")
 
     def _write_in_turn(
         self,
@@ -779,7 +777,7 @@ class Writer:
                 self.queue.acquire(waiter, self.busy_timeout_s)
                 self._close_in_turn()
             except DatabaseBusy:
-                logger.debug("%s is closed by the write that is going on", self.path)
+                logger.debug("%s is closed by the running write", self.path)
             finally:
                 self.queue.release(waiter)
 

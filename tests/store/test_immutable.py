@@ -167,7 +167,7 @@ def test_somebody_who_begins_to_write_is_noticed_by_the_next_read(folder: Path, 
             lambda: games.changes().cursor(),
         ):
             with pytest.raises(
-                reactdb.StorageMoved, match=r"nobody writes, and has changed: close this .* open it again"
+                reactdb.StorageMoved, match=r"without writers, and has changed: close this .* open it again"
             ):
                 use()
 
@@ -201,7 +201,7 @@ def test_a_writer_who_has_it_open_is_followed_and_one_who_comes_later_ends_the_f
             while not errors and time.monotonic() < end:
                 time.sleep(0.01)
             assert [reactdb.StorageMoved] == [type(error) for error in errors]
-            assert "somebody writes it now" in str(errors[0])
+            assert "has a writer now" in str(errors[0])
             with (
                 reactdb.connect(mounted / "a.db", read_only=True) as again,
                 again.table("games").changes(since=0).cursor() as cursor,
@@ -307,7 +307,7 @@ class TestDecision:
         wal.touch()
         assert (0, "") == guard.look()
         wal.write_bytes(b"x")
-        assert "somebody writes it now" in guard.look()[1]
+        assert "has a writer now" in guard.look()[1]
         wal.unlink()
         os.utime(path, ns=(1, 1))
         assert "has changed" in guard.look()[1]

@@ -622,7 +622,7 @@ class TestLeases:
         batch = give(worker)
         db.consumer("uploader", orders).skip()
 
-        with pytest.raises(LeaseLost, match="its position was moved meanwhile"):
+        with pytest.raises(LeaseLost, match="its position was moved"):
             batch.acknowledge()
         assert [2] == keys(worker.poll())
 
@@ -1094,7 +1094,7 @@ class TestMinding:
     def test_another_selection_needs_a_reset(self, db, orders):
         db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n"), since=0)
         db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n"))
-        with pytest.raises(UsageError, match="made with another selection, which its position is of"):
+        with pytest.raises(UsageError, match="created with another selection, to which its position belongs"):
             db.consumer("uploader", orders.filter(row["n"] > 2).pluck("n"))
         old = db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n")).batches(max_wait_s=0)
         old.poll()

@@ -104,7 +104,7 @@ def identity_of(delta: AnyDelta) -> Hashable:
         if change.table_id == CATALOGUE:
             # Each is delivered: there is no net difference of them.
             return (CATALOGUE, change.seq)
-    # In a feed of all tables, a document of a table that is renamed is another value.
+    # In a feed of all tables, a document of a renamed table is another value.
     return (change.table, change.table_id, change.key_bytes)
 
 

@@ -117,7 +117,7 @@ class Source:
         return found
 
     def _inside(self, value: bytes, sort_key: bytes) -> bytes | None:
-        """The sort key in the direction of the order; None for a value that is outside of the range."""
+        """The sort key in the direction of the order; None for a value outside of the range."""
         if not self.start <= value < self.stop:
             return None
         return inverted(sort_key) if self.is_reversed else sort_key

@@ -303,8 +303,8 @@ class WindowView(SourceView):
         if stop is None:
             return
         if len(self.held) < stop and self.bound is not None:
-            # A commit with many removals would cause a read after each few of them, and so would a log that is read
-            # from the far past: therefore the second read fetches more.
+            # A commit with many removals would cause a read after each few of them, and so would a log of the far
+            # past: therefore the second read fetches more.
             is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
             self._refilled_in = change.commit

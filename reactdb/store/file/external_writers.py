@@ -5,7 +5,7 @@ reactdb's own processes only append to the log, and file every entry under its k
 its own, or restores a backup over an open file, leaves an end of the log that does not fit. Only the end is checked
 here, for a few µs; `reactdb doctor` examines the whole file.
 
-Rule of this file: it reads, and returns what is wrong. The caller holds a transaction.
+Rule of this file: it reads, and returns the trouble. The caller holds a transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoc
 
 
 def unfiled_end(connection: Connection) -> CorruptDatabase | None:
-    """The error for a newest log entry that is not filed as the newest of its key; None where it is."""
+    """The error for a newest log entry that is not filed as the newest of its key; else None."""
     row = connection.execute(UNFILED).fetchone()
     if row is None:
         return None

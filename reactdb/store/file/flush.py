@@ -32,7 +32,7 @@ class Flushes:
 
     Attributes:
         path: The path of the file.
-        is_complete: Everything committed has been flushed. False where that is not known.
+        is_complete: Everything committed has been flushed. False where this is not known.
         is_doubtful: A flush has failed, and the log has not been written again yet.
     """
 
@@ -75,7 +75,7 @@ class Flushes:
                 os.close(log)
         except OSError as error:
             raise StorageError(
-                f"{operation}: {self.path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
+                f"{operation}: {self.path}-wal: {error.strerror}: an earlier flush has failed, and its data"
                 " still cannot be written; nothing was written now"
             ) from error
         self.is_doubtful = False

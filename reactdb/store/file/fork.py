@@ -89,7 +89,7 @@ _fork = Fork()
 
 def _before() -> None:
     if engines:
-        # The child needs it, and there a thread that is importing it now would be waited for in vain.
+        # The child needs it, and there a wait for a thread that imports it now would never end.
         sqlite.import_ctypes()
     end = time.monotonic() + WAIT_S
     for engine in _all_engines():
@@ -97,7 +97,7 @@ def _before() -> None:
             rest = engine.rest()
             _fork.rests.append(rest)
             rest.begin(end)
-    # Last: a thread that is waited for above may have to open a connection first.
+    # Last: a thread in the waits above may have to open a connection first.
     _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
 
 

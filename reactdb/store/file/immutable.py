@@ -38,11 +38,11 @@ class ImmutableGuard(FileGuard):
     def look(self) -> tuple[int, str]:
         """(0, the trouble). The second is empty without trouble."""
         if sqlite.file_bytes(self._wal_path):
-            return 0, f"{self._path} was opened as a file that nobody writes, and somebody writes it now"
+            return 0, f"{self._path} was opened as a file without writers, and has a writer now"
         state = _state_of(self._path)
         if state != self._state:
             is_there = "has changed" if state is not None else "is gone"
-            return 0, f"{self._path} was opened as a file that nobody writes, and {is_there}"
+            return 0, f"{self._path} was opened as a file without writers, and {is_there}"
         return 0, ""
 
     @property
@@ -97,11 +97,11 @@ def why_not_immutable(path: str) -> str:
     folder = os.path.dirname(os.path.abspath(path))
     process = locks.who_locks(path, is_any=True)
     if process is not None:
-        return f"process {process} has it open, and what it keeps beside it may not be read"
+        return f"process {process} has it open, and the files beside it may not be read"
     if sqlite.file_bytes(path + "-wal"):
         return (
             f"its write-ahead log {path}-wal may hold commits that are not in the file yet, and to read them SQLite needs one "
-            f"more file in {folder}, which may not be written; {COPY}, or let somebody who may write there open and close it"
+            f"more file in {folder}, which may not be written; {COPY}, or let a user with write access open and close it"
         )
     if sqlite.file_bytes(path + "-journal"):
         return (

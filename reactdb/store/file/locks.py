@@ -25,8 +25,8 @@ except ImportError:
 
 MOUNTS = "/proc/self/mountinfo"
 
-# File systems that other machines can write to without this kernel, by their names in the table of mounts. Those of
-# virtual machines (9p, vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
+# File systems with writers on other machines, by their names in the table of mounts. Those of virtual machines (9p,
+# vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
 NETWORK = frozenset(
     [
         "9p",
@@ -173,8 +173,8 @@ def unescape(folder: bytes) -> bytes:
 
 
 def make_sure_of_locks(path: str) -> None:
-    """Make sure that locks on the file hold, and that this process has the locks that SQLite believes it has. Called
-    while a connection of this process reads the file.
+    """Make sure that locks on the file hold, and that this process still has SQLite's locks. Called while a
+    connection of this process reads the file.
 
     This takes a lock, and queries the kernel about it as an open file description, for which the locks of the process
     are foreign. It opens nothing and never waits. Where the kernel has no such query (elsewhere than on Linux),
@@ -209,14 +209,15 @@ def make_sure_of_locks(path: str) -> None:
     if FLOCK.unpack(answer)[0] != fcntl.F_RDLCK:
         raise CannotOpen(
             path,
-            "locks on it have no effect (one that was granted is not there), so that two writers would damage it; "
+            "locks on it have no effect (a granted lock was not reported back), so that two writers would damage it; "
             "keep it on a file system whose locks work",
         )
 
 
 def who_locks(path: str, *, is_any: bool = False) -> int | None:
     """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself).
-    None where there is none, or it cannot be known. Called while this process has a connection to the file."""
+    None without such a process, or where it cannot be known. Called while this process has a connection to the
+    file."""
     (descriptor,) = find_descriptors(path)
     if fcntl is None or descriptor is None:
         return None

@@ -108,7 +108,8 @@ def forget_log(path: str) -> None:
 
 
 def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> str | None:
-    """The log that is noted in the file, and is there, or `is_gone`; None where none is, or the note was copied with the file."""
+    """The noted log of the file, if it exists, or `is_gone`; None where none is, or the note was copied with the
+    file."""
     if not hasattr(os, "getxattr"):
         return None
     try:

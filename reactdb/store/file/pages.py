@@ -59,7 +59,7 @@ class Pages:
     def _read_frames(self, log: BinaryIO) -> None:
         """Note which pages of complete commits the log has, up to the first frame with other salts.
 
-        SQLite stops at the first frame whose checksum is wrong. Here the later frames count all the same.
+        SQLite stops at the first frame with a wrong checksum. Here the later frames count all the same.
         """
         header = log.read(WAL_HEADER)
         order = {0x377F0682: "<", 0x377F0683: ">"}.get(int.from_bytes(header[:4], "big"), "<")

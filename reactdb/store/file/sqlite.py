@@ -72,7 +72,9 @@ SIGNS_OF_DAMAGE = (
     "no such column",
     "datatype mismatch",
 )
-ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
+ADVICE = (
+    "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` exports the readable documents"
+)
 
 
 # Bytes that need no escape in a URI. (To import urllib for this would take longer than opening a file.)
@@ -351,7 +353,7 @@ def reason_not_opened(path: str) -> str:
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         return (
             f"it, or its folder {folder}, may not be written (permission denied); with read_only=True it can be read while "
-            "nobody writes it, or copy it to a folder where files can be made"
+            "it has no writer, or copy it to a folder where files can be made"
         )
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
@@ -401,7 +403,7 @@ class LockWait:
         """BEGIN IMMEDIATE, tried for `timeout_s` as long as another process has the write lock.
 
         Returns:
-            The seconds that it has waited; 0.0 where that was in one piece.
+            The waited seconds; 0.0 for a wait in one piece.
 
         Raises:
             SQLiteError: The last error.

@@ -50,7 +50,7 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
 
     Args:
         connection: Sees the file as its log makes it.
-        named: The id in the log, where that is known.
+        named: The id in the log, if known.
 
     Raises:
         CorruptDatabase: The log is another database's.
@@ -67,8 +67,8 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
 def _another(path: str, own: str, other: object) -> CorruptDatabase:
     return CorruptDatabase(
         f"{path} is database {own}, but the write-ahead log beside it is of database {other}: one of the two was "
-        "replaced without the other. Nothing was changed; put back what belongs together, or move the -wal away to have "
-        "the file as it was last emptied into"
+        "replaced without the other. Nothing was changed; put back the matching files, or move the -wal away to have "
+        "the file as of its last checkpoint"
     )
 
 

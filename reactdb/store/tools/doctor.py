@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The file that is examined: a connection inside a read transaction, and the range of its log: low < seq <= head."""
+    """The examined file: a connection inside a read transaction, and the range of its log: low < seq <= head."""
 
     connection: Connection
     path: str
@@ -392,7 +392,7 @@ def check_documents(examined: Examination) -> Found:
 
 
 def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
-    """A change of the catalogue is about a table that is listed, and made or dropped it there."""
+    """A change of the catalogue concerns a listed table, and made or dropped it there."""
     if kind not in CATALOGUE_KINDS or body is None:
         yield f"log entry {seq} is of the catalogue, and {kind_in_words(kind)}"
         return
@@ -400,7 +400,7 @@ def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any
         table_id = codec.decode(body)["table_id"]
         rows = list(examined.select("SELECT created, dropped FROM tables WHERE id = ?", (table_id,)))
     except (KeyError, ReactDBError) as error:
-        yield f"what log entry {seq} says of the catalogue cannot be read: {error}"
+        yield f"the catalogue change of log entry {seq} cannot be read: {error}"
         return
     if not rows:
         yield f"log entry {seq} is about table {table_id}, which is not listed"
@@ -539,7 +539,7 @@ def _check_newest(examined: Examination, tree: str, what: str, is_other: str) ->
 
 
 def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
-    """The newest entries whose body is NULL, or NOT NULL, and that no row of the tree leads to."""
+    """The newest entries whose body is NULL, or NOT NULL, and to which no row of the tree leads."""
     return examined.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN {tree} t ON t.table_id = l.table_id AND t.key = l.key"
         f" WHERE l.table_id != {CATALOGUE} AND l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"

@@ -236,12 +236,12 @@ class Salvage:
         try:
             schema.check_catalogue(connection)
         except FAILURES:
-            self._note("the lists of tables and facts are not what was written: names may be wrong")
+            self._note("the lists of tables and facts do not match their checksums: names may be wrong")
         try:
             self._low = int(schema.fact(connection, "low_water"))
         except UNREADABLE:
             self._note(
-                "the low-water mark cannot be read: documents that were deleted long ago may be among those saved"
+                "the low-water mark cannot be read: the saved documents may include some that were deleted long ago"
             )
         try:
             for row in connection.execute(
@@ -345,7 +345,7 @@ class Salvage:
             with Pages(self.path, with_log=not self._is_without_log) as pages:
                 for is_table, row in pages.rows():
                     if is_table and len(row) in (columns + 1, columns + 2) and row[1] is None:
-                        # SQLite stores NULL for the column that is the rowid.
+                        # SQLite stores NULL for the rowid column.
                         is_sealed = len(row) == columns + 2
                         self._take_from_page([row[0], *row[2:], *[None] * (not is_sealed)], is_sealed)
                     elif is_table and 6 <= len(row) <= 8 and row[1] is None:
