@@ -263,8 +263,8 @@ class TransactionOwned(UsageError):
         elif is_exclusive:
             message = (
                 f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only reads "
-                "and writes through the yielded object are a part of it (`with db.transaction(exclusive=True) as transaction:`, then "
-                "`transaction.table(...)`)"
+                "and writes through the yielded object are a part of it (`with db.transaction(exclusive=True) as transaction:`, "
+                "then `transaction.table(...)`)"
             )
         else:
             what = "is writing in this thread" if place is None else "has a transaction open in this thread"

@@ -61,10 +61,10 @@ def test_the_sentences_say_what_to_write(games: Any) -> None:
         return str(caught.value)
 
     assert [
-        "a selection is a query and no result, and == does not run it: compare the result of run(), as in `selection.run() == ...`",
-        "a selection is a query and no result, neither true nor false: test the result of run(), as in `if selection.run():`",
-        "a selection is a query and no result, and has no length: use count().run()",
-        "a selection is a query and no result, and `in` does not run it: look in the result of run(), as in `... in selection.run()`",
+        "a selection is a query and no result: compare the result of run(), as in `selection.run() == ...`",
+        "a selection is a query and no result: test the result of run(), as in `if selection.run():`",
+        "a selection is a query and has no length: use count().run()",
+        "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`",
     ] == [
         said(lambda: games.count() == 50),
         said(lambda: bool(games.get(99))),
