@@ -1142,7 +1142,7 @@ class TestMinding:
         ],
     )
     def test_a_selection_that_is_not_looked_at_document_by_document_is_refused(self, db, orders, select):
-        with pytest.raises(UnsupportedFeed, match="looked at document by document"):
+        with pytest.raises(UnsupportedFeed, match="evaluated document by document"):
             db.consumer("uploader", select(orders))
         assert [] == db.consumers()
 
