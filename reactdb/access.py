@@ -444,7 +444,7 @@ def looked_up(
 
 
 def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
-    """A rank for paths: those that probably read fewer documents come first: points, ranges with two ends, ranges
+    """A rank for paths; paths that probably read fewer documents come first: points, ranges with two ends, ranges
     with one end."""
     width = max((0 if one.is_point else 1 if one.has_ends else 2 for one in ranges), default=0)
     return (width, len(ranges))

@@ -43,10 +43,10 @@ Stored = tuple[int, bytes]
 Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
 
 COUNTERS: Final = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
-"""ReQL's counters of a write that did nothing."""
+"""ReQL's counters of a write without any effect."""
 
 SKIPPED: Final = object()
-"""What `Write.change` is given for a key that is to be left as it is, and counted as skipped."""
+"""A result for `Write.change`: leave the key as it is, and count it as skipped."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -57,9 +57,11 @@ class Policy:
     """The rules for documents, and the handling of mistakes. This policy is native: a mistake is raised.
 
     Attributes:
-        counts_errors: A mistake in one document is counted in `errors`, and the write continues with the next one.
-        is_same: Whether an encoded document equals the stored one, so that nothing is logged. `codec.same_in_order`
-            also compares the order of fields, and so logs a document where only the order has changed.
+        counts_errors: A mistake in one document is counted in `errors`, and the write continues with the next
+            document.
+        is_same: Whether an encoded document equals the stored document, so that nothing is logged.
+            `codec.same_in_order` also compares the order of fields, and so logs a document if only the order has
+            changed.
     """
 
     counts_errors = False
@@ -88,7 +90,7 @@ class Write:
         counts: ReQL's counters.
         first_error: The first mistake, where mistakes are counted.
         generated_keys: The keys that were made for documents without one.
-        return_changes: Which documents to return: none, the changed ones, or "always".
+        return_changes: Which documents to return: none, the changed documents, or "always".
         changes: The documents before and after, if they are to be returned.
     """
 
@@ -296,7 +298,7 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
     """Encode documents, with their keys. A document without a key gets one.
 
     Raises:
-        InvalidDocument, InvalidKey: The first document that is not right.
+        InvalidDocument, InvalidKey: The first invalid document.
     """
     if type(documents) is list:
         if len(documents) == 1 and type(documents[0]) is dict:
@@ -327,7 +329,7 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
 
 
 PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
-"""Types whose values cannot change while they are looked at."""
+"""Types of immutable values."""
 
 
 def key_within(
@@ -357,7 +359,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         raise InvalidDocument(
             f"the {type(document).__name__} cannot be read: {type(error).__name__}"
         ) from error
-    # A name that is an instance of a subclass of str could have its own rules of equality.
+    # A name of a subclass of str could have its own rules of equality.
     return (
         found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
     )
@@ -526,7 +528,7 @@ def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document:
 
 
 def not_an_object(value: Any) -> str:
-    """ReQL's sentence, which prints the value. For an object that is no value it names only the type."""
+    """ReQL's sentence, which prints the value. For a foreign object it names only the type."""
     try:
         value = codec.decode_value(codec.encode_value(value))
     except InvalidDocument:

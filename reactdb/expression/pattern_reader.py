@@ -89,7 +89,7 @@ class Subpattern:
         measure: How many steps it takes, where it is bounded.
         positions: The characters and anchors in it; repeated ones count as often as they may occur.
         atoms: The same, each counted once.
-        literal: The one character that it matches; empty for any other subpattern.
+        literal: Its single literal character; empty for any other subpattern.
         is_loose_run: It is a repetition of one character, which may end at several places.
         firsts: The characters that a match can begin with; None if they are not known, or if it may match the empty text.
         characters: The characters that a match can hold; None if they are not known.
@@ -414,8 +414,7 @@ _OTHER_CASES: Final = {"i": (0x130, 0x131), "s": (0x17F,), "k": (0x212A,)}
 
 
 def in_either_case(ranges: Ranges, source: str) -> Ranges | None:
-    """The characters, and those that are the same in another case; None if that is not known. `source`: as `re`
-    writes them."""
+    """The characters, and their other cases; None if they are not known. `source`: as `re` writes them."""
     if all(high < 128 for _, high in ranges):
         found = list(ranges)
         for low, high in ranges:

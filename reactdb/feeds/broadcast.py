@@ -1,4 +1,4 @@
-"""Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
+"""Broadcast: the deltas of one view, held once for all subscribers with the same events for every step.
 
     BroadcastEntry      the deltas of one commit, linked to the next commit's
     BroadcastPosition   a subscriber's place in it:
@@ -85,7 +85,7 @@ class BroadcastMember(Protocol):
         """`count` deltas were dropped, and this is delivered next."""
 
     def fail(self, error: Exception) -> bool:
-        """Note that a publication could not be taken: the queued deltas are the last that it can deliver. Returns
+        """Note that a publication could not be taken: only the queued deltas can still be delivered. Returns
         False."""
 
     def break_off(self, error: Exception) -> None:
@@ -160,7 +160,7 @@ class Broadcast:
         members: The position of each, in the order in which they came.
         tail: The empty entry at the end.
         sleepers: Readers to be woken by the next commit. Any thread adds its own.
-        at: The entry of the delta that recipients get next, or an earlier one. None while there are no recipients.
+        at: The entry of the next delta for recipients, or an earlier one. None while there are no recipients.
         number: The number of the next delta for recipients.
         current: The delta in delivery to recipients; None for a count of dropped ones, and between deliveries.
         taken: The newest seq that was delivered to recipients, or is being delivered.
@@ -400,7 +400,7 @@ class Broadcast:
         return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
 
     def _interrupt(self) -> None:
-        """End the feed of the subscriber that was being called, if there was one."""
+        """End the feed of the subscriber in the interrupted call, if there is one."""
         recipients, reached = self._called, self._reached
         if recipients is not None and reached:
             called(recipients.members[reached - 1]).interrupted()

@@ -207,7 +207,7 @@ class BaseConsumer:
 
     @staticmethod
     def _whose_turn(line: Sequence[Subscription]) -> Subscription | None:
-        """The member of one database that delivers next. None: there is nothing to deliver now.
+        """The next member of one database to deliver. None: there is nothing to deliver now.
 
         How a member begins comes before all changes; then the earliest change, and the first of the members that have it.
         """
@@ -698,8 +698,7 @@ class AskedConsumer(BaseConsumer):
                 self.close()
                 return ENDED
             try:
-                # A consumer that finds events needs no wake-up. A consumer that finds none says so, and polls once
-                # more.
+                # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
                 if not self._look() and not (self._rearm() and self._look()):
                     return NOTHING
             except Exception:
@@ -745,7 +744,7 @@ class ReaderConsumer(AskedConsumer):
         super().__init__()
         self.on_ready = on_ready
         self._clock = clock
-        # The callback was called, and not everything was read since. Of two threads that find it was not, one calls.
+        # The callback was called, and not everything was read since. Of two threads that get here, the first calls.
         self._is_told = False
         self._telling = threading.Lock()
         self._timer: Any = None
@@ -911,7 +910,7 @@ class PullConsumer(AskedConsumer):
 
 
 class AsyncConsumer(AskedConsumer):
-    """For `async for`. The tasks that wait at one time, because they share a cursor, belong to one event loop."""
+    """For `async for`. The waiting tasks share a cursor, so they belong to one event loop."""
 
     __slots__ = ("_loop", "_taken", "_waiting")
 

@@ -8,7 +8,7 @@
     Pace            when net differences are taken from the last three, and whether they are delivered one by one
 
 Bounded, because a reader that stops reading must not fill the writer's memory. The earliest deltas are dropped and
-counted, and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)
+counted, and the count is delivered next. (Subscribers with the same events share a queue: see `broadcast`.)
 
 One thread (the publishing thread) adds while another takes. Rule of this file: no threads of its own, no clock, no
 Rx. The caller brings those.
@@ -51,7 +51,7 @@ class Queue(Protocol):
 
 
 class OwnQueue(Queue, Protocol):
-    """The interface of a queue that one subscription has for itself."""
+    """The interface of a subscription's own queue."""
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
         """Whether these fit without dropping any."""
@@ -455,7 +455,7 @@ class ListItem:
     that one document replaced another with an equal value. So a name may be out of date, and occur twice.
 
     Attributes:
-        moment: The seq of the change that put it there, or, once it has left, of the change that removed it.
+        moment: The seq of the change that put it there, or, after its removal, of the removing change.
     """
 
     __slots__ = ("identity", "moment", "name", "value")

@@ -187,7 +187,7 @@ class Subscription:
         self.end: Any = None
         self.seqs: Sequence[int] = ()
         self.since = 0
-        # A consumer that looks before it waits needs no wake-up before that.
+        # A consumer of the way "looking" needs no wake-up before it polls.
         self.is_woken = consumer.way == "looking"
         self.opening: Opening | None = AWAITED
         # For net differences.
@@ -413,8 +413,8 @@ class Subscription:
             queue.broadcast.sleepers[self] = None
 
     def fail(self, error: Exception) -> bool:
-        """Note that an offer could not be taken: the queued deltas are the last that it can deliver. Returns False,
-        as `offer`."""
+        """Note that an offer could not be taken: only the queued deltas can still be delivered. Returns False, as
+        `offer`."""
         self._stop()
         self._end(error)
         try:

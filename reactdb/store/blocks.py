@@ -169,10 +169,10 @@ class Block(Participant):
             )
 
     def end(self) -> list[Participant]:
-        """It has ended, and so has all that was inside.
+        """Mark the block, and everything inside it, as ended.
 
         Returns:
-            End the block. Returns the members that are still open in other flows: they do not know of the end yet.
+            The members that are still open in other flows: they do not know of the end yet.
         """
         members = self.root.members
         inside: list[Participant] = []

@@ -216,7 +216,7 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
     dropped tables.
 
     Args:
-        feeds_need: The lowest position, from the given one on, that a feed still needs.
+        feeds_need: The lowest position, from the given one on, needed by a feed.
     """
     from reactdb.store import leases
 
@@ -465,7 +465,7 @@ class Compaction:
 
 
 class Compacted:
-    """The rows that a compaction, or a step of one, removed.
+    """The rows removed by a compaction, or by a step.
 
     Attributes:
         entries: Removed rows of the log, including those of dropped tables.
@@ -518,7 +518,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     dropped below it, inside the caller's transaction.
 
     Returns:
-        Returns: (whether more is left, the removed rows).
+        (whether more is left, the removed rows).
     """
     low = low_water(connection)
     goal = _within_bytes(connection, low, min(target, low + most))

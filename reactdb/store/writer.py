@@ -60,9 +60,9 @@ Durability = Literal["hard", "soft"]
 T = TypeVar("T")
 
 Inside = tuple[int, WriteTransaction, threading.Lock, Block | ControlFlow | None]
-"""Who is in a transaction: the thread, the transaction, the lock of its waiter, and whose it is, a block's or a single write's
-of a flow. The last is None while no code of the user's runs, because then no other flow can run. A plain tuple, because one is
-made for every write."""
+"""The flow in a transaction: the thread, the transaction, the lock of its waiter, and the owner, a block or a single
+write of a flow. The owner is None while no user code runs, because then no other flow can run. A plain tuple, because
+every write makes one."""
 
 
 class WritableFile(OpenFile, Protocol):
@@ -95,7 +95,7 @@ class Writer:
         connection: The write connection.
         cursor: A cursor of the connection, for statements without rows.
         queue: Which thread is next.
-        inside: The flow that is inside a transaction. None where there is none, so that other flows need no check.
+        inside: The flow inside a transaction. None without a transaction, so that other flows need no check.
         last_seq: The newest seq in the file. This field and the following ones are the writer's state of the file
             (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
@@ -103,8 +103,8 @@ class Writer:
         memory: The cache that transactions share.
         has_own_epoch: This process has begun an epoch.
         epoch: This process's epoch; None before the first commit, and in memory.
-        log_named: The salts of the write-ahead log that is known to have the database's id in it (see `file.wal_check`); None
-            where none is known to.
+        log_named: The salts of the write-ahead log with the database's id in it (see `file.wal_check`); None where no
+            such log is known.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
         flushes: The state of flushes of the write-ahead log to the disk.
@@ -453,8 +453,8 @@ class Writer:
         return translated
 
     def _is_committed(self, transaction: WriteTransaction) -> bool:
-        """Whether COMMIT was done, also where Ctrl-C struck before that could be noted. Once it is noted, an open
-        transaction of the connection is another one: a checkpoint's, for example."""
+        """Whether COMMIT was done, also where Ctrl-C struck before it could be noted. Once it is noted, an open
+        transaction of the connection is another transaction: a checkpoint's, for example."""
         return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
     def check_same_file(self) -> int:
@@ -608,8 +608,8 @@ class Writer:
             block: The block whose object is used; None where there is none.
 
         Raises:
-            TransactionOwned: The transaction that is open is another flow's, in the same thread: to wait for its end would not
-                let it end. Or `block` is another thread's.
+            TransactionOwned: The open transaction belongs to another flow of the same thread: a wait for its end
+                would not let it end. Or `block` belongs to another thread.
             TransactionEnded: The flow is in a block of a transaction that has ended; or `block` is.
         """
         if block is not None:
@@ -686,7 +686,7 @@ class Writer:
             raise translated from error
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
-        """Do something with the connection that is not a write of a user's: a checkpoint, for example.
+        """Use the connection for other work than a user's write: a checkpoint, for example.
 
         Raises:
             TransactionOwned: Another flow of this thread is in a transaction.
@@ -833,7 +833,7 @@ class DamageLatch:
                 self.found = error
 
     def check(self, operation: str) -> None:
-        """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
+        """Raises: CorruptDatabase, after a write has met damage. Its message begins with the refused `operation`."""
         if self.found is not None and not self._has_passed(self.found):
             self._end_feeds(self.found)
             raise CorruptDatabase(

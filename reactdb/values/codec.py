@@ -1,8 +1,8 @@
 """Documents and their bytes: the one place where a value is checked and packed. `decoding` reads the bytes.
 
-A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of
-those, and Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read
-with one fixed set of options; what MessagePack lacks is written as the extension types of `extension_types`.
+A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of those, and
+Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read with one fixed
+set of options; values that MessagePack lacks are written as the extension types of `extension_types`.
 
 A decoded document equals the original, and encodes to the same bytes. Some spellings become the common one on the way
 in: a tuple is a list; a subclass of a type above is that type; bytearray and memoryview are bytes; a named time zone
@@ -12,7 +12,7 @@ datetimes without a time zone, times with one, sets, other objects, and everythi
 `scalars`.
 
 Rule of this file: `encode` returns the bytes of its argument as of one single moment, and `decode` reads them back.
-An argument for which that is impossible raises `InvalidDocument`.
+An impossible argument raises `InvalidDocument`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ MAX_DEPTH: Final = 100
 """How deep containers may be nested; the document itself is level one. The packer's own limit is 511."""
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-"""The size limit of an encoded document. It is below SQLite's limit for a blob, and it bounds what one change costs a reader."""
+"""The size limit of an encoded document. It is below SQLite's limit for a blob, and it bounds a reader's cost of one
+change."""
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class _ThreadsPacker(threading.local):
 _own = _ThreadsPacker()
 
 ExtensionWriter = Callable[[Any], Any]
-"""What a value is to the packer: an extension type, or a plain int."""
+"""The form of a value for the packer: an extension type, or a plain int."""
 
 
 def is_flat(value: Any) -> bool:
@@ -268,7 +269,7 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
 
 
 def encode_value(value: Any) -> bytes:
-    """The bytes of any value that a document may hold; the rules are those of `encode`."""
+    """The bytes of any value of a document; the rules are those of `encode`."""
     try:
         if _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
             data = _own.pack(value)
@@ -489,7 +490,7 @@ def _normalise(value: Any, path: _Path) -> Any:
 
 
 def plain_name(name: Any) -> Any:
-    """A key as an exact str. A key that is no str is returned as it is, so that it is refused with its path."""
+    """A key as an exact str. A key of another type is returned as it is, so that it is refused with its path."""
     return str.__str__(name) if isinstance(name, str) else name
 
 

@@ -117,7 +117,7 @@ TYPE_NAMES: dict[type, str] = {
 }
 
 EQUALS: dict[type, Callable[[Any], Any]] = {}
-"""For registered types that have no place of their own: the value of the core that one of theirs equals."""
+"""For registered types without a place of their own: the value of the core that equals theirs."""
 
 
 def _equal_value(value: Any) -> Any:

@@ -106,7 +106,7 @@ _NAN: Final = _NUMBER + b"\xff" * 8 + _EXACT
 _MAX_EXACT_INT: Final = 2**53
 _LARGEST: Final = sys.float_info.max
 _LARGEST_DECIMAL: Final = Decimal.from_float(_LARGEST)
-# The least double that is not zero begins at 10**-324 and ends at 10**-1074, and a Decimal has so many digits.
+# The least double above zero begins at 10**-324 and ends at 10**-1074, and a Decimal has so many digits.
 _LEAST_EXPONENT_OF_REST: Final = -1_100 - MAX_DECIMAL_DIGITS
 
 

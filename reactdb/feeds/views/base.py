@@ -164,8 +164,7 @@ class Axis(Protocol):
 
 
 class Unroutable(Exception):
-    """The document that a change wrote has no value on an axis, because of an error: it meets no condition on that
-    value.
+    """The document of a change has no value on an axis, because of an error: it meets no condition on that value.
 
     Attributes:
         values: The key bytes that the document had before the change.
