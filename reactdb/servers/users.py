@@ -76,7 +76,8 @@ class User:
         """
         if not self.name or self.name[0] in "# " or ":" in self.name or not self.name.isprintable():
             raise InvalidOption(
-                f"a user's name in a file is not empty, begins with no `#` or space and has no `:`, unlike {shown(self.name)}"
+                "a user's name in a file is not empty, begins with no `#` or space and has no `:`, "
+                f"unlike {shown(self.name)}"
             )
         salt, stored, server = (
             b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)

@@ -60,7 +60,8 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
     try:
         if offset["version"] != VERSION:
             raise InvalidOption(
-                f"the checkpoint has offsets of version {shown(offset['version'])}, this reactdb reads {VERSION}: upgrade it"
+                f"the checkpoint has offsets of version {shown(offset['version'])}, "
+                f"this reactdb reads {VERSION}: upgrade it"
             )
         found = {}
         for path, one in offset["files"].items():
