@@ -1,0 +1,1174 @@
+"""Rename modules, functions, attributes and local variables of the project, in one go.
+
+    python rename_words.py                    all maps `rename_*.json`, then the table of modules, then ruff
+    python rename_words.py --check            validate all maps, change nothing
+    python rename_words.py --only FILE.json   apply one map of names and no module, for a try
+    python rename_words.py --modules          apply the table of modules and no map
+
+A map is a list of entries, with paths and names as they are before the renames:
+
+    {"file": "reactdb/store/x.py", "scope": "Class.method", "kind": "local", "old": "found", "new": "rows", "how": "scoped"}
+
+kind   function, class, method, property, attribute, local, parameter
+how    global   every occurrence of the thing, in all files: for a method, property or attribute each `.old` and each member of a
+                class called `old`; for a function or class each one at module level that is called so, with its imports
+       file     for a function or class: in its file, and in other files through their imports.
+                for a member: in its file and in its class
+       scoped   in the function (with its nested functions and comprehensions) or in the class only
+also   files in which calls by keyword are renamed too (for a parameter)
+merge  true: `new` may exist already as a member of other classes
+
+Every identifier is found by the syntax tree and its binding. After the renames each file is analysed again, and each name must be
+bound in the same scope as before: a name that is caught by another one is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import json
+import keyword
+import re
+import subprocess
+import sys
+import tokenize
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+ROOMS = ("reactdb", "tests", "benchmarks", "examples")
+MEMBERS = ("method", "property", "attribute")
+KINDS = (*MEMBERS, "function", "class", "local", "parameter")
+IDENTIFIERS = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+STRING_CALLS = {
+    "getattr",
+    "setattr",
+    "hasattr",
+    "delattr",
+    "object",
+    "attrgetter",
+    "methodcaller",
+    "multiple",
+    "patch",
+}
+
+
+# ----- what is in a file
+
+
+class Scope:
+    """A module, class, function, lambda or comprehension, with the names that it binds."""
+
+    def __init__(self, kind: str, name: str, parent: Scope | None, node: ast.AST) -> None:
+        self.kind, self.name, self.parent, self.node = kind, name, parent, node
+        self.bound: dict[str, str] = {}
+        self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
+        if parent is None or parent.kind == "module":
+            self.qualname = name
+        else:
+            self.qualname = f"{parent.qualname}.{name}"
+
+    def lookup(self, name: str) -> Scope | None:
+        scope: Scope | None = self
+        is_first = True
+        while scope is not None:
+            if name in scope.globals:
+                while scope.parent is not None:
+                    scope = scope.parent
+                return scope if name in scope.bound else None
+            if name in scope.bound and name not in scope.nonlocals and (is_first or scope.kind != "class"):
+                return scope
+            is_first = False
+            scope = scope.parent
+        return None
+
+    def is_within(self, other: Scope) -> bool:
+        scope: Scope | None = self
+        while scope is not None:
+            if scope is other:
+                return True
+            scope = scope.parent
+        return False
+
+    def functions(self) -> list[Scope]:
+        """The functions around, innermost first."""
+        scopes = []
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.kind == "function":
+                scopes.append(scope)
+            scope = scope.parent
+        return scopes
+
+
+@dataclass(eq=False)
+class Occurrence:
+    """One identifier: where it is and what it is.
+
+    Attributes:
+        role: name, arg, def, attribute, keyword, import (the name that is imported), asname.
+        scope: Where it is resolved.
+        node: The node that has it.
+        call: For a keyword argument, the call.
+    """
+
+    line: int
+    column: int
+    name: str
+    role: str
+    scope: Scope
+    node: ast.AST
+    call: ast.Call | None = None
+    is_alias_of_itself: bool = False
+
+    @property
+    def binding(self) -> Scope | None:
+        return self.scope.lookup(self.name)
+
+
+class File:
+    """A source file: its text, tree, scopes and identifiers."""
+
+    def __init__(self, path: str, text: str | None = None) -> None:
+        self.path = path
+        self.text = (ROOT / path).read_text(encoding="utf-8") if text is None else text
+        self.lines = self.text.splitlines(keepends=True)
+        self.starts = [0, *accumulate(len(line) for line in self.lines)]
+        self.tree = ast.parse(self.text)
+        self.module = module_of(path)
+        self.scopes: list[Scope] = []
+        self.occurrences: list[Occurrence] = []
+        self.strings: list[tuple[ast.Constant, tuple[ast.AST, ...]]] = []
+        self.docstrings: list[ast.Constant] = []
+        Reader(self).read()
+        self.by_name: dict[str, list[Occurrence]] = defaultdict(list)
+        for occurrence in self.occurrences:
+            self.by_name[occurrence.name].append(occurrence)
+        self._comments: list[tuple[int, int, str]] | None = None
+        # Strings by their last part, where they are names or whole dotted names.
+        self.names: dict[str, list[tuple[ast.Constant, tuple[ast.AST, ...]]]] = defaultdict(list)
+        for node, parents in self.strings:
+            if IDENTIFIERS.fullmatch(node.value):
+                for part in set(node.value.split(".")):
+                    self.names[part].append((node, parents))
+
+    @property
+    def top(self) -> Scope:
+        return self.scopes[0]
+
+    @property
+    def comments(self) -> list[tuple[int, int, str]]:
+        if self._comments is None:
+            tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+            self._comments = [
+                (*token.start, token.string) for token in tokens if token.type == tokenize.COMMENT
+            ]
+        return self._comments
+
+    def column(self, line: int, offset: int) -> int:
+        """The column in characters of an offset in bytes."""
+        text = self.lines[line - 1]
+        return offset if text.isascii() else len(text.encode()[:offset].decode())
+
+    def scopes_named(self, qualname: str) -> list[Scope]:
+        return [
+            scope
+            for scope in self.scopes
+            if scope.qualname == qualname and scope.kind in ("function", "class")
+        ]
+
+    def index(self, line: int, column: int) -> int:
+        """The place in the text."""
+        return self.starts[line - 1] + column
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        return (
+            self.index(node.lineno, self.column(node.lineno, node.col_offset)),
+            self.index(node.end_lineno, self.column(node.end_lineno, node.end_col_offset)),
+        )
+
+    def place(self, index: int) -> tuple[int, int]:
+        line = bisect_right(self.starts, index)
+        return line, index - self.starts[line - 1]
+
+
+class Reader(ast.NodeVisitor):
+    """Collects scopes and identifiers of a file."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.scope = Scope("module", "", None, file.tree)
+        file.scopes.append(self.scope)
+        self.parents: list[ast.AST] = []
+
+    def read(self) -> None:
+        self.visit(self.file.tree)
+
+    def visit(self, node: ast.AST) -> None:
+        self.parents.append(node)
+        super().visit(node)
+        self.parents.pop()
+
+    def add(self, line: int, column: int, name: str, role: str, node: ast.AST, **more) -> None:
+        self.file.occurrences.append(Occurrence(line, column, name, role, self.scope, node, **more))
+
+    def add_at(self, index: int, name: str, role: str, node: ast.AST, **more) -> None:
+        self.add(*self.file.place(index), name, role, node, **more)
+
+    def bind(self, name: str, how: str) -> None:
+        scope = self.scope
+        if how == "walrus":
+            while scope.kind == "comprehension":
+                scope = scope.parent
+        scope.bound.setdefault(name, how)
+
+    def search(self, node: ast.AST, name: str, pattern: str = r"\b{}\b") -> int:
+        """Where a name without a node of its own is, in the text of a node."""
+        start, end = self.file.span(node)
+        match = re.compile(pattern.format(re.escape(name))).search(self.file.text, start, end)
+        assert match, (self.file.path, node.lineno, name)
+        return match.end() - len(name)
+
+    def inside(self, kind: str, name: str, node: ast.AST) -> Scope:
+        scope = Scope(kind, name, self.scope, node)
+        self.file.scopes.append(scope)
+        return scope
+
+    def note_docstring(self, node) -> None:
+        if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+            if isinstance(node.body[0].value.value, str):
+                self.file.docstrings.append(node.body[0].value)
+
+    def visit_Module(self, node) -> None:
+        self.note_docstring(node)
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node) -> None:
+        for each in node.decorator_list:
+            self.visit(each)
+        self.bind(node.name, "def")
+        self.add_at(self.search(node, node.name, r"def\s+{}\b"), node.name, "def", node)
+        self.note_docstring(node)
+        arguments = node.args
+        for each in (
+            *arguments.defaults,
+            *(default for default in arguments.kw_defaults if default is not None),
+        ):
+            self.visit(each)
+        everything = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
+        for each in everything:
+            if each is not None and each.annotation is not None:
+                self.visit(each.annotation)
+        if node.returns is not None:
+            self.visit(node.returns)
+        outer, self.scope = self.scope, self.inside("function", node.name, node)
+        self.take_arguments(everything)
+        for each in node.body:
+            self.visit(each)
+        self.scope = outer
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def take_arguments(self, everything) -> None:
+        for each in everything:
+            if each is not None:
+                self.bind(each.arg, "parameter")
+                self.add(each.lineno, self.file.column(each.lineno, each.col_offset), each.arg, "arg", each)
+
+    def visit_Lambda(self, node) -> None:
+        arguments = node.args
+        for each in (
+            *arguments.defaults,
+            *(default for default in arguments.kw_defaults if default is not None),
+        ):
+            self.visit(each)
+        outer, self.scope = self.scope, self.inside("lambda", "<lambda>", node)
+        self.take_arguments(
+            [
+                *arguments.posonlyargs,
+                *arguments.args,
+                *arguments.kwonlyargs,
+                arguments.vararg,
+                arguments.kwarg,
+            ]
+        )
+        self.visit(node.body)
+        self.scope = outer
+
+    def visit_ClassDef(self, node) -> None:
+        for each in node.decorator_list:
+            self.visit(each)
+        self.bind(node.name, "class")
+        self.add_at(self.search(node, node.name, r"class\s+{}\b"), node.name, "def", node)
+        self.note_docstring(node)
+        for each in (*node.bases, *node.keywords):
+            self.visit(each)
+        outer, self.scope = self.scope, self.inside("class", node.name, node)
+        for each in node.body:
+            self.visit(each)
+        self.scope = outer
+
+    def visit_comprehension_of(self, node, *results) -> None:
+        self.visit(node.generators[0].iter)
+        outer, self.scope = self.scope, self.inside("comprehension", "<comprehension>", node)
+        for number, generator in enumerate(node.generators):
+            self.visit(generator.target)
+            if number:
+                self.visit(generator.iter)
+            for each in generator.ifs:
+                self.visit(each)
+        for each in results:
+            self.visit(each)
+        self.scope = outer
+
+    def visit_ListComp(self, node) -> None:
+        self.visit_comprehension_of(node, node.elt)
+
+    visit_SetComp = visit_GeneratorExp = visit_ListComp
+
+    def visit_DictComp(self, node) -> None:
+        self.visit_comprehension_of(node, node.key, node.value)
+
+    def visit_NamedExpr(self, node) -> None:
+        self.bind(node.target.id, "walrus")
+        self.add_name(node.target)
+        self.visit(node.value)
+
+    def add_name(self, node) -> None:
+        self.add(node.lineno, self.file.column(node.lineno, node.col_offset), node.id, "name", node)
+
+    def visit_Name(self, node) -> None:
+        if isinstance(node.ctx, (ast.Store, ast.Del)):
+            self.bind(node.id, "assignment")
+        self.add_name(node)
+
+    def visit_Attribute(self, node) -> None:
+        self.visit(node.value)
+        column = self.file.column(node.end_lineno, node.end_col_offset) - len(node.attr)
+        self.add(node.end_lineno, column, node.attr, "attribute", node)
+
+    def visit_Call(self, node) -> None:
+        self.visit(node.func)
+        for each in node.args:
+            self.visit(each)
+        for each in node.keywords:
+            if each.arg is not None:
+                column = self.file.column(each.lineno, each.col_offset)
+                self.add(each.lineno, column, each.arg, "keyword", each, call=node)
+            self.visit(each.value)
+
+    def visit_Global(self, node) -> None:
+        for name in node.names:
+            self.scope.globals.add(name)
+            self.scope_top().bound.setdefault(name, "assignment")
+            self.add_at(self.search(node, name), name, "name", node)
+
+    def scope_top(self) -> Scope:
+        return self.file.scopes[0]
+
+    def visit_Nonlocal(self, node) -> None:
+        for name in node.names:
+            self.scope.nonlocals.add(name)
+            self.add_at(self.search(node, name), name, "name", node)
+
+    def visit_ExceptHandler(self, node) -> None:
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name is not None:
+            self.bind(node.name, "assignment")
+            start = self.file.span(node.type)[1]
+            match = re.compile(rf"\bas\s+{node.name}\b").search(self.file.text, start)
+            self.add_at(match.end() - len(node.name), node.name, "name", node)
+        for each in node.body:
+            self.visit(each)
+
+    def visit_Import(self, node) -> None:
+        for alias in node.names:
+            self.add_alias(
+                node, alias, alias.name.partition(".")[0] if alias.asname is None else alias.asname
+            )
+
+    def visit_ImportFrom(self, node) -> None:
+        for alias in node.names:
+            self.add_alias(node, alias, alias.asname or alias.name)
+
+    def add_alias(self, node, alias, name) -> None:
+        if name == "*":
+            return
+        self.bind(name, "import")
+        start, end = self.file.span(alias)
+        if alias.asname is not None:
+            if isinstance(node, ast.ImportFrom):
+                self.add_at(start, alias.name, "import", alias)
+            self.add_at(end - len(alias.asname), alias.asname, "asname", alias)
+        else:
+            self.add_at(start, name, "asname", alias)
+
+    def visit_MatchAs(self, node) -> None:
+        if node.pattern is not None:
+            self.visit(node.pattern)
+        if node.name is not None:
+            self.bind(node.name, "assignment")
+            self.add_at(self.file.span(node)[1] - len(node.name), node.name, "name", node)
+
+    def visit_MatchStar(self, node) -> None:
+        if node.name is not None:
+            self.bind(node.name, "assignment")
+            self.add_at(self.file.span(node)[1] - len(node.name), node.name, "name", node)
+
+    def visit_MatchMapping(self, node) -> None:
+        self.generic_visit(node)
+        if node.rest is not None:
+            self.bind(node.rest, "assignment")
+            self.add_at(self.search(node, node.rest, r"\*\*\s*{}\b"), node.rest, "name", node)
+
+    def visit_MatchClass(self, node) -> None:
+        self.visit(node.cls)
+        for each in node.patterns:
+            self.visit(each)
+        for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
+            self.add_at(self.search(node, name, r"\b{}(?=\s*=)"), name, "attribute", node)
+            self.visit(pattern)
+
+    def visit_JoinedStr(self, node) -> None:
+        for each in node.values:
+            if isinstance(each, ast.FormattedValue):
+                self.visit(each)
+
+    def visit_FormattedValue(self, node) -> None:
+        self.visit(node.value)
+        if node.format_spec is not None:
+            self.visit(node.format_spec)
+
+    def visit_Constant(self, node) -> None:
+        if isinstance(node.value, str):
+            self.file.strings.append((node, tuple(self.parents[:-1])))
+
+
+def module_of(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+# ----- the project
+
+
+class Project:
+    """All source files, and who imports what."""
+
+    def __init__(self) -> None:
+        paths = subprocess.run(
+            ["git", "ls-files", *ROOMS], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+        self.files = {path: File(path) for path in paths if path.endswith(".py") and (ROOT / path).exists()}
+        self.of_module = {file.module: file for file in self.files.values()}
+        self.imports = {path: imports_of(file, self.of_module) for path, file in self.files.items()}
+
+
+@dataclass
+class Imported:
+    """A name that a file has from another module of the project.
+
+    Attributes:
+        module: The module that is imported from, or that is the imported thing itself where `name` is None.
+    """
+
+    module: str
+    name: str | None
+    scope: Scope
+    local: str
+    alias: ast.alias
+    occurrence: Occurrence | None = None
+
+
+def absolute(file: File, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = file.module.split(".")
+    if not file.path.endswith("__init__.py"):
+        parts.pop()
+    parts = parts[: len(parts) - (node.level - 1)]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def imports_of(file: File, modules: dict[str, File]) -> list[Imported]:
+    found = []
+    scopes = {id(one.node): one.scope for one in file.occurrences if one.role == "asname"}
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.ImportFrom):
+            module = absolute(file, node)
+            for alias in node.names:
+                if alias.name == "*":
+                    continue
+                scope = scopes[id(alias)]
+                local = alias.asname or alias.name
+                if f"{module}.{alias.name}" in modules:
+                    found.append(Imported(f"{module}.{alias.name}", None, scope, local, alias))
+                elif module in modules:
+                    found.append(Imported(module, alias.name, scope, local, alias))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.asname is not None and alias.name in modules:
+                    found.append(Imported(alias.name, None, scopes[id(alias)], alias.asname, alias))
+    return found
+
+
+def last_name(node: ast.AST) -> str:
+    """The name of what is called: `c` of `a.b().c`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def dotted(node: ast.AST) -> str | None:
+    """`a.b.c` of a chain of attributes."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+# ----- entries
+
+
+@dataclass
+class Entry:
+    source: str
+    file: str
+    scope: str
+    kind: str
+    old: str
+    new: str
+    how: str
+    also: list[str] = field(default_factory=list)
+    merge: bool = False
+    count: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.scope}" if self.scope else self.file
+        return f"{self.source}: {where} {self.kind} {self.old} -> {self.new} ({self.how})"
+
+    @property
+    def rank(self) -> int:
+        return {"scoped": 0, "file": 1, "global": 2}[self.how]
+
+
+class Renamer:
+    """Turns entries into edits of all files."""
+
+    def __init__(self, project: Project, entries: list[Entry]) -> None:
+        self.project = project
+        self.entries = entries
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+        # By file: place -> (rank, old, new, entry)
+        self.edits: dict[str, dict[int, tuple[int, str, str, Entry]]] = defaultdict(dict)
+        self.scoped_in: set[tuple[str, str, str]] = {
+            (one.file, one.scope, one.old) for one in entries if one.how == "scoped"
+        }
+
+    def run(self) -> None:
+        for entry in self.entries:
+            before = len(self.errors)
+            self.check_form(entry)
+            if len(self.errors) > before:
+                continue
+            if entry.kind in MEMBERS:
+                self.rename_member(entry)
+            elif entry.how == "global" and entry.kind in ("local", "parameter"):
+                self.rename_everywhere(entry)
+            elif entry.how == "global" and not self.is_nested(entry):
+                for file in self.project.files.values():
+                    how = file.top.bound.get(entry.old)
+                    if how is not None and how != "import":
+                        self.rename_in_module(entry, file)
+            elif entry.how == "file" or not entry.scope:
+                if self.is_nested(entry):
+                    self.rename_in_scope(entry)
+                else:
+                    self.rename_in_module(entry, self.project.files[entry.file])
+            else:
+                self.rename_in_scope(entry)
+            if not entry.count and len(self.errors) == before:
+                self.errors.append(f"{entry}: the name is not there")
+
+    def is_nested(self, entry: Entry) -> bool:
+        """Whether a function or class is one inside another function."""
+        file = self.project.files[entry.file]
+        return bool(entry.scope) and entry.scope != entry.old and entry.old not in file.top.bound
+
+    def check_form(self, entry: Entry) -> None:
+        if entry.kind not in KINDS or entry.how not in ("global", "file", "scoped"):
+            self.errors.append(f"{entry}: unknown kind or how")
+        if not entry.new.isidentifier() or keyword.iskeyword(entry.new) or entry.new == entry.old:
+            self.errors.append(f"{entry}: no name")
+        if entry.file not in self.project.files:
+            self.errors.append(f"{entry}: no such file")
+        elif entry.how != "global" and entry.scope and not self.scopes_of(entry):
+            self.errors.append(f"{entry}: no such scope")
+        for path in entry.also:
+            if path not in self.project.files:
+                self.errors.append(f"{entry}: no such file: {path}")
+
+    def scopes_of(self, entry: Entry) -> list[Scope]:
+        """The scopes that an entry names; a function may be named itself where its parent is meant."""
+        file = self.project.files[entry.file]
+        return file.scopes_named(entry.scope)
+
+    def edit(self, file: File, index: int, old: str, new: str, entry: Entry) -> None:
+        assert file.text[index : index + len(old)] == old, (
+            file.path,
+            file.place(index),
+            old,
+            file.text[index : index + 20],
+        )
+        edits = self.edits[file.path]
+        there = edits.get(index)
+        if there is not None and there[2] != new:
+            if there[0] == entry.rank:
+                line = file.place(index)[0]
+                self.errors.append(f"{entry}: {file.path}:{line} is also renamed to {there[2]} by {there[3]}")
+                return
+            if there[0] < entry.rank:
+                entry.count += 1
+                return
+        edits[index] = (entry.rank, old, new, entry)
+        entry.count += 1
+
+    def rename(self, file: File, one: Occurrence, entry: Entry) -> None:
+        self.edit(file, file.index(one.line, one.column), one.name, entry.new, entry)
+
+    # ----- members of classes
+
+    def rename_member(self, entry: Entry) -> None:
+        files = (
+            list(self.project.files.values()) if entry.how == "global" else [self.project.files[entry.file]]
+        )
+        for path in entry.also:
+            files.append(self.project.files[path])
+        inside = self.scopes_of(entry) if entry.how == "scoped" and entry.scope else None
+        if inside and inside[0].kind == "function":
+            inside = [scope.parent for scope in inside]
+        # For `file`, members are renamed in the class that is named and in those that inherit, so in the whole file.
+        for file in files:
+            for one in file.by_name.get(entry.old, ()):
+                if inside is not None and not any(one.scope.is_within(scope) for scope in inside):
+                    continue
+                if one.role == "attribute":
+                    if not self.is_module_attribute(file, one):
+                        self.rename(file, one, entry)
+                elif (
+                    one.role in ("def", "name") and one.scope.kind == "class" and entry.old in one.scope.bound
+                ):
+                    self.rename(file, one, entry)
+                    if one.role == "def" and self.is_foreign(one.scope):
+                        self.warnings.append(
+                            f"{entry}: {file.path}: a base of {one.scope.name} may call it by its name"
+                        )
+                    if entry.new in one.scope.bound:
+                        self.errors.append(
+                            f"{entry}: {file.path}: {one.scope.qualname} has {entry.new} already"
+                        )
+                elif one.role == "keyword" and self.is_field(one, entry):
+                    self.rename(file, one, entry)
+            self.rename_strings(file, entry, inside)
+            self.rename_prose(file, entry, inside)
+        if entry.how != "global":
+            elsewhere = Counter(
+                file.path
+                for file in self.project.files.values()
+                if file not in files
+                for one in file.by_name.get(entry.old, ())
+                if one.role == "attribute" and not self.is_module_attribute(file, one)
+            )
+            if elsewhere:
+                self.warnings.append(f"{entry}: .{entry.old} is left in {dict(elsewhere)}")
+        if not entry.merge and entry.how == "global":
+            there = Counter(
+                file.path
+                for file in self.project.files.values()
+                for one in file.by_name.get(entry.new, ())
+                if one.role == "attribute" or (one.role == "def" and one.scope.kind == "class")
+            )
+            if there:
+                self.warnings.append(
+                    f"{entry}: .{entry.new} is there already in {dict(there.most_common(5))}"
+                )
+        if entry.how == "global":
+            self.rename_docs(entry)
+
+    def is_module_attribute(self, file: File, one: Occurrence) -> bool:
+        """Whether `a.old` is a name of a module that the file has imported."""
+        value = one.node.value if isinstance(one.node, ast.Attribute) else None
+        if not isinstance(value, ast.Name):
+            return False
+        scope = one.scope.lookup(value.id)
+        return scope is not None and scope.bound.get(value.id) == "import" and not value.id[:1].isupper()
+
+    def is_foreign(self, scope: Scope) -> bool:
+        """Whether a class has a base of another library, which may call a member by its name."""
+        if not hasattr(self, "_classes"):
+            self._classes = {
+                each.name
+                for file in self.project.files.values()
+                for each in file.scopes
+                if each.kind == "class"
+            } | {"Protocol", "Generic", "NamedTuple", "Exception", "ABC", "TypedDict", "Enum", "IntEnum"}
+        bases = [base.value if isinstance(base, ast.Subscript) else base for base in scope.node.bases]
+        return any((dotted(base) or "").rpartition(".")[2] not in self._classes for base in bases)
+
+    def is_field(self, one: Occurrence, entry: Entry) -> bool:
+        """Whether a keyword argument sets a field of a dataclass that has the name."""
+        if one.call is None or not self.classes_with_field(entry.old):
+            return False
+        name = last_name(one.call.func)
+        if name in ("replace", "_replace", "SimpleNamespace"):
+            return True
+        return name in self.classes_with_field(entry.old)
+
+    def classes_with_field(self, name: str) -> set[str]:
+        if not hasattr(self, "_fields"):
+            self._fields: dict[str, set[str]] = defaultdict(set)
+            heirs: dict[str, set[str]] = defaultdict(set)
+            fields: dict[str, set[str]] = {}
+            for file in self.project.files.values():
+                for scope in file.scopes:
+                    if scope.kind != "class":
+                        continue
+                    fields.setdefault(scope.name, set()).update(
+                        one.target.id
+                        for one in scope.node.body
+                        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                    )
+                    for base in scope.node.bases:
+                        heirs[(dotted(base) or "").rpartition(".")[2]].add(scope.name)
+            todo = list(fields)
+            while todo:
+                name_of_base = todo.pop()
+                for heir in heirs.get(name_of_base, ()):
+                    if not fields[name_of_base] <= fields[heir]:
+                        fields[heir] |= fields[name_of_base]
+                        todo.append(heir)
+            for cls, names in fields.items():
+                for each in names:
+                    self._fields[each].add(cls)
+        return self._fields[name]
+
+    # ----- names of a module
+
+    def rename_in_module(self, entry: Entry, file: File, name: str | None = None) -> None:
+        seen: set[tuple[str, str]] = set()
+        self._rename_export(entry, file, seen)
+        if entry.how == "global":
+            self.rename_docs(entry)
+
+    def _rename_export(self, entry: Entry, file: File, seen: set[tuple[str, str]]) -> None:
+        """Rename a name at the top of a module, and what other files have of it."""
+        if (file.path, entry.old) in seen:
+            return
+        seen.add((file.path, entry.old))
+        for one in file.by_name.get(entry.old, ()):
+            if one.role in ("name", "def", "asname", "arg") and one.binding is file.top:
+                if one.role == "asname" and isinstance(one.node, ast.alias) and one.node.asname is not None:
+                    continue
+                self.rename(file, one, entry)
+        self.rename_strings(file, entry, None)
+        self.rename_prose(file, entry, None)
+        module = file.module
+        for path, imports in self.project.imports.items():
+            other = self.project.files[path]
+            for imported in imports:
+                if imported.module == module and imported.name == entry.old:
+                    if imported.alias.asname is not None:
+                        start = other.span(imported.alias)[0]
+                        self.edit(other, start, entry.old, entry.new, entry)
+                    elif imported.scope is other.top:
+                        self._rename_export(entry, other, seen)
+                    else:
+                        for one in other.by_name.get(entry.old, ()):
+                            if one.role in ("name", "asname") and one.binding is imported.scope:
+                                self.rename(other, one, entry)
+                elif imported.module == module and imported.name is None:
+                    for one in other.by_name.get(entry.old, ()):
+                        if (
+                            one.role == "attribute"
+                            and isinstance(one.node, ast.Attribute)
+                            and isinstance(one.node.value, ast.Name)
+                            and one.node.value.id == imported.local
+                            and one.scope.lookup(imported.local) is imported.scope
+                        ):
+                            self.rename(other, one, entry)
+                    self._rename_strings_of_module(other, imported.local, entry)
+            for one in other.by_name.get(entry.old, ()):
+                if one.role == "attribute" and isinstance(one.node, ast.Attribute):
+                    if dotted(one.node.value) == module and "." in module:
+                        self.rename(other, one, entry)
+            self._rename_dotted(other, module, entry)
+            self._rename_lazy(other, module, entry, seen)
+
+    def _rename_strings_of_module(self, file: File, local: str, entry: Entry) -> None:
+        for node, parents in file.names.get(entry.old, ()):
+            if node.value == entry.old and parents and isinstance(parents[-1], ast.Call):
+                call = parents[-1]
+                if len(call.args) > 1 and call.args[1] is node and dotted(call.args[0]) == local:
+                    self.edit_string(file, node, entry.old, entry)
+
+    def _rename_dotted(self, file: File, module: str, entry: Entry) -> None:
+        whole = f"{module}.{entry.old}"
+        for node, _ in file.names.get(entry.old, ()):
+            if node.value == whole or node.value.startswith(whole + "."):
+                start, end = file.span(node)
+                index = file.text.find(whole, start, end)
+                if index >= 0:
+                    self.edit(file, index + len(module) + 1, entry.old, entry.new, entry)
+
+    def _rename_lazy(self, file: File, module: str, entry: Entry, seen: set[tuple[str, str]]) -> None:
+        """A table of modules and the names that are imported from them when they are first used."""
+        for node, parents in file.names.get(module.rpartition(".")[2], ()):
+            if node.value == module and parents:
+                parent = parents[-1]
+                if isinstance(parent, ast.Dict):
+                    for key, value in zip(parent.keys, parent.values, strict=True):
+                        if key is node and isinstance(value, (ast.Tuple, ast.List)):
+                            for each in value.elts:
+                                if isinstance(each, ast.Constant) and each.value == entry.old:
+                                    self.edit_string(file, each, entry.old, entry)
+                                    self._rename_export(entry, file, seen)
+                        elif value is node and isinstance(key, ast.Constant) and key.value == entry.old:
+                            self.edit_string(file, key, entry.old, entry)
+                            self._rename_export(entry, file, seen)
+                elif isinstance(parent, ast.Tuple) and parent.elts[0] is node and len(parent.elts) > 1:
+                    each = parent.elts[1]
+                    if isinstance(each, ast.Constant) and each.value == entry.old:
+                        self.edit_string(file, each, entry.old, entry)
+
+    # ----- names of functions and below
+
+    def rename_in_scope(self, entry: Entry) -> None:
+        file = self.project.files[entry.file]
+        scopes = self.scopes_of(entry)
+        renamed = False
+        for scope in scopes:
+            if scope.kind == "class":
+                self.errors.append(f"{entry}: a {entry.kind} has no class as its scope")
+                return
+            for one in file.by_name.get(entry.old, ()):
+                if one.role not in ("name", "arg", "def", "asname") or not self.is_of(one, scope, entry):
+                    continue
+                if one.role == "asname" and isinstance(one.node, ast.alias) and one.node.asname is None:
+                    self.errors.append(f"{entry}: {file.path}:{one.line} imports it")
+                    continue
+                self.rename(file, one, entry)
+                renamed = True
+            if renamed:
+                self.rename_prose(file, entry, [scope])
+            if entry.kind == "parameter":
+                function = scope.name if scope.name != "__init__" else scope.parent.name
+                for path in (entry.file, *entry.also):
+                    other = self.project.files[path]
+                    for one in other.by_name.get(entry.old, ()):
+                        if (
+                            one.role == "keyword"
+                            and last_name(one.call.func) == function
+                        ):
+                            self.rename(other, one, entry)
+
+    def is_of(self, one: Occurrence, scope: Scope, entry: Entry) -> bool:
+        """Whether a name is one of a function: bound in it, or in what is nested in it and has no entry of its own."""
+        binding = one.binding
+        if binding is None or not binding.is_within(scope):
+            return False
+        for function in binding.functions():
+            if function is scope:
+                return True
+            if (entry.file, function.qualname, entry.old) in self.scoped_in:
+                return False
+        return False
+
+    def rename_everywhere(self, entry: Entry) -> None:
+        for file in self.project.files.values():
+            for one in file.by_name.get(entry.old, ()):
+                binding = one.binding
+                if one.role == "keyword" or (
+                    one.role in ("name", "arg")
+                    and binding is not None
+                    and binding.kind not in ("module", "class")
+                ):
+                    self.rename(file, one, entry)
+
+    # ----- strings and prose
+
+    def edit_string(self, file: File, node: ast.Constant, old: str, entry: Entry) -> None:
+        start, end = file.span(node)
+        index = file.text.find(old, start, end)
+        if index >= 0 and file.text.find(old, index + 1, end) < 0:
+            self.edit(file, index, old, entry.new, entry)
+
+    def rename_strings(self, file: File, entry: Entry, inside: list[Scope] | None) -> None:
+        """Strings that name a member or a name of a module: for `getattr`, `__slots__`, `__all__`."""
+        for node, parents in file.names.get(entry.old, ()):
+            if node.value != entry.old:
+                if entry.kind in MEMBERS and node.value.startswith("reactdb.") and entry.how == "global":
+                    self._rename_member_path(file, node, entry)
+                elif (
+                    entry.kind in MEMBERS
+                    and re.fullmatch(rf"[\w.]+\.{entry.old}", node.value)
+                    and self.is_attrgetter(parents)
+                ):
+                    start, end = file.span(node)
+                    self.edit(
+                        file, file.text.find("." + entry.old, start, end) + 1, entry.old, entry.new, entry
+                    )
+                continue
+            if inside is not None:
+                line = node.lineno
+                if not any(scope.node.lineno <= line <= scope.node.end_lineno for scope in inside):
+                    continue
+            if self.is_naming(parents, node, entry):
+                self.edit_string(file, node, entry.old, entry)
+
+    def is_attrgetter(self, parents) -> bool:
+        return (
+            bool(parents)
+            and isinstance(parents[-1], ast.Call)
+            and (dotted(parents[-1].func) or "").endswith("attrgetter")
+        )
+
+    def _rename_member_path(self, file: File, node: ast.Constant, entry: Entry) -> None:
+        """`reactdb.store.writer.Writer.old`: a member by its whole name."""
+        if not re.fullmatch(r"[\w.]+", node.value):
+            return
+        parts = node.value.split(".")
+        for count in range(len(parts), 0, -1):
+            if ".".join(parts[:count]) in self.project.of_module:
+                break
+        start, _ = file.span(node)
+        for number in range(count, len(parts)):
+            if parts[number] == entry.old and parts[number - 1][:1].isupper():
+                offset = len(".".join(parts[:number])) + 1
+                index = file.text.find(node.value, start)
+                self.edit(file, index + offset, entry.old, entry.new, entry)
+
+    def is_naming(self, parents: tuple[ast.AST, ...], node: ast.Constant, entry: Entry) -> bool:
+        for parent in reversed(parents):
+            if isinstance(parent, ast.Call):
+                name = (dotted(parent.func) or "").rpartition(".")[2]
+                if name not in STRING_CALLS:
+                    return False
+                if name in ("attrgetter", "methodcaller"):
+                    return entry.kind in MEMBERS
+                if len(parent.args) < 2 or node is not parent.args[1]:
+                    return False
+                # A name of a module is renamed by the module that is imported.
+                return entry.kind in MEMBERS
+            if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+                targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+                names = {one.id for one in targets if isinstance(one, ast.Name)}
+                wanted = {"__slots__", "__match_args__"} if entry.kind in MEMBERS else {"__all__"}
+                return bool(names & wanted)
+            if not isinstance(parent, (ast.Tuple, ast.List, ast.Starred, ast.Set)):
+                return False
+        return False
+
+    def rename_prose(self, file: File, entry: Entry, inside: list[Scope] | None) -> None:
+        """Rename in backticks, in comments and docstrings."""
+        if entry.old not in file.text:
+            return
+        spans = [file.span(node) for node in file.docstrings]
+        spans += [
+            (file.index(line, column), file.index(line, column) + len(text))
+            for line, column, text in file.comments
+        ]
+        for start, end in spans:
+            if inside is not None:
+                line = file.place(start)[0]
+                if not any(scope.node.lineno <= line <= scope.node.end_lineno for scope in inside):
+                    continue
+            for index in in_backticks(file.text, entry.old, start, end):
+                before = entry.count
+                self.edit(file, index, entry.old, entry.new, entry)
+                entry.count = before
+
+    def rename_docs(self, entry: Entry) -> None:
+        for path in documents():
+            # Pages for users name what is public; the pages about the source name what is inside.
+            if not path.startswith(("docs/explanation/", "benchmarks/")):
+                continue
+            text = text_of(path)
+            for index in in_backticks(text, entry.old, 0, len(text)):
+                self.edits[path].setdefault(index, (entry.rank, entry.old, entry.new, entry))
+
+
+def in_backticks(text: str, name: str, start: int, end: int) -> list[int]:
+    """Where a name is, as `name`, `name(...)`, `a.name` or `name.b`, in backticks."""
+    if text.find(name, start, end) < 0:
+        return []
+    places = []
+    for span in re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(\([^`\n]*\))?`(?!`)").finditer(text, start, end):
+        for match in re.compile(rf"(?<![\w]){re.escape(name)}(?![\w])").finditer(
+            text, span.start(1), span.end(1)
+        ):
+            places.append(match.start())
+    return places
+
+
+_TEXTS: dict[str, str] = {}
+
+
+def documents() -> list[str]:
+    if not _TEXTS:
+        paths = subprocess.run(
+            ["git", "ls-files", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+        _TEXTS.update(
+            (path, (ROOT / path).read_text(encoding="utf-8")) for path in paths if path != "CHANGELOG.md"
+        )
+    return list(_TEXTS)
+
+
+def text_of(path: str) -> str:
+    documents()
+    return _TEXTS[path]
+
+
+def applied(text: str, edits: dict[int, tuple[int, str, str, Entry]]) -> str:
+    parts = []
+    end = 0
+    for index in sorted(edits):
+        _, old, new, _ = edits[index]
+        parts += [text[end:index], new]
+        end = index + len(old)
+    return "".join([*parts, text[end:]])
+
+
+# ----- nothing is caught
+
+
+def bindings(file: File) -> list[tuple[Occurrence, int]]:
+    """Each identifier with the number of the scope that binds it, in the order of the tree."""
+    numbers = {id(scope): number for number, scope in enumerate(file.scopes)}
+    rows = []
+    for one in file.occurrences:
+        if one.role in ("attribute", "keyword", "import"):
+            rows.append((one, -2))
+        else:
+            binding = one.binding
+            rows.append((one, -1 if binding is None else numbers[id(binding)]))
+    return rows
+
+
+def changed_bindings(before: File, after: File) -> list[str]:
+    """What a rename has changed beside names: empty where each name is bound as before."""
+    old, new = bindings(before), bindings(after)
+    if len(old) != len(new) or len(before.scopes) != len(after.scopes):
+        return [f"{before.path}: another tree"]
+    problems = []
+    names: dict[tuple[int, str], str] = {}
+    back: dict[tuple[int, str], str] = {}
+    for (first, scope), (second, other) in zip(old, new, strict=True):
+        where = f"{before.path}:{first.line}: {first.name} -> {second.name}"
+        if scope != other:
+            problems.append(f"{where}: it means another thing now ({second.name} is bound elsewhere)")
+        elif scope >= 0:
+            if names.setdefault((scope, first.name), second.name) != second.name:
+                problems.append(
+                    f"{where}: {first.name} is {names[scope, first.name]} elsewhere in this scope"
+                )
+            if back.setdefault((scope, second.name), first.name) != first.name:
+                problems.append(f"{where}: {back[scope, second.name]} has this name too, in the same scope")
+        elif scope == -1 and first.name != second.name:
+            problems.append(f"{where}: it was a name from outside")
+    return problems
+
+
+# ----- the maps
+
+
+def read_maps(names: list[str] | None) -> list[Entry]:
+    paths = sorted(ROOT.glob("rename_*.json")) if names is None else [Path(name).resolve() for name in names]
+    entries = []
+    seen: dict[tuple, Entry] = {}
+    for path in paths:
+        for row in json.loads(path.read_text(encoding="utf-8")):
+            row = {key: value for key, value in row.items() if key in Entry.__dataclass_fields__}
+            row.setdefault("scope", "")
+            entry = Entry(path.name, **row)
+            key = (
+                entry.file if entry.how != "global" else "",
+                entry.scope if entry.how == "scoped" else "",
+                entry.kind,
+            )
+            key = (*key, entry.old)
+            if key in seen and seen[key].new == entry.new:
+                continue
+            seen[key] = entry
+            entries.append(entry)
+    return entries
+
+
+def rename_names(entries: list[Entry], is_check: bool) -> bool:
+    """Apply entries, or say what is wrong with them; true if nothing is."""
+    project = Project()
+    renamer = Renamer(project, entries)
+    renamer.run()
+    errors = renamer.errors
+    texts: dict[str, str] = {}
+    for path, edits in renamer.edits.items():
+        if not edits:
+            continue
+        if path in project.files:
+            texts[path] = applied(project.files[path].text, edits)
+            try:
+                after = File(path, texts[path])
+            except SyntaxError as error:
+                errors.append(f"{path}: {error}")
+                continue
+            errors += changed_bindings(project.files[path], after)
+        else:
+            texts[path] = applied(text_of(path), edits)
+    for warning in renamer.warnings:
+        print("note:", warning)
+    for error in errors:
+        print("error:", error)
+    total = sum(len(edits) for edits in renamer.edits.values())
+    print(f"{len(entries)} entries, {total} places in {len(texts)} files, {len(errors)} errors")
+    if errors or is_check:
+        return not errors
+    for path, text in texts.items():
+        (ROOT / path).write_text(text, encoding="utf-8")
+    return True
+
+
+def main(arguments: list[str]) -> int:
+    is_check = "--check" in arguments
+    names = [one for one in arguments if one.endswith(".json")] or None
+    entries = read_maps(names)
+    if not rename_names(entries, is_check):
+        return 1
+    if not is_check:
+        tidy()
+    return 0
+
+
+def tidy() -> None:
+    """Imports in order, and lines in form."""
+    subprocess.run(["ruff", "check", "--fix", "-q", *ROOMS], cwd=ROOT, check=False)
+    subprocess.run(["ruff", "format", "-q", "."], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
