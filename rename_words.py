@@ -881,10 +881,7 @@ class Renamer:
                 for path in (entry.file, *entry.also):
                     other = self.project.files[path]
                     for one in other.by_name.get(entry.old, ()):
-                        if (
-                            one.role == "keyword"
-                            and last_name(one.call.func) == function
-                        ):
+                        if one.role == "keyword" and last_name(one.call.func) == function:
                             self.rename(other, one, entry)
 
     def is_of(self, one: Occurrence, scope: Scope, entry: Entry) -> bool:
@@ -1153,21 +1150,853 @@ def rename_names(entries: list[Entry], is_check: bool) -> bool:
     return True
 
 
+# ----- modules: files and rooms
+
+# Old path -> new path, without `.py`. A row whose old file is gone is passed over.
+_TABLE = """
+reactdb/keyed                       reactdb/durable/keyed_result
+reactdb/set_aside                   reactdb/durable/dead_letters
+reactdb/batches                     reactdb/durable/worker
+reactdb/partitions                  reactdb/durable/partitions
+reactdb/consumer                    reactdb/durable/consumer
+reactdb/materialize                 reactdb/durable/materialized_views
+reactdb/reading                     reactdb/documents/read
+reactdb/writing                     reactdb/documents/write
+reactdb/access                      reactdb/documents/access_path
+reactdb/steps                       reactdb/documents/steps
+reactdb/hints                       reactdb/documents/hints
+reactdb/feeds/listening             reactdb/feeds/handles
+reactdb/store/file/opening          reactdb/store/file/open_checks
+reactdb/store/kept                  reactdb/store/materialized_tables
+reactdb/values/decoding             reactdb/values/decode
+reactdb/values/printing             reactdb/values/reql_text
+reactdb/values/respelling           reactdb/values/shown_values
+reactdb/expression/stored           reactdb/expression/serialize
+reactdb/expression/operations_array     reactdb/expression/operations/arrays
+reactdb/expression/operations_logic     reactdb/expression/operations/logic
+reactdb/expression/operations_number    reactdb/expression/operations/numbers
+reactdb/expression/operations_object    reactdb/expression/operations/objects
+reactdb/expression/operations_sequence  reactdb/expression/operations/sequences
+reactdb/expression/operations_string    reactdb/expression/operations/strings
+reactdb/expression/operations_time      reactdb/expression/operations/times
+reactdb/expression/operations_type      reactdb/expression/operations/types
+reactdb/replication/syncing         reactdb/replication/sync
+reactdb/cli/exporting               reactdb/cli/export
+reactdb/cli/importing               reactdb/cli/import_
+reactdb/cli/inspecting              reactdb/cli/inspect_
+reactdb/cli/salvaging               reactdb/cli/salvage
+reactdb/servers/listening           reactdb/servers/sockets
+reactdb/servers/http/serving        reactdb/servers/http/server
+reactdb/servers/http/speaking       reactdb/servers/http/protocol
+reactdb/servers/http/polling        reactdb/servers/http/long_poll
+reactdb/servers/http/waking         reactdb/servers/http/loop_waiter
+reactdb/servers/http/routing        reactdb/servers/couchdb/routes
+reactdb/servers/http/databases      reactdb/servers/couchdb/databases
+reactdb/servers/http/documents      reactdb/servers/couchdb/documents
+reactdb/servers/http/attaching      reactdb/servers/couchdb/attachments
+reactdb/servers/http/changing       reactdb/servers/couchdb/changes
+reactdb/servers/http/selecting      reactdb/servers/couchdb/mango
+reactdb/servers/http/viewing        reactdb/servers/couchdb/views
+reactdb/servers/http/streaming      reactdb/servers/couchdb/feed_stream
+reactdb/servers/http/wrapped_rows   reactdb/servers/couchdb/wrapped_rows
+reactdb/servers/http/formats        reactdb/servers/couchdb/formats
+reactdb/servers/http/resourcing     reactdb/servers/aidbox/routes
+reactdb/servers/http/rendering      reactdb/servers/aidbox/media_types
+reactdb/servers/http/event_streams  reactdb/servers/aidbox/event_streams
+reactdb/spark/shipping              reactdb/spark/executor_package
+reactdb/dialects/aidbox/asked       reactdb/dialects/aidbox/parameters
+reactdb/dialects/aidbox/dotted      reactdb/dialects/aidbox/dot_expressions
+reactdb/dialects/aidbox/patching    reactdb/dialects/aidbox/patch
+reactdb/dialects/aidbox/searching   reactdb/dialects/aidbox/search
+reactdb/dialects/aidbox/spelling    reactdb/dialects/aidbox/names
+reactdb/dialects/couchdb/finding    reactdb/dialects/couchdb/find
+reactdb/dialects/couchdb/listing    reactdb/dialects/couchdb/all_docs
+reactdb/dialects/couchdb/planning   reactdb/dialects/couchdb/mango_plan
+reactdb/dialects/couchdb/spelling   reactdb/dialects/couchdb/names
+reactdb/dialects/couchdb/sweeping   reactdb/dialects/couchdb/ancestor_sweep
+reactdb/dialects/couchdb/validating reactdb/dialects/couchdb/validate_doc_update
+reactdb/dialects/couchdb/waking     reactdb/dialects/couchdb/change_waiters
+reactdb/dialects/rethinkdb/administering  reactdb/dialects/rethinkdb/terms_admin
+reactdb/dialects/rethinkdb/aggregating    reactdb/dialects/rethinkdb/terms_aggregate
+reactdb/dialects/rethinkdb/changing       reactdb/dialects/rethinkdb/terms_changes
+reactdb/dialects/rethinkdb/configuring    reactdb/dialects/rethinkdb/terms_config
+reactdb/dialects/rethinkdb/ordering       reactdb/dialects/rethinkdb/terms_order
+reactdb/dialects/rethinkdb/selecting      reactdb/dialects/rethinkdb/terms_select
+reactdb/dialects/rethinkdb/transforming   reactdb/dialects/rethinkdb/terms_transform
+reactdb/dialects/rethinkdb/writing        reactdb/dialects/rethinkdb/terms_write
+reactdb/dialects/rethinkdb/feeding        reactdb/dialects/rethinkdb/open_feed
+reactdb/dialects/rethinkdb/netting        reactdb/dialects/rethinkdb/commit_difference
+reactdb/dialects/rethinkdb/printing       reactdb/dialects/rethinkdb/query_text
+reactdb/dialects/rethinkdb/serialized     reactdb/dialects/rethinkdb/serialized_functions
+reactdb/dialects/rethinkdb/storing        reactdb/dialects/rethinkdb/write_checks
+reactdb/dialects/mongodb/aggregating   reactdb/dialects/mongodb/pipeline_result
+reactdb/dialects/mongodb/bulk_writing  reactdb/dialects/mongodb/bulk_write
+reactdb/dialects/mongodb/capped        reactdb/dialects/mongodb/capped_collections
+reactdb/dialects/mongodb/converting    reactdb/dialects/mongodb/convert_to_capped
+reactdb/dialects/mongodb/editing       reactdb/dialects/mongodb/document_editor
+reactdb/dialects/mongodb/explaining    reactdb/dialects/mongodb/validation_error
+reactdb/dialects/mongodb/hinting       reactdb/dialects/mongodb/hint
+reactdb/dialects/mongodb/implying      reactdb/dialects/mongodb/partial_index
+reactdb/dialects/mongodb/opening       reactdb/dialects/mongodb/mongodb
+reactdb/dialects/mongodb/ordering      reactdb/dialects/mongodb/bson_order
+reactdb/dialects/mongodb/planning      reactdb/dialects/mongodb/query_plan
+reactdb/dialects/mongodb/reading       reactdb/dialects/mongodb/find
+reactdb/dialects/mongodb/scanning      reactdb/dialects/mongodb/raw_filter
+reactdb/dialects/mongodb/sorting       reactdb/dialects/mongodb/sort
+reactdb/dialects/mongodb/splitting     reactdb/dialects/mongodb/split_events
+reactdb/dialects/mongodb/sweeping      reactdb/dialects/mongodb/ttl_sweep
+reactdb/dialects/mongodb/tailing       reactdb/dialects/mongodb/tailable
+reactdb/dialects/mongodb/viewing       reactdb/dialects/mongodb/views
+reactdb/dialects/mongodb/waking        reactdb/dialects/mongodb/stream_waiters
+reactdb/dialects/mongodb/walking       reactdb/dialects/mongodb/index_walk
+reactdb/dialects/mongodb/writing       reactdb/dialects/mongodb/write_statements
+reactdb/dialects/mongodb/commands/administering   reactdb/dialects/mongodb/commands/collections
+reactdb/dialects/mongodb/commands/authenticating  reactdb/dialects/mongodb/commands/authentication
+reactdb/dialects/mongodb/commands/profiling       reactdb/dialects/mongodb/commands/profile
+reactdb/dialects/mongodb/commands/reading         reactdb/dialects/mongodb/commands/find
+reactdb/dialects/mongodb/commands/renaming        reactdb/dialects/mongodb/commands/rename_collection
+reactdb/dialects/mongodb/commands/streaming       reactdb/dialects/mongodb/commands/change_streams
+reactdb/dialects/mongodb/commands/tailing         reactdb/dialects/mongodb/commands/tailable_cursors
+reactdb/dialects/mongodb/commands/writing         reactdb/dialects/mongodb/commands/writes
+reactdb/dialects/mongodb/embedded/aggregating  reactdb/dialects/mongodb/embedded/aggregate
+reactdb/dialects/mongodb/embedded/checking     reactdb/dialects/mongodb/embedded/argument_checks
+reactdb/dialects/mongodb/embedded/commanding   reactdb/dialects/mongodb/embedded/command
+reactdb/dialects/mongodb/embedded/finding      reactdb/dialects/mongodb/embedded/find
+reactdb/dialects/mongodb/embedded/observing    reactdb/dialects/mongodb/embedded/observable
+reactdb/dialects/mongodb/embedded/optioned     reactdb/dialects/mongodb/embedded/options
+reactdb/dialects/mongodb/embedded/raising      reactdb/dialects/mongodb/embedded/errors
+reactdb/dialects/mongodb/embedded/resuming     reactdb/dialects/mongodb/embedded/resuming_stream
+reactdb/dialects/mongodb/embedded/shaping      reactdb/dialects/mongodb/embedded/documents
+reactdb/dialects/mongodb/embedded/spelling     reactdb/dialects/mongodb/embedded/names
+reactdb/dialects/mongodb/embedded/tailing      reactdb/dialects/mongodb/embedded/tailable
+reactdb/dialects/mongodb/embedded/watching     reactdb/dialects/mongodb/embedded/change_stream
+reactdb/dialects/mongodb/expressions/compiling reactdb/dialects/mongodb/expressions/compile
+reactdb/dialects/mongodb/stages/filling        reactdb/dialects/mongodb/stages/fill_densify
+reactdb/dialects/mongodb/stages/grouping       reactdb/dialects/mongodb/stages/group
+reactdb/dialects/mongodb/stages/joining        reactdb/dialects/mongodb/stages/lookup
+reactdb/dialects/mongodb/stages/rounding       reactdb/dialects/mongodb/stages/preferred_numbers
+reactdb/dialects/mongodb/stages/selecting      reactdb/dialects/mongodb/stages/select_sort
+reactdb/dialects/mongodb/stages/shaping        reactdb/dialects/mongodb/stages/project
+reactdb/dialects/mongodb/stages/windowing      reactdb/dialects/mongodb/stages/set_window_fields
+reactdb/dialects/mongodb/stages/writing        reactdb/dialects/mongodb/stages/out_merge
+tests/dialects/couchdb/test_couch_sweeping          tests/dialects/couchdb/test_couch_ancestor_sweep
+tests/dialects/couchdb/test_couchdb_finding         tests/dialects/couchdb/test_couchdb_find
+tests/dialects/mongodb/test_mongodb_aggregating     tests/dialects/mongodb/test_mongodb_pipeline_result
+tests/dialects/mongodb/test_mongodb_bulk_writing    tests/dialects/mongodb/test_mongodb_bulk_write
+tests/dialects/mongodb/test_mongodb_commanding      tests/dialects/mongodb/test_mongodb_command
+tests/dialects/mongodb/test_mongodb_hinting         tests/dialects/mongodb/test_mongodb_hint
+tests/dialects/mongodb/test_mongodb_ordering        tests/dialects/mongodb/test_mongodb_bson_order
+tests/dialects/mongodb/test_mongodb_shaping         tests/dialects/mongodb/test_mongodb_documents
+tests/dialects/mongodb/test_mongodb_watching        tests/dialects/mongodb/test_mongodb_change_stream
+tests/servers/http/test_streaming                   tests/servers/http/test_feed_stream
+tests/servers/mongodb/test_sweeping                 tests/servers/mongodb/test_ttl_sweep
+tests/servers/mongodb/test_watching                 tests/servers/mongodb/test_change_streams
+tests/values/test_decoding                          tests/values/test_decode
+"""
+
+# What leaves a module for another one: the applications of the dialects leave the ground of HTTP.
+_SPLITS = {
+    "reactdb/servers/http/application.py": {
+        "couchdb": "reactdb/servers/couchdb/application.py",
+        "CouchApplication": "reactdb/servers/couchdb/application.py",
+        "aidbox": "reactdb/servers/aidbox/application.py",
+        "AidboxApplication": "reactdb/servers/aidbox/application.py",
+    }
+}
+_SPLIT_HEADS = {
+    "reactdb/servers/couchdb/application.py": '''"""CouchApplication: the ASGI application that answers CouchDB's clients: `couchdb(db)`.
+
+    app.mount("/db", reactdb.servers.http.couchdb(db))        inside a Starlette or FastAPI program
+    uvicorn.run(reactdb.servers.http.couchdb(db))             by itself
+
+Rule of this file: it connects the dialect with HTTP. How a request is read and answered is in `servers.http.application`.
+"""''',
+    "reactdb/servers/aidbox/application.py": '''"""AidboxApplication: the ASGI application that answers Aidbox's clients: `aidbox(db)`.
+
+    app.mount("/fhir", reactdb.servers.http.aidbox(db))       inside a Starlette or FastAPI program
+
+Rule of this file: it connects the dialect with HTTP. How a request is read and answered is in `servers.http.application`.
+"""''',
+}
+
+_NEW_HEADS = {
+    "reactdb/documents/__init__.py": '''"""Documents: how queries read them and how writes change them. Each module may import those after it.
+
+write         what insert, update, replace and delete do to documents, inside one write transaction
+read          the result of a query, from one snapshot
+hints         messages about parts of a query that its author probably did not mean
+access_path   by which index or range of keys a query reads
+steps         what each step of a query does to one element, and to a sequence of elements
+
+Rule of this folder: it works on a snapshot or a transaction of the store, and knows neither SQL nor feeds.
+"""
+''',
+    "reactdb/durable/__init__.py": '''"""Durable consumers: workers that continue after a restart where they were, because their position is in the file.
+
+consumer             DurableConsumer: create, describe, reset, skip and remove a consumer
+worker               one worker: its leases, and the batches of changes that it gets
+partitions           the log as events of a consumer, each change in the partition of its key
+dead_letters         the changes that a consumer could not process, in a table of the file
+materialized_views   tables that are kept equal to a selection, by a consumer's lease and a view
+keyed_result         the result of a selection as documents by key, for these tables
+
+Rule of this folder: a position is in the file and nowhere else, so a crash, a rollback or another worker makes nothing wrong.
+"""
+''',
+    "reactdb/servers/couchdb/__init__.py": '''"""CouchDB's HTTP interface: its paths, and what a request and an answer of each look like.
+
+application    couchdb(db): the ASGI application
+routes         which function answers which method of which path
+databases, documents, attachments, changes, mango, views
+               those functions
+feed_stream, wrapped_rows, formats
+               `_changes` over time, the rows that are pending, and their bytes
+
+Rule of this folder: it reads requests and writes answers. Their meaning is in `reactdb.dialects.couchdb`; connections, limits
+and sessions are in `reactdb.servers.http`.
+"""
+''',
+    "reactdb/servers/aidbox/__init__.py": '''"""Aidbox's HTTP interface: its paths, and what a request and an answer of each look like.
+
+application    aidbox(db): the ASGI application
+routes         which function answers which method of which path
+media_types    JSON and YAML
+event_streams  the changes of a type as server-sent events
+
+Rule of this folder: it reads requests and writes answers. Their meaning is in `reactdb.dialects.aidbox`; connections, limits
+and sessions are in `reactdb.servers.http`.
+"""
+''',
+    "reactdb/expression/operations/__init__.py": '''"""Operations of expressions, one module for each family. A module registers its operations when it is imported.
+
+logic       comparisons, and, or, not, branch, default
+numbers     arithmetic
+strings     text
+times       dates and times
+types       types and conversions
+arrays      lists
+objects     objects and their fields
+sequences   what works on a sequence of values
+
+Rule of this folder: an operation is a function of values. How a tree of operations is built and evaluated is in
+`reactdb.expression`.
+"""
+''',
+}
+
+_LAZY_HTTP = """
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from reactdb.errors import MissingExtra
+
+try:
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+    import yaml  # noqa: F401
+except ImportError as error:
+    missing = (error.name or "").partition(".")[0]
+    if missing not in ("starlette", "uvicorn", "yaml"):
+        raise
+    raise MissingExtra("serving HTTP", "pyyaml" if missing == "yaml" else missing, "server") from None
+
+if TYPE_CHECKING:
+    from reactdb.servers.aidbox.application import aidbox
+    from reactdb.servers.couchdb.application import couchdb
+    from reactdb.servers.http.limits import HTTPLimits
+    from reactdb.servers.http.server import HTTPServer, serve_in_thread
+
+# They are imported when they are first used: the applications of the dialects stand on this package.
+_HOMES = {
+    "HTTPLimits": "reactdb.servers.http.limits",
+    "HTTPServer": "reactdb.servers.http.server",
+    "aidbox": "reactdb.servers.aidbox.application",
+    "couchdb": "reactdb.servers.couchdb.application",
+    "serve_in_thread": "reactdb.servers.http.server",
+}
+
+__all__ = ["HTTPLimits", "HTTPServer", "aidbox", "couchdb", "serve_in_thread"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+"""
+
+# Entries that a package's head gets for its new rooms: after the line that begins so.
+_NEW_ENTRIES = {
+    "reactdb/servers/__init__.py": [
+        ("http/", ["couchdb/      CouchDB's paths over HTTP", "aidbox/       Aidbox's paths over HTTP"])
+    ],
+    "reactdb/expression/__init__.py": [],
+}
+
+# Modules of the trunk whose old name is also the word for a thing: prose elsewhere means the thing.
+_WORDS = {"batches", "partitions", "consumer", "materialize", "keyed", "set_aside", "access", "hints", "steps"}
+
+_ROOM_ROWS = {
+    "reactdb/durable/": "durable consumers, their workers and dead letters, and tables that are kept equal to a selection",
+    "reactdb/documents/": "how queries read documents and how writes change them",
+}
+
+_CONTRACTS = """
+[[tool.importlinter.contracts]]
+name = "Durable consumers are built up in this order"
+type = "layers"
+containers = ["reactdb.durable"]
+exhaustive = true
+layers = [
+    "materialized_views",
+    "consumer | keyed_result",
+    "worker",
+    "partitions",
+    "dead_letters",
+]
+
+[[tool.importlinter.contracts]]
+name = "Documents are read and written in this order"
+type = "layers"
+containers = ["reactdb.documents"]
+exhaustive = true
+layers = [
+    "write",
+    "hints | read",
+    "access_path",
+    "steps",
+]
+
+[[tool.importlinter.contracts]]
+name = "The paths of a dialect stand on HTTP, and HTTP knows none of them"
+type = "layers"
+layers = [
+    "reactdb.servers.http.server",
+    "reactdb.servers.aidbox | reactdb.servers.couchdb",
+    "reactdb.servers.http.application",
+]
+"""
+
+
+class Modules:
+    """The table of modules on the state of the project, and the rewriting of everything that names one."""
+
+    def __init__(self) -> None:
+        self.moves: dict[str, str] = {}
+        for row in _TABLE.split("\n"):
+            if row.strip():
+                old, new = (f"{name}.py" for name in row.split())
+                if (ROOT / new).exists():
+                    print(f"note: {new} is there already")
+                elif (ROOT / old).exists():
+                    self.moves[old] = new
+                else:
+                    print(f"note: {old} is gone")
+        self.names = {module_of(old): module_of(new) for old, new in self.moves.items()}
+        self.splits = {
+            (module_of(path), name): module_of(new)
+            for path, names in _SPLITS.items()
+            if (ROOT / path).exists()
+            for name, new in names.items()
+        }
+        self.stems: dict[str, list[str]] = defaultdict(list)
+        for old in self.moves:
+            self.stems[old.rpartition("/")[2]].append(old)
+
+    # ----- names in text
+
+    def text(self, text: str, path: str, bound: set[str] = frozenset()) -> str:
+        """A text with new names: whole module names, paths, and modules in backticks."""
+        text = re.sub(r"(?<![\w./-])(?:reactdb|tests)(?:\.[A-Za-z_]\w*)+", self._dotted, text)
+        text = re.sub(
+            r"(?<![\w./-])[\w.-]+(?:/[\w.-]+)*\.py\b", lambda found: self._path(found[0], path), text
+        )
+        return re.sub(
+            r"(?<![`\w])`([a-z_]+(?:\.[a-z_]+)?|[a-z_]+(?:/[a-z_]+)+)`",
+            lambda found: f"`{self._short(found[1], path, bound)}`",
+            text,
+        )
+
+    def _dotted(self, found: re.Match[str]) -> str:
+        return self.dotted(found[0])
+
+    def dotted(self, name: str) -> str:
+        parts = name.split(".")
+        for count in range(len(parts), 1, -1):
+            module = ".".join(parts[:count])
+            if count < len(parts) and (module, parts[count]) in self.splits:
+                return ".".join([self.splits[module, parts[count]], *parts[count:]])
+            if module in self.names:
+                return ".".join([self.names[module], *parts[count:]])
+        return name
+
+    def _path(self, name: str, path: str) -> str:
+        if name in self.moves:
+            return self.moves[name]
+        if f"reactdb/{name}" in self.moves:
+            return self.moves[f"reactdb/{name}"].removeprefix("reactdb/")
+        if "/" in name:
+            wholes = [old for old in self.moves if old.endswith("/" + name)]
+        else:
+            wholes = self.stems.get(name, [])
+            if path.endswith(".py"):
+                wholes = [old for old in wholes if old.rpartition("/")[0] == path.rpartition("/")[0]]
+        if len(wholes) != 1:
+            if wholes:
+                print(f"note: {path}: {name} may be any of {wholes}")
+            return name
+        new = self.moves[wholes[0]]
+        if new.rpartition("/")[0] == wholes[0].rpartition("/")[0]:
+            return "/".join([*name.split("/")[:-1], new.rpartition("/")[2]])
+        return new.removeprefix("reactdb/")
+
+    def _short(self, name: str, path: str, bound: set[str]) -> str:
+        """A module that a comment or a docstring calls by its last name."""
+        if not path.endswith(".py") or name in bound:
+            return name
+        separator = "/" if "/" in name else "."
+        wanted = name.replace("/", ".")
+        package = module_of(path) if path.endswith("__init__.py") else module_of(path).rpartition(".")[0]
+        own = self.moves.get(path, path).removesuffix("/__init__.py").removesuffix(".py")
+        own = own.replace("/", ".") if path.endswith("__init__.py") else own.rpartition("/")[0].replace("/", ".")
+        for start in dict.fromkeys((package, package.rpartition(".")[0], "reactdb")):
+            old = f"{start}.{wanted}"
+            new = self.names.get(old)
+            if new is None or old == module_of(path):
+                continue
+            if start == "reactdb" and name in _WORDS and not own.startswith("reactdb.durable"):
+                return name
+            # From within its package a module is called by its last name.
+            parent = new.rpartition(".")[0]
+            if parent == own or parent == old.rpartition(".")[0]:
+                short = [*(wanted.split(".")[:-1] if parent != own else []), new.rpartition(".")[2]]
+                return separator.join(short)
+            return new.removeprefix("reactdb.").replace(".", separator)
+        return name
+
+    # ----- source files
+
+    def source(self, file: File) -> str:
+        """The text of a source file with new names."""
+        replaced: dict[tuple[int, int], str] = {}
+        renames: dict[tuple[int, str], str] = {}
+        scopes = {id(one.node): one.scope for one in file.occurrences if one.role == "asname"}
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ImportFrom):
+                self._import_from(file, node, scopes, replaced, renames)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    new = self.names.get(alias.name)
+                    if new is not None:
+                        start, _ = file.span(alias)
+                        replaced[start, start + len(alias.name)] = new
+            elif isinstance(node, ast.Attribute):
+                name = dotted(node)
+                if name is not None and name.startswith("reactdb.") and self.dotted(name) != name:
+                    start, end = file.span(node)
+                    if file.text[start:end] == name and not any(s <= start < e for s, e in replaced):
+                        replaced[start, end] = self.dotted(name)
+        numbers = {id(scope): number for number, scope in enumerate(file.scopes)}
+        for one in file.occurrences:
+            if one.role in ("name", "arg", "def") and one.binding is not None:
+                new = renames.get((numbers[id(one.binding)], one.name))
+                if new is not None:
+                    start = file.index(one.line, one.column)
+                    replaced[start, start + len(one.name)] = new
+        # A name that the file has for another thing is not a module in its prose.
+        modules = {name for number, name in renames}
+        bound = {one.name for one in file.occurrences if one.role != "import"} - modules
+        strings = [file.span(node) for node, parents in file.strings]
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.JoinedStr):
+                strings.append(file.span(node))
+        comments = [
+            (file.index(line, column), file.index(line, column) + len(text))
+            for line, column, text in file.comments
+        ]
+        for start, end in [*strings, *comments]:
+            new = self.text(file.text[start:end], file.path, bound)
+            if new != file.text[start:end] and not any(s < end and start < e for s, e in replaced):
+                replaced[start, end] = new
+        text = file.text
+        for (start, end), new in sorted(replaced.items(), reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def _import_from(self, file: File, node: ast.ImportFrom, scopes, replaced, renames) -> None:
+        module = absolute(file, node)
+        lines: dict[str, list[str]] = defaultdict(list)
+        is_changed = is_split = False
+        numbers = {id(scope): number for number, scope in enumerate(file.scopes)}
+        for alias in node.names:
+            whole = f"{module}.{alias.name}"
+            target, name, local = module, alias.name, alias.asname
+            if whole in self.names:
+                target, _, name = self.names[whole].rpartition(".")
+                if alias.asname is None:
+                    local = self._local(file, scopes[id(alias)], alias.name, name, target, renames)
+                is_split = True
+            elif (module, alias.name) in self.splits:
+                target = self.splits[module, alias.name]
+                is_split = True
+            elif module in self.names:
+                target = self.names[module]
+            is_changed = is_changed or (target, name) != (module, alias.name)
+            lines[target].append(name if local is None or local == name else f"{name} as {local}")
+        if not is_changed:
+            return
+        start, end = file.span(node)
+        if not is_split:
+            if node.level:
+                at = file.text.index("." * node.level + (node.module or ""), start)
+                replaced[at, at + node.level + len(node.module or "")] = next(iter(lines))
+            else:
+                at = file.text.index(module, start)
+                replaced[at, at + len(module)] = next(iter(lines))
+            return
+        line_end = file.text.find("\n", end)
+        comment = ""
+        for line, column, text in file.comments:
+            place = file.index(line, column)
+            if start <= place <= line_end:
+                comment = f"  {text}"
+                end = max(end, place + len(text))
+        indent = " " * file.column(node.lineno, node.col_offset)
+        statements = [
+            f"from {target} import {', '.join(names)}{comment}" for target, names in sorted(lines.items())
+        ]
+        replaced[start, end] = f"\n{indent}".join(statements)
+
+    def _local(self, file: File, scope: Scope, old: str, new: str, package: str, renames) -> str | None:
+        """What a renamed module is called in a file: its new name, unless that is taken there."""
+        numbers = {id(each): number for number, each in enumerate(file.scopes)}
+        for name in (new, f"{package.rpartition('.')[2]}_{new}", f"{new}_module"):
+            users = [
+                one
+                for one in file.by_name.get(old, ())
+                if one.role in ("name", "asname") and one.binding is scope
+            ]
+            is_taken = name != old and (
+                any(
+                    one.role not in ("attribute", "keyword", "import") and one.binding is scope
+                    for one in file.by_name.get(name, ())
+                )
+                or any(one.scope.lookup(name) is not None for one in users)
+                or any(
+                    taken == name for (number, _), taken in renames.items() if number == numbers[id(scope)]
+                )
+                or hasattr(builtins, name)
+            )
+            if not is_taken:
+                renames[numbers[id(scope)], old] = name
+                return None if name == new else name
+        return old
+
+    def split(self, path: str, texts: dict[str, str]) -> None:
+        """Move what leaves a module into modules of their own; ruff removes the imports that they do not need."""
+        text = texts[path]
+        file = File(path, text)
+        homes = _SPLITS[path]
+        bodies: dict[str, list[str]] = defaultdict(list)
+        cuts = []
+        last_import = max(
+            node.end_lineno for node in file.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))
+        )
+        first_import = min(
+            node.lineno for node in file.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))
+        )
+        imports = "".join(file.lines[first_import - 1 : last_import])
+        exported = [
+            node.name
+            for node in file.tree.body
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name not in homes
+        ]
+        for node in file.tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in homes:
+                bodies[homes[node.name]].append("".join(file.lines[node.lineno - 1 : node.end_lineno]))
+                cuts.append((node.lineno - 1, node.end_lineno))
+        lines = list(file.lines)
+        for start, end in reversed(cuts):
+            del lines[start:end]
+        rest = "".join(lines)
+        others = re.escape(module_of(path))
+        for new, parts in bodies.items():
+            names = sorted(name for name, home in homes.items() if home == new)
+            mine = re.sub(rf"(?m)^from {others} import .*\n", "", imports)
+            body = "\n\n\n".join(part.rstrip() for part in parts)
+            body = body.replace("_options(", "application_options(")
+            # The other dialect's modules are imported by nobody here, and go with ruff.
+            texts[new] = (
+                f"{_SPLIT_HEADS[new]}\n\n{mine}\nfrom {module_of(path)} import {', '.join([*exported, 'application_options'])}\n\n"
+                f"__all__ = {json.dumps(names)}\n\n\n{body}\n"
+            )
+        rest = rest.replace("_options(", "application_options(")
+        for name in homes:
+            rest = re.sub(rf'(?m)^(__all__ = \[.*?)"{name}"(, )?', r"\1", rest)
+        rest = re.sub(r"(?m)^__all__ = \[", '__all__ = ["application_options", "mount", "mountable", ', rest)
+        texts[path] = rest
+
+    # ----- other files
+
+    def head(self, path: str, text: str) -> str:
+        """The reading order at the head of a package, with new names and without those that have left."""
+        package = path.rpartition("/")[0]
+        gone = {
+            old.rpartition("/")[2].removesuffix(".py"): new
+            for old, new in self.moves.items()
+            if old.rpartition("/")[0] == package
+        }
+        if not gone:
+            return text
+        entry = re.compile(r"^( {0,4})((?:[a-z_]+/?)(?:, [a-z_]+/?)*)(,?)( {2,}\S.*)?$")
+        start = text.index('"""')
+        end = text.index('"""', start + 3)
+        lines: list[str] = []
+        is_gone = False
+        for line in text[start:end].split("\n"):
+            match = entry.match(line)
+            if match is None:
+                # A line that goes on with the words about an entry goes with it.
+                if is_gone and line.startswith("  "):
+                    continue
+                is_gone = False
+                lines.append(line)
+                continue
+            is_gone = False
+            names = []
+            for name in match[2].split(", "):
+                new = gone.get(name)
+                if new is None:
+                    names.append(name)
+                elif new.rpartition("/")[0] == package:
+                    names.append(new.rpartition("/")[2].removesuffix(".py"))
+            if not names:
+                is_gone = True
+                continue
+            left = match[1] + ", ".join(names) + match[3]
+            words = (match[4] or "").strip()
+            if words:
+                column = len(line) - len((match[4] or "").lstrip())
+                left = left.ljust(column) if len(left) + 2 <= column else left + "  "
+                if len(left + words) > 130:
+                    lines.append(left.rstrip())
+                    left = " " * column
+            lines.append((left + words).rstrip())
+        head = "\n".join(lines)
+        for beginning, entries in _NEW_ENTRIES.get(path, []):
+            for added in entries:
+                if added.split()[0] not in head:
+                    head = re.sub(
+                        rf"(?m)^({re.escape(beginning)}.*)$",
+                        lambda found: f"{found[1]}\n{added}",
+                        head,
+                        count=1,
+                    )
+        return text[:start] + head + text[end:]
+
+    def project_file(self, text: str) -> str:
+        """pyproject.toml: whole names, the names in the layers, and contracts for the new rooms."""
+        contracts = re.split(r"(?m)(?=^\[\[tool\.importlinter\.contracts\]\]$)", text)
+        for number, contract in enumerate(contracts):
+            match = re.search(r'containers = \["([\w.]+)"\]', contract)
+            if match and "layers = [" in contract:
+                start, end = contract.index("layers = ["), contract.index("\n]", contract.index("layers = ["))
+                contract = contract[:start] + self._layers(contract[start:end], match[1]) + contract[end:]
+            contracts[number] = contract
+        text = "".join(contracts)
+        text = re.sub(r"(?<![\w./-])reactdb(?:\.[a-z_]\w*)+", self._dotted, text)
+        text = re.sub(
+            r"(?<![\w./-])[\w.-]+(?:/[\w.-]+)*\.py\b",
+            lambda found: self._path(found[0], "pyproject.toml"),
+            text,
+        )
+        # The modules of a new room are one source of a contract.
+        lines = []
+        for line in text.split("\n"):
+            line = re.sub(r'^(    )"reactdb\.(documents|durable)\.\w+",$', r'\1"reactdb.\2",', line)
+            if (
+                lines
+                and line in ('    "reactdb.documents",', '    "reactdb.durable",')
+                and line in lines[lines_start(lines) :]
+            ):
+                continue
+            lines.append(line)
+        text = "\n".join(lines)
+        if 'reactdb.durable"]' not in text:
+            before = '[[tool.importlinter.contracts]]\nname = "Only the store speaks SQL"'
+            text = text.replace(before, _CONTRACTS.lstrip() + "\n" + before)
+        for room in ("aidbox", "couchdb"):
+            if f'    "reactdb.servers.{room}",\n' not in text:
+                text = text.replace(
+                    '    "reactdb.servers.http",\n',
+                    f'    "reactdb.servers.{room}",\n    "reactdb.servers.http",\n',
+                )
+        return text
+
+    def _layers(self, text: str, container: str) -> str:
+        seen: set[str] = set()
+        lines = []
+        for line in text.split("\n"):
+            match = re.fullmatch(r'(\s*)"([^"]*)",', line)
+            if match:
+                names = []
+                for name in match[2].split(" | "):
+                    new = self.names.get(f"{container}.{name}", f"{container}.{name}").removeprefix(
+                        container + "."
+                    )
+                    if container == "reactdb":
+                        new = new.partition(".")[0]
+                    if new not in seen:
+                        seen.add(new)
+                        names.append(new)
+                if not names:
+                    continue
+                line = f'{match[1]}"{" | ".join(names)}",'
+            lines.append(line)
+        return "\n".join(lines)
+
+    def page(self, path: str, text: str) -> str:
+        """A page: names and paths, and the rows of a map whose files are in a new room."""
+        lines = []
+        seen: set[str] = set()
+        for line in text.split("\n"):
+            cell = re.match(r"^\| (`reactdb/[^|]*) \|", line)
+            if cell:
+                rooms = set()
+                for name in re.findall(r"`(reactdb/[\w/]+\.py)`", cell[1]):
+                    new = self.moves.get(name, name)
+                    rooms.add(next((room for room in _ROOM_ROWS if new.startswith(room)), None))
+                if len(rooms) == 1 and None not in rooms:
+                    room = rooms.pop()
+                    if room in seen:
+                        continue
+                    seen.add(room)
+                    line = f"| `{room}` | {_ROOM_ROWS[room]} |"
+            lines.append(line)
+        return self.text("\n".join(lines), path)
+
+    def run(self) -> None:
+        project = Project()
+        texts: dict[str, str] = {}
+        for path, file in project.files.items():
+            new = self.source(file)
+            if new != file.text:
+                texts[path] = new
+        for path in _SPLITS:
+            if (module_of(path), next(iter(_SPLITS[path]))) in self.splits and path in project.files:
+                texts.setdefault(path, project.files[path].text)
+                if "class CouchApplication" in texts[path]:
+                    self.split(path, texts)
+        for path in [
+            path for path in project.files if path.endswith("__init__.py") and path.startswith("reactdb/")
+        ]:
+            text = texts.get(path, project.files[path].text)
+            new = self.head(path, text)
+            if path == "reactdb/servers/http/__init__.py" and "_HOMES" not in new:
+                end = new.index('"""', 3) + 3
+                new = new[:end] + "\n" + _LAZY_HTTP
+            if path == "reactdb/expression/__init__.py":
+                new = new.replace(
+                    'f"reactdb.expression.operations_{family}"', 'f"reactdb.expression.operations.{family}"'
+                )
+                families = '("array", "logic", "number", "object", "sequence", "string", "time", "type")'
+                new = new.replace(
+                    families,
+                    '("arrays", "logic", "numbers", "objects", "sequences", "strings", "times", "types")',
+                )
+            if new != project.files[path].text:
+                texts[path] = new
+        for path in documents():
+            new = self.page(path, text_of(path))
+            if new != text_of(path):
+                texts[path] = new
+        texts["pyproject.toml"] = self.project_file((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        for path, text in _NEW_HEADS.items():
+            if not (ROOT / path).exists():
+                texts[path] = text
+        for path, text in texts.items():
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_text(text, encoding="utf-8")
+        for old, new in self.moves.items():
+            (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["git", "mv", old, new], cwd=ROOT, check=True)
+        subprocess.run(
+            ["git", "add", "-N", *[path for path in texts if path not in self.moves]], cwd=ROOT, check=True
+        )
+        print(f"{len(self.moves)} modules moved, {len(texts)} files rewritten")
+
+
+def lines_start(lines: list[str]) -> int:
+    """Where the list that the last line belongs to begins."""
+    return max((number for number, line in enumerate(lines) if line.endswith("= [")), default=0)
+
+
 def main(arguments: list[str]) -> int:
     is_check = "--check" in arguments
-    names = [one for one in arguments if one.endswith(".json")] or None
-    entries = read_maps(names)
-    if not rename_names(entries, is_check):
+    maps = [one for one in arguments if one.endswith(".json")] or None
+    if "--modules" not in arguments and not rename_names(read_maps(maps), is_check):
         return 1
-    if not is_check:
-        tidy()
+    if is_check:
+        return 0
+    if maps is None:
+        _TEXTS.clear()
+        Modules().run()
+    tidy()
     return 0
 
 
 def tidy() -> None:
     """Imports in order, and lines in form."""
-    subprocess.run(["ruff", "check", "--fix", "-q", *ROOMS], cwd=ROOT, check=False)
-    subprocess.run(["ruff", "format", "-q", "."], cwd=ROOT, check=True)
+    for _ in range(2):
+        subprocess.run(["ruff", "check", "--fix", "-q", *ROOMS], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(["ruff", "format", "-q", *ROOMS], cwd=ROOT, check=True)
+    done = subprocess.run(
+        ["ruff", "check", "--select", "E501", "--output-format", "json", *ROOMS],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    for path in sorted({row["filename"] for row in json.loads(done.stdout)}):
+        wrap(Path(path))
+
+
+def wrap(path: Path) -> None:
+    """Take words from a line of prose that has become too long to the next one."""
+    file = File(path.relative_to(ROOT).as_posix())
+    prose = {line for node in file.docstrings for line in range(node.lineno, node.end_lineno + 1)}
+    prose |= {line for line, column, _ in file.comments if not file.lines[line - 1][:column].strip()}
+    lines = file.text.split("\n")
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        # Lines are numbered as before, but for those that were added above.
+        if len(line) > 130 and number + 1 in prose:
+            comment = re.match(r"\s*# ", line)
+            indent = comment[0] if comment else re.match(r"\s*", line)[0]
+            column = re.match(r"( *\S+(?:,? \S+)*  +)\S", line)
+            if column and not comment:
+                indent = " " * len(column[1])
+            quotes = '"""' if line.endswith('"""') and not comment else ""
+            at = line.rfind(" ", 0, 131 - len(quotes))
+            if at <= len(indent):
+                number += 1
+                continue
+            more = line[at + 1 :]
+            lines[number] = line[:at]
+            below = lines[number + 1] if number + 1 < len(lines) else ""
+            is_same = below.startswith(indent) and below[len(indent) :][:1] not in ("", " ", "#", "-", "|", '"')
+            if is_same and not quotes and "  " not in below.strip():
+                lines[number + 1] = f"{indent}{more} {below[len(indent):]}"
+            else:
+                lines.insert(number + 1, indent + more)
+                prose = {one + 1 if one > number + 1 else one for one in prose} | {number + 2}
+        number += 1
+    path.write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
