@@ -4,6 +4,9 @@
     python rename_words.py --check            validate all maps, change nothing
     python rename_words.py --only FILE.json   apply one map of names and no module, for a try
     python rename_words.py --modules          apply the table of modules and no map
+    python rename_words.py --force            as without options, but entries that clash are left out, with the reason
+
+Without options, entries whose name is gone are passed over with a note.
 
 A map is a list of entries, with paths and names as they are before the renames:
 
@@ -570,9 +573,11 @@ class Entry:
 class Renamer:
     """Turns entries into edits of all files."""
 
-    def __init__(self, project: Project, entries: list[Entry]) -> None:
+    def __init__(self, project: Project, entries: list[Entry], is_lenient: bool = False) -> None:
         self.project = project
         self.entries = entries
+        self.is_lenient = is_lenient
+        self.culprits: set[int] = set()
         self.errors: list[str] = []
         self.warnings: list[str] = []
         # By file: place -> (rank, old, new, entry)
@@ -584,8 +589,7 @@ class Renamer:
     def run(self) -> None:
         for entry in self.entries:
             before = len(self.errors)
-            self.check_form(entry)
-            if len(self.errors) > before:
+            if not self.is_whole(entry):
                 continue
             if entry.kind in MEMBERS:
                 self.rename_member(entry)
@@ -604,25 +608,49 @@ class Renamer:
             else:
                 self.rename_in_scope(entry)
             if not entry.count and len(self.errors) == before:
-                self.errors.append(f"{entry}: the name is not there")
+                self.problem(entry, f"{entry}: the name is not there", is_missing=True)
+
+    def problem(self, entry: Entry, sentence: str, is_missing: bool = False) -> None:
+        """Note what is wrong with an entry. What is gone since the map was made matters to its author only."""
+        if is_missing and self.is_lenient:
+            self.warnings.append(sentence)
+            return
+        self.errors.append(sentence)
+        self.culprits.add(id(entry))
 
     def is_nested(self, entry: Entry) -> bool:
         """Whether a function or class is one inside another function."""
+        if entry.file not in self.project.files:
+            return False
         file = self.project.files[entry.file]
         return bool(entry.scope) and entry.scope != entry.old and entry.old not in file.top.bound
 
-    def check_form(self, entry: Entry) -> None:
+    def is_whole(self, entry: Entry) -> bool:
+        """Whether an entry has the form of one, and its place exists."""
+        before = len(self.errors)
         if entry.kind not in KINDS or entry.how not in ("global", "file", "scoped"):
-            self.errors.append(f"{entry}: unknown kind or how")
+            self.problem(entry, f"{entry}: unknown kind or how")
         if not entry.new.isidentifier() or keyword.iskeyword(entry.new) or entry.new == entry.old:
-            self.errors.append(f"{entry}: no name")
+            self.problem(entry, f"{entry}: no name")
         if entry.file not in self.project.files:
-            self.errors.append(f"{entry}: no such file")
-        elif entry.how != "global" and entry.scope and not self.scopes_of(entry):
-            self.errors.append(f"{entry}: no such scope")
-        for path in entry.also:
-            if path not in self.project.files:
-                self.errors.append(f"{entry}: no such file: {path}")
+            if entry.how != "global" or not self.is_lenient:
+                self.problem(entry, f"{entry}: no such file", is_missing=True)
+                return False
+        elif (
+            entry.how != "global"
+            and entry.scope
+            and not self.scopes_of(entry)
+            and not self.is_module_name(entry)
+        ):
+            self.problem(entry, f"{entry}: no such scope", is_missing=True)
+            return False
+        if any(path not in self.project.files for path in entry.also):
+            self.problem(entry, f"{entry}: no such file in also", is_missing=True)
+            entry.also = [path for path in entry.also if path in self.project.files]
+        return len(self.errors) == before
+
+    def is_module_name(self, entry: Entry) -> bool:
+        return entry.kind in ("function", "class") and entry.old in self.project.files[entry.file].top.bound
 
     def scopes_of(self, entry: Entry) -> list[Scope]:
         """The scopes that an entry names; a function may be named itself where its parent is meant."""
@@ -641,7 +669,9 @@ class Renamer:
         if there is not None and there[2] != new:
             if there[0] == entry.rank:
                 line = file.place(index)[0]
-                self.errors.append(f"{entry}: {file.path}:{line} is also renamed to {there[2]} by {there[3]}")
+                self.problem(
+                    entry, f"{entry}: {file.path}:{line} is also renamed to {there[2]} by {there[3]}"
+                )
                 return
             if there[0] < entry.rank:
                 entry.count += 1
@@ -710,6 +740,52 @@ class Renamer:
                 )
         if entry.how == "global":
             self.rename_docs(entry)
+        else:
+            module = module_of(entry.file)
+            for file in self.project.files.values():
+                if file not in files:
+                    for node, _ in file.names.get(entry.old, ()):
+                        if node.value.startswith(module + "."):
+                            self._rename_member_path(file, node, entry)
+        self.rename_patterns(entry)
+
+    def rename_patterns(self, entry: Entry) -> None:
+        """Code that the mutants have as strings."""
+        before = r"(?<=\.)" if entry.kind in MEMBERS else r"(?<![\w.])"
+        after = r"\b" if entry.kind in MEMBERS else r"(?=\()"
+        if entry.how == "scoped":
+            return
+        module = module_of(entry.file)
+        for file in self.project.files.values():
+            if not file.path.startswith("tests/mutants/") or file.path.rpartition("/")[2].startswith("test_"):
+                continue
+            docstrings = set(map(id, file.docstrings))
+            for node, parents in file.strings:
+                if entry.how == "file" and not self.is_mutant_of(parents, module, entry.file):
+                    continue
+                if (
+                    entry.old in node.value
+                    and id(node) not in docstrings
+                    and not IDENTIFIERS.fullmatch(node.value)
+                ):
+                    start, end = file.span(node)
+                    for match in re.compile(before + entry.old + after).finditer(file.text, start, end):
+                        self.edit(file, match.start(), entry.old, entry.new, entry)
+
+    def is_mutant_of(self, parents: tuple[ast.AST, ...], module: str, path: str) -> bool:
+        """Whether a string is of a mutant in a module."""
+        for parent in reversed(parents):
+            if isinstance(parent, ast.Call):
+                places = [
+                    one.value
+                    for one in parent.args
+                    if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                ]
+                return any(
+                    one == module or one.startswith(module + ".") or path == f"reactdb/{one}"
+                    for one in places
+                )
+        return False
 
     def is_module_attribute(self, file: File, one: Occurrence) -> bool:
         """Whether `a.old` is a name of a module that the file has imported."""
@@ -773,6 +849,7 @@ class Renamer:
     def rename_in_module(self, entry: Entry, file: File, name: str | None = None) -> None:
         seen: set[tuple[str, str]] = set()
         self._rename_export(entry, file, seen)
+        self.rename_patterns(entry)
         if entry.how == "global":
             self.rename_docs(entry)
 
@@ -864,13 +941,13 @@ class Renamer:
         renamed = False
         for scope in scopes:
             if scope.kind == "class":
-                self.errors.append(f"{entry}: a {entry.kind} has no class as its scope")
+                self.problem(entry, f"{entry}: a {entry.kind} has no class as its scope")
                 return
             for one in file.by_name.get(entry.old, ()):
                 if one.role not in ("name", "arg", "def", "asname") or not self.is_of(one, scope, entry):
                     continue
                 if one.role == "asname" and isinstance(one.node, ast.alias) and one.node.asname is None:
-                    self.errors.append(f"{entry}: {file.path}:{one.line} imports it")
+                    self.problem(entry, f"{entry}: {file.path}:{one.line} imports it")
                     continue
                 self.rename(file, one, entry)
                 renamed = True
@@ -919,7 +996,7 @@ class Renamer:
         """Strings that name a member or a name of a module: for `getattr`, `__slots__`, `__all__`."""
         for node, parents in file.names.get(entry.old, ()):
             if node.value != entry.old:
-                if entry.kind in MEMBERS and node.value.startswith("reactdb.") and entry.how == "global":
+                if entry.kind in MEMBERS and node.value.startswith("reactdb."):
                     self._rename_member_path(file, node, entry)
                 elif (
                     entry.kind in MEMBERS
@@ -1068,27 +1145,28 @@ def bindings(file: File) -> list[tuple[Occurrence, int]]:
     return rows
 
 
-def changed_bindings(before: File, after: File) -> list[str]:
-    """What a rename has changed beside names: empty where each name is bound as before."""
+def changed_bindings(before: File, after: File) -> list[tuple[str, set[str]]]:
+    """What a rename has changed beside names, with the names: empty where each name is bound as before."""
     old, new = bindings(before), bindings(after)
     if len(old) != len(new) or len(before.scopes) != len(after.scopes):
-        return [f"{before.path}: another tree"]
+        return [(f"{before.path}: another tree", set())]
     problems = []
     names: dict[tuple[int, str], str] = {}
     back: dict[tuple[int, str], str] = {}
     for (first, scope), (second, other) in zip(old, new, strict=True):
         where = f"{before.path}:{first.line}: {first.name} -> {second.name}"
+        both = {first.name, second.name}
         if scope != other:
-            problems.append(f"{where}: it means another thing now ({second.name} is bound elsewhere)")
+            problems.append((f"{where}: it means another thing now ({second.name} is bound elsewhere)", both))
         elif scope >= 0:
             if names.setdefault((scope, first.name), second.name) != second.name:
-                problems.append(
-                    f"{where}: {first.name} is {names[scope, first.name]} elsewhere in this scope"
-                )
+                there = names[scope, first.name]
+                problems.append((f"{where}: {first.name} is {there} elsewhere in this scope", both | {there}))
             if back.setdefault((scope, second.name), first.name) != first.name:
-                problems.append(f"{where}: {back[scope, second.name]} has this name too, in the same scope")
+                there = back[scope, second.name]
+                problems.append((f"{where}: {there} has this name too, in the same scope", both | {there}))
         elif scope == -1 and first.name != second.name:
-            problems.append(f"{where}: it was a name from outside")
+            problems.append((f"{where}: it was a name from outside", both))
     return problems
 
 
@@ -1117,26 +1195,48 @@ def read_maps(names: list[str] | None) -> list[Entry]:
     return entries
 
 
-def rename_names(entries: list[Entry], is_check: bool) -> bool:
-    """Apply entries, or say what is wrong with them; true if nothing is."""
+def rename_names(
+    entries: list[Entry], is_check: bool, is_lenient: bool = False, is_forced: bool = False
+) -> bool:
+    """Apply entries, or say what is wrong with them; true if nothing is.
+
+    `is_lenient`: what is gone is passed over. `is_forced`: entries that clash are left out.
+    """
     project = Project()
-    renamer = Renamer(project, entries)
-    renamer.run()
-    errors = renamer.errors
-    texts: dict[str, str] = {}
-    for path, edits in renamer.edits.items():
-        if not edits:
-            continue
-        if path in project.files:
+    while True:
+        for entry in entries:
+            entry.count = 0
+        renamer = Renamer(project, entries, is_lenient)
+        renamer.run()
+        errors = renamer.errors
+        texts: dict[str, str] = {}
+        for path, edits in renamer.edits.items():
+            if not edits:
+                continue
+            if path not in project.files:
+                texts[path] = applied(text_of(path), edits)
+                continue
             texts[path] = applied(project.files[path].text, edits)
             try:
-                after = File(path, texts[path])
+                problems = changed_bindings(project.files[path], File(path, texts[path]))
             except SyntaxError as error:
-                errors.append(f"{path}: {error}")
-                continue
-            errors += changed_bindings(project.files[path], after)
-        else:
-            texts[path] = applied(text_of(path), edits)
+                problems = [(f"{path}: {error}", set())]
+            for sentence, names in problems:
+                by = {
+                    id(entry): entry
+                    for _, old, _, entry in edits.values()
+                    if not names or {old, entry.new} & names
+                }
+                renamer.culprits |= set(by)
+                errors.append(f"{sentence}; {next((str(entry) for entry in by.values()), '')}")
+        if not errors or not is_forced or not renamer.culprits:
+            break
+        for entry in entries:
+            if id(entry) in renamer.culprits:
+                print("left out:", entry)
+        for error in errors:
+            print("because:", error)
+        entries = [entry for entry in entries if id(entry) not in renamer.culprits]
     for warning in renamer.warnings:
         print("note:", warning)
     for error in errors:
@@ -1148,6 +1248,66 @@ def rename_names(entries: list[Entry], is_check: bool) -> bool:
     for path, text in texts.items():
         (ROOT / path).write_text(text, encoding="utf-8")
     return True
+
+
+# ----- members that other files reach through an object
+
+
+def repair(entries: list[Entry]) -> None:
+    """Rename `.old` where mypy says that the class of the object has it no longer, as the entry of that class says."""
+    members: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
+    for entry in entries:
+        if entry.kind in MEMBERS and entry.scope and entry.how != "global":
+            parts = entry.scope.split(".")
+            owner = parts[-2] if parts[-1] == entry.old and len(parts) > 1 else parts[-1]
+            members[entry.old].append((owner, entry))
+    for _ in range(4):
+        project = Project()
+        bases: dict[str, set[str]] = defaultdict(set)
+        for file in project.files.values():
+            for scope in file.scopes:
+                if scope.kind == "class":
+                    for base in scope.node.bases:
+                        base = base.value if isinstance(base, ast.Subscript) else base
+                        bases[scope.name].add(last_name(base))
+        done = subprocess.run(
+            ["mypy", "--no-error-summary", "--show-error-end", "--no-pretty"],
+            cwd=ROOT,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        edits: dict[str, dict[int, tuple[int, str, str, Entry]]] = defaultdict(dict)
+        for line in done.stdout.splitlines():
+            match = re.match(
+                r"(?P<path>[^:]+):(?P<line>\d+):(?P<column>\d+):\d+:\d+: error: .*?\"(?P<owner>[\w.\[\], ]+)\""
+                r"(?: of \"[^\"]*\")? has no attribute \"(?P<name>\w+)\"",
+                line,
+            )
+            if match is None or match["path"] not in project.files:
+                continue
+            owner = re.sub(r"^(?:type\[)?([\w.]+).*", r"\1", match["owner"]).rpartition(".")[2]
+            families = {owner}
+            todo = [owner]
+            while todo:
+                for base in bases[todo.pop()] - families:
+                    families.add(base)
+                    todo.append(base)
+            news = {entry.new: entry for cls, entry in members[match["name"]] if cls in families}
+            if len(news) != 1:
+                continue
+            entry = next(iter(news.values()))
+            file = project.files[match["path"]]
+            for one in file.by_name.get(match["name"], ()):
+                at = (one.node.lineno, file.column(one.node.lineno, one.node.col_offset) + 1)
+                if one.role == "attribute" and at == (int(match["line"]), int(match["column"])):
+                    index = file.index(one.line, one.column)
+                    edits[file.path][index] = (0, entry.old, entry.new, entry)
+        for path, places in edits.items():
+            (ROOT / path).write_text(applied(project.files[path].text, places), encoding="utf-8")
+        print(f"repaired {sum(map(len, edits.values()))} members by their types")
+        if not edits:
+            return
 
 
 # ----- modules: files and rooms
@@ -1203,7 +1363,6 @@ reactdb/servers/http/formats        reactdb/servers/couchdb/formats
 reactdb/servers/http/resourcing     reactdb/servers/aidbox/routes
 reactdb/servers/http/rendering      reactdb/servers/aidbox/media_types
 reactdb/servers/http/event_streams  reactdb/servers/aidbox/event_streams
-reactdb/spark/shipping              reactdb/spark/executor_package
 reactdb/dialects/aidbox/asked       reactdb/dialects/aidbox/parameters
 reactdb/dialects/aidbox/dotted      reactdb/dialects/aidbox/dot_expressions
 reactdb/dialects/aidbox/patching    reactdb/dialects/aidbox/patch
@@ -1438,7 +1597,17 @@ _NEW_ENTRIES = {
 }
 
 # Modules of the trunk whose old name is also the word for a thing: prose elsewhere means the thing.
-_WORDS = {"batches", "partitions", "consumer", "materialize", "keyed", "set_aside", "access", "hints", "steps"}
+_WORDS = {
+    "batches",
+    "partitions",
+    "consumer",
+    "materialize",
+    "keyed",
+    "set_aside",
+    "access",
+    "hints",
+    "steps",
+}
 
 _ROOM_ROWS = {
     "reactdb/durable/": "durable consumers, their workers and dead letters, and tables that are kept equal to a selection",
@@ -1542,9 +1711,10 @@ class Modules:
         if "/" in name:
             wholes = [old for old in self.moves if old.endswith("/" + name)]
         else:
+            if not path.endswith(".py"):
+                return name
             wholes = self.stems.get(name, [])
-            if path.endswith(".py"):
-                wholes = [old for old in wholes if old.rpartition("/")[0] == path.rpartition("/")[0]]
+            wholes = [old for old in wholes if old.rpartition("/")[0] == path.rpartition("/")[0]]
         if len(wholes) != 1:
             if wholes:
                 print(f"note: {path}: {name} may be any of {wholes}")
@@ -1562,7 +1732,11 @@ class Modules:
         wanted = name.replace("/", ".")
         package = module_of(path) if path.endswith("__init__.py") else module_of(path).rpartition(".")[0]
         own = self.moves.get(path, path).removesuffix("/__init__.py").removesuffix(".py")
-        own = own.replace("/", ".") if path.endswith("__init__.py") else own.rpartition("/")[0].replace("/", ".")
+        own = (
+            own.replace("/", ".")
+            if path.endswith("__init__.py")
+            else own.rpartition("/")[0].replace("/", ".")
+        )
         for start in dict.fromkeys((package, package.rpartition(".")[0], "reactdb")):
             old = f"{start}.{wanted}"
             new = self.names.get(old)
@@ -1639,6 +1813,10 @@ class Modules:
                 target, _, name = self.names[whole].rpartition(".")
                 if alias.asname is None:
                     local = self._local(file, scopes[id(alias)], alias.name, name, target, renames)
+                elif alias.asname == f"_{alias.name}":
+                    local = self._local(
+                        file, scopes[id(alias)], alias.asname, f"_{name.rstrip('_')}", target, renames
+                    )
                 is_split = True
             elif (module, alias.name) in self.splits:
                 target = self.splits[module, alias.name]
@@ -1674,7 +1852,7 @@ class Modules:
     def _local(self, file: File, scope: Scope, old: str, new: str, package: str, renames) -> str | None:
         """What a renamed module is called in a file: its new name, unless that is taken there."""
         numbers = {id(each): number for number, each in enumerate(file.scopes)}
-        for name in (new, f"{package.rpartition('.')[2]}_{new}", f"{new}_module"):
+        for name in (new, f"{package.rpartition('.')[2]}_{new}".replace("__", "_"), f"{new}_module"):
             users = [
                 one
                 for one in file.by_name.get(old, ())
@@ -1693,7 +1871,7 @@ class Modules:
             )
             if not is_taken:
                 renames[numbers[id(scope)], old] = name
-                return None if name == new else name
+                return name
         return old
 
     def split(self, path: str, texts: dict[str, str]) -> None:
@@ -1757,6 +1935,7 @@ class Modules:
         end = text.index('"""', start + 3)
         lines: list[str] = []
         is_gone = False
+        rooms: set[str] = set()
         for line in text[start:end].split("\n"):
             match = entry.match(line)
             if match is None:
@@ -1774,6 +1953,11 @@ class Modules:
                     names.append(name)
                 elif new.rpartition("/")[0] == package:
                     names.append(new.rpartition("/")[2].removesuffix(".py"))
+                elif new.startswith(package + "/"):
+                    room = new.removeprefix(package + "/").partition("/")[0] + "/"
+                    if room not in rooms:
+                        rooms.add(room)
+                        names.append(room)
             if not names:
                 is_gone = True
                 continue
@@ -1877,7 +2061,43 @@ class Modules:
                     seen.add(room)
                     line = f"| `{room}` | {_ROOM_ROWS[room]} |"
             lines.append(line)
-        return self.text("\n".join(lines), path)
+        text = "\n".join(lines)
+        everything = self.by_stem()
+
+        def short(found: re.Match[str]) -> str:
+            """A file without its folder: in the folder of which the page has spoken last."""
+            wholes = everything.get(found[1], [])
+            folders = {whole.rpartition("/")[0]: whole for whole in wholes if whole.startswith("reactdb/")}
+            if not any(whole in self.moves for whole in folders.values()):
+                return found[0]
+            before = text[: found.start()].rpartition("\n## ")[2]
+            places = {
+                folder: max(before.rfind(folder + "/"), before.rfind(f"`{folder.removeprefix('reactdb/')}/"))
+                for folder in folders
+            }
+            folder = max(places, key=lambda one: (places[one], len(one)))
+            if places[folder] < 0 and len(wholes) > 1:
+                print(f"note: {path}: {found[1]} may be any of {wholes}")
+                return found[0]
+            old = folders[folder]
+            new = self.moves.get(old, old)
+            if new.rpartition("/")[0] == folder:
+                return f"`{new.rpartition('/')[2]}`"
+            return f"`{new}`"
+
+        text = re.sub(r"`([a-z_]+\.py)`", short, text)
+        return self.text(text, path)
+
+    def by_stem(self) -> dict[str, list[str]]:
+        """All source files by their last name, as they were before."""
+        if not hasattr(self, "_by_stem"):
+            self._by_stem: dict[str, list[str]] = defaultdict(list)
+            listed = subprocess.run(
+                ["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True
+            )
+            for path in listed.stdout.splitlines():
+                self._by_stem[path.rpartition("/")[2]].append(path)
+        return self._by_stem
 
     def run(self) -> None:
         project = Project()
@@ -1938,10 +2158,15 @@ def lines_start(lines: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     is_check = "--check" in arguments
     maps = [one for one in arguments if one.endswith(".json")] or None
-    if "--modules" not in arguments and not rename_names(read_maps(maps), is_check):
+    is_lenient = maps is None and not is_check
+    if "--modules" not in arguments and not rename_names(
+        read_maps(maps), is_check, is_lenient, "--force" in arguments
+    ):
         return 1
     if is_check:
         return 0
+    if "--modules" not in arguments:
+        repair(read_maps(maps))
     if maps is None:
         _TEXTS.clear()
         Modules().run()
@@ -1952,7 +2177,9 @@ def main(arguments: list[str]) -> int:
 def tidy() -> None:
     """Imports in order, and lines in form."""
     for _ in range(2):
-        subprocess.run(["ruff", "check", "--fix", "-q", *ROOMS], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["ruff", "check", "--fix", "-q", *ROOMS], cwd=ROOT, check=False, stdout=subprocess.DEVNULL
+        )
         subprocess.run(["ruff", "format", "-q", *ROOMS], cwd=ROOT, check=True)
     done = subprocess.run(
         ["ruff", "check", "--select", "E501", "--output-format", "json", *ROOMS],
@@ -1989,9 +2216,16 @@ def wrap(path: Path) -> None:
             more = line[at + 1 :]
             lines[number] = line[:at]
             below = lines[number + 1] if number + 1 < len(lines) else ""
-            is_same = below.startswith(indent) and below[len(indent) :][:1] not in ("", " ", "#", "-", "|", '"')
+            is_same = below.startswith(indent) and below[len(indent) :][:1] not in (
+                "",
+                " ",
+                "#",
+                "-",
+                "|",
+                '"',
+            )
             if is_same and not quotes and "  " not in below.strip():
-                lines[number + 1] = f"{indent}{more} {below[len(indent):]}"
+                lines[number + 1] = f"{indent}{more} {below[len(indent) :]}"
             else:
                 lines.insert(number + 1, indent + more)
                 prose = {one + 1 if one > number + 1 else one for one in prose} | {number + 2}
