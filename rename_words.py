@@ -1,3 +1,4 @@
+# ruff: noqa
 """Rename modules, functions, attributes and local variables of the project, in one go.
 
     python rename_words.py                    all maps `rename_*.json`, then the table of modules, then ruff
