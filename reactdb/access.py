@@ -1,7 +1,7 @@
 """Access paths: how the documents of a query are read: by keys, by a range of keys or of an index, in index order.
 
-Rule of this file: a better access path changes the cost of an answer, never the answer. So a filter that an index
-answers is still tested on each document, documents come in the order of a scan, and no index is used where it would hide a
+Rule of this file: a better access path changes the cost of a result, never the result. So a filter with an index is
+still tested on each document, documents come in the order of a scan, and no index is used where it would hide a
 document on which a filter fails with an error.
 """
 
@@ -42,10 +42,10 @@ from reactdb.values.value import Value
 PAGE_PLACES = 512
 # Documents that are decoded at a time.
 DECODED = 256
-# The most index ranges that one filter is answered by: beyond that, a scan is likely to be as quick.
+# The most index ranges for one filter: beyond that, a scan is likely to be as quick.
 MOST_RANGES = 64
-# Up to this many documents that an index names are read one by one. Where it names more, and more than half of the table, a
-# scan is quicker: reading in key order takes a third of the time for a document.
+# Up to this many documents of an index are read one by one. Where the index has more, and more than half of the
+# table, a scan is quicker: reading in key order takes a third of the time for a document.
 FEW_FOUND = 1_000
 
 
@@ -73,11 +73,12 @@ class Access(Value):
     """How documents are read, and which steps remain to be done.
 
     Attributes:
-        index: The index that is walked; None for the primary key.
+        index: The walked index; None for the primary key.
         keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
         range: The range to read in all other cases.
-        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The index only
-            narrows the search: documents still come in primary key order, and some of them may not pass the filters.
+        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The
+            index only narrows the search: documents still come in primary key order, and some of them may not pass
+            the filters.
         rest: The steps that remain.
         aggregate: The last step, where it is an aggregate.
         reason: The choice in words, for `explain()`.
@@ -208,8 +209,8 @@ class Access(Value):
         scan = self.changed(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
-            # Sorting all keys of a wide range for ten documents would be slow. Where one document in ten passes, a short scan
-            # is likely to find enough; where it does not, little time was lost.
+            # Sorting all keys of a wide range for ten documents would be slow. Where one document in ten passes, a
+            # short scan is likely to find enough; where it does not, little time was lost.
             few = min(max(limit, 1) * 16, PAGE_PLACES * 8)
             first = snapshot.rows(self.table, limit=few)
             yield from first
@@ -272,7 +273,7 @@ class Access(Value):
 
 
 def weighed(places: Iterable[Row | Entry]) -> Iterable[Row | Entry]:
-    """The places; where there is a budget, each of them spends what its document weighs."""
+    """The places; where there is a budget, each of them spends the size of its document."""
     budget = current.get()
     return places if budget is None else spending(budget, places)
 
@@ -296,7 +297,7 @@ def access(query: Query, table: TableInfo) -> Access:
     """Choose the access path of a query.
 
     Raises:
-        IndexNotFound: The query names an index that is not there.
+        IndexNotFound: The query names a missing index.
         QueryError: ReQL's sentence for an order or a range that contradicts an earlier one.
     """
     steps = query.steps
@@ -413,7 +414,8 @@ def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:
 def index_for_filters(
     steps: tuple[Step, ...], table: TableInfo
 ) -> tuple[IndexInfo | None, tuple[Range, ...]] | None:
-    """An index (None: the primary key) and ranges of it that hold every document that the leading filters let pass; or None.
+    """An index (None: the primary key) and ranges of it that hold every document that passes the leading filters; or
+    None.
 
     A filter that may fail with an error ends the search: it might fail on a document that the index does not contain.
     """
@@ -442,7 +444,8 @@ def looked_up(
 
 
 def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
-    """A rank by which paths that probably read fewer documents come first: points, ranges with two ends, ranges with one end."""
+    """A rank for paths; paths that probably read fewer documents come first: points, ranges with two ends, ranges
+    with one end."""
     width = max((0 if one.is_point else 1 if one.has_ends else 2 for one in ranges), default=0)
     return (width, len(ranges))
 

@@ -1,13 +1,14 @@
-"""Batches: one worker of a durable consumer, and the batches of changes that it is given.
+"""Batches: one worker of a durable consumer, and its batches of changes.
 
-    poll     note what became of the last batch; mind the leases (take, renew, give up); read on, by `partitions`
-    wait     until something is committed, or it is time to look at the leases or to try again: in a thread, or in a coroutine
+    poll     finish the last batch; check the leases (take, renew, give up); read on, by `partitions`
+    wait     for a commit, or for the time to check the leases or to try again: in a thread, or in a coroutine
 
 The position is in the file and nowhere else: each batch begins where the file says, and an acknowledgement is refused where
 the file has moved on. So there is nothing here that a crash, a rollback or another worker could make wrong.
 
-A batch that fails comes again after a while, half as long, until the change that fails is alone; that one is counted in the file,
-and set aside after `max_attempts`. Trouble with the file itself is no fault of a change, and counts for none.
+A failed batch comes again after a while, half as long, until the failing change is alone; the file counts the
+attempts at that change, and it is set aside after `max_attempts`. Trouble with the file itself is no fault of a
+change, and is not counted.
 
 Rule of this file: `poll` never waits. Time comes from the clock that the worker was given.
 """
@@ -52,16 +53,16 @@ from reactdb.store.transaction import WriteTransaction
 if TYPE_CHECKING:
     from reactdb.session import Session
 
-# Changes that do not concern a consumer and that it has passed before it notes that in the file, where nothing else makes it
-# write. History that it has passed can be removed then.
+# Unselected changes that a consumer passes before it notes its position in the file, where it writes for no other
+# reason. Then the history before can be removed.
 PASSED_CHANGES = 10_000
 # Characters of an error that are kept with a change.
 MOST_ERROR = 2_000
 
-# What became of a batch: the states, and the moves between them.
+# The states of a batch, and the moves between them.
 OPEN, ACKNOWLEDGED, FAILED, LEFT = "open", "acknowledged", "failed", "left"
 MOVES: Final = {
-    # The transaction that acknowledged it may be taken back, by an exception that leaves the batch, too.
+    # The acknowledging transaction may be rolled back, also by an exception that leaves the batch.
     OPEN: (ACKNOWLEDGED, FAILED, LEFT),
     ACKNOWLEDGED: (FAILED,),
     FAILED: (),
@@ -71,7 +72,8 @@ MOVES: Final = {
 
 
 class Clock:
-    """The time: monotonic for what this worker waits for, by the wall for what others read. A scheduler's where there is one."""
+    """The time: monotonic for this worker's own waits, wall time for others to read. From the scheduler, if there is
+    one."""
 
     def __init__(self, scheduler: Any = None) -> None:
         self._scheduler = scheduler
@@ -87,7 +89,7 @@ class Clock:
 
 
 class Settings(NamedTuple):
-    """What all workers of one consumer have in common: see `Database.consumer`."""
+    """The common settings of all workers of one consumer: see `Database.consumer`."""
 
     session: Session
     name: str
@@ -101,20 +103,21 @@ class Settings(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What was read
+# Changes for the program
 
 
 class Batch:
-    """Some changes of one partition, in the order of the log. Iterate it; leave its `with` block, or `acknowledge` it.
+    """Some changes of one partition, in the order of the log. Iterate it; leave its `with` block, or `acknowledge`
+    it.
 
     Attributes:
         changes: Events as of a feed, `old_val`, `new_val`, `type` ("add", "change" or "remove") and `seq`; then `table`, `key`,
             the primary key, and `id`, which is the same whenever the change is given, and no other change's in any file.
-        partition: Whose.
+        partition: The partition of the changes.
         attempt: 1 where its first change was not given alone before, and failed.
         until: The position once it is acknowledged.
-        state: One of MOVES, and `error`, what it failed with.
-        is_committed: It was acknowledged, and not in a transaction that may be taken back.
+        state: One of MOVES, and `error`, the reason of a failure.
+        is_committed: It was acknowledged, and not in a transaction that may be rolled back.
 
     Thread safety: one thread at a time.
     """
@@ -141,22 +144,23 @@ class Batch:
         self.until = until
         self.state = OPEN
         self.error: Exception | None = None
-        # Surely: an acknowledgement in a transaction may be taken back with it.
+        # For certain: an acknowledgement in a transaction may be rolled back with it.
         self.is_committed = False
 
     @property
     def fence(self) -> int:
-        """The fencing number of the worker: an outside system can refuse lower ones than it has seen."""
+        """The fencing number of the worker: an outside system can refuse numbers lower than the highest it has
+        seen."""
         return self._lease.fence
 
     def __len__(self) -> int:
         return len(self.changes)
 
     def __iter__(self) -> Iterator[Event]:
-        """The changes. A worker that goes on iterating lives: the lease is renewed when half of it is gone."""
+        """The changes. A worker that iterates is alive: the lease is renewed when half of it has passed."""
         settings, now_s = self._settings, self._settings.clock.now_s
         for change in self.changes:
-            # Inside a transaction nobody else can take it.
+            # Inside a transaction no other worker can take it.
             if (
                 now_s() >= self._renew_at_s
                 and self.state == OPEN
@@ -174,7 +178,7 @@ class Batch:
 
         Raises:
             LeaseLost: Another worker has taken over, or the position was moved. Nothing was moved.
-            UsageError: What became of it is known already.
+            UsageError: The batch was acknowledged, or has failed, before.
         """
         settings = self._settings
         self._check_open()
@@ -193,7 +197,7 @@ class Batch:
         self.is_committed = is_outside
 
     def renew(self) -> None:
-        """Say that the worker still lives, where one batch takes longer than the lease.
+        """Extend the lease, where one batch takes longer than the lease.
 
         Raises:
             LeaseLost: Another worker has taken over.
@@ -235,9 +239,9 @@ class Batch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Without an exception: acknowledge. With one: the batch has failed, and comes again. The exception ends here, so that
-        the loop around it goes on; but not inside a transaction, which has to be taken back by it. So does trouble with the file
-        while it is acknowledged here."""
+        """Without an exception: acknowledge. With one: the batch has failed, and comes again. The exception ends
+        here, so that the loop around continues; but not inside a transaction, because the exception has to roll it
+        back. Trouble with the file during the acknowledgement is raised, too."""
         is_outside = self._settings.session.engine.current_transaction() is None
         if error is None:
             if self.state == OPEN:
@@ -277,12 +281,12 @@ def _in_words(error: Exception) -> str:
 
 
 class Held:
-    """What a worker remembers of a partition that it has. All of it could be forgotten.
+    """A worker's cache for a partition that it has. All of it can be rebuilt.
 
     Attributes:
         lease: As it was read last.
-        part: What was read of it.
-        full_by: Until when a batch that is not full waits for more; None while there is nothing for one.
+        part: The changes that were read of it.
+        full_by: Until when a partial batch waits for more; None while it would be empty.
         size: The most changes in a batch, where it failed; None elsewhere.
         failures: How often batches have failed since the position was moved.
         retry_at_s: When the next may be given, after a failure.
@@ -320,16 +324,17 @@ class Held:
 
 
 class Batches:
-    """What `consumer.batches()` gives: an iterator of batches, for threads and coroutines, that waits where there is none.
+    """The result of `consumer.batches()`: an iterator of batches, for threads and coroutines, that waits where there
+    is none.
 
         with consumer.batches() as batches:
             for batch in batches: ...
 
-    It is one worker: it has the lease of each partition that it works for. Closing it, by `close` or `with`, gives them up at
-    once; one that is forgotten gives them up to other workers of this process at once, and to other processes when their time is
-    over.
+    It is one worker: it has the lease of each partition that it works for. Closing it, by `close` or `with`, gives
+    the leases up at once; an unreferenced worker gives them up to other workers of this process at once, and to other
+    processes when their time is over.
 
-    Thread safety: one thread at a time, but `close` any.
+    Thread safety: one thread at a time; any thread may call `close`.
     """
 
     def __init__(self, settings: Settings, max_changes: int, max_wait_s: float) -> None:
@@ -344,7 +349,7 @@ class Batches:
         self._seen: dict[int, tuple[int, int, float]] = {}
         self._turn = 0
         self._due_s = 0.0
-        # What is told of commits, by the thread or the coroutine that waits for them.
+        # The feed that wakes this worker at commits, opened by the waiting thread or coroutine.
         self._bell: Cursor | AsyncCursor | None = None
         self._reader = PartitionReader(settings.session, settings.query)
         self.is_closed = False
@@ -357,19 +362,19 @@ class Batches:
 
     @property
     def partitions(self) -> list[int]:
-        """Those that this worker had when it looked last."""
+        """The partitions of this worker, as of its last check."""
         return sorted(self._held)
 
     def close(self) -> None:
-        """Give up the leases and end the iteration, also of a thread that waits. A batch that is out cannot be acknowledged any
-        more."""
+        """Give up the leases and end the iteration, also of a thread that waits. A batch in progress cannot be
+        acknowledged any more."""
         if self.is_closed:
             return
         self.is_closed = True
         if self._bell is not None:
             self._bell.close()
         if not self._session.is_closed:
-            # Where it cannot be written now, the leases end by their time. Not only those that are known to be held: another
+            # Where they cannot be written now, the leases end by their time. Not only the known leases: another
             # thread may just be taking some.
             with suppress(ReactDBError):
                 self._session.transact(self._give_up, durability="soft", operation="give up a lease")
@@ -398,8 +403,7 @@ class Batches:
         """The next batch; waits for it.
 
         Raises:
-            StopIteration: This, or the database, was closed.
-            What `poll` raises.
+            StopIteration: This, or the database, was closed. Also all errors of `poll`.
         """
         bell: Cursor | None = None
         try:
@@ -469,8 +473,8 @@ class Batches:
             raise
 
     def _feed(self) -> Feed:
-        """What tells of commits that concern the selection. It keeps one event and no more: what is given is read from the
-        log."""
+        """The feed of commits that concern the selection. It keeps one event and no more: the changes themselves are
+        read from the log."""
         options: dict[str, Any] = {"changefeed_queue_size": 1}
         if self._settings.query.table == ALL_TABLES:
             # One event where a table is dropped, and not one for each document.
@@ -489,12 +493,12 @@ class Batches:
     # The next batch
 
     def poll(self) -> Batch | None:
-        """The next batch, without waiting. None: there is none now. Ask again after a commit, or after `wait_s`.
+        """The next batch, without waiting. None: there is none now. Call again after a commit, or after `wait_s`.
 
         Raises:
-            UsageError: The batch before was neither acknowledged nor left; this thread is in a transaction; or the consumer was
-                removed, or made anew with another selection.
-            HistoryLost: What it has still to read was removed.
+            UsageError: The batch before was neither acknowledged nor left; this thread is in a transaction; or the
+                consumer was removed, or created again with another selection.
+            HistoryLost: Changes that it needs were removed.
         """
         session = self._session
         session.check_open()
@@ -509,10 +513,10 @@ class Batches:
                 "the batch before this one was neither acknowledged nor left: use `with batch:`, or call batch.acknowledge()"
             )
         self._due_s = self._clock.now_s() + self._settings.lease_ms / 2_000
-        # In this order: what has failed is counted before the lease may be given up.
+        # In this order: a failure is counted before the lease may be given up.
         self._settle()
         self._mind()
-        # One partition after the other, beginning with the one after that which had its turn last.
+        # One partition after the other, beginning with the one after the last turn's.
         held = self._held
         order = sorted(held)
         order = [one for one in order if one > self._turn] + [one for one in order if one <= self._turn]
@@ -543,7 +547,7 @@ class Batches:
                     self._change_leases, durability=durability, operation="take a lease"
                 )
             except DatabaseBusy:
-                # Somebody writes for long. What this worker has it has, until another one takes it.
+                # Another writer takes long. This worker keeps its leases until another one takes them.
                 logger.debug("the leases of %r cannot be written now", settings.name, exc_info=True)
         if not leases or leases[0].selection != settings.selection:
             raise UsageError(
@@ -564,7 +568,7 @@ class Batches:
     def _change_leases(self, transaction: WriteTransaction) -> list[Lease]:
         leases = read_leases(transaction.connection, self._settings.name)
         if self.is_closed:
-            # By another thread. What is taken now would be held by nobody who works.
+            # Closed by another thread. A lease taken now would have no worker.
             return leases
         changed = {lease.partition: lease for lease in self._next_leases(leases)}
         for lease in changed.values():
@@ -579,7 +583,7 @@ class Batches:
             for lease in next_leases(leases, self.name, now_ms, settings.lease_ms, self._is_silent)
         }
         for lease in leases:
-            # What was passed without a match is noted where something is written anyway, or when it is much.
+            # A position past unselected changes is noted together with another write, or when they are many.
             progress = self._held.get(lease.partition)
             if progress is None or (lease.holder, lease.fence) != (self.name, progress.lease.fence):
                 continue
@@ -591,8 +595,8 @@ class Batches:
         return list(changed.values())
 
     def _is_silent(self, lease: Lease) -> bool:
-        """Whether the holder of a lease is gone, or has not been heard of for the time of a lease: by its own word, or, should
-        the wall clock have been set back, since we first saw the lease as it is."""
+        """Whether the holder of a lease has ended, or has been silent for the time of a lease: by the lease's own
+        time, or, in case the wall clock was set back, since this worker first saw the lease in this state."""
         now_s = self._clock.now_s()
         fence, until_ms, since_s = self._seen.get(lease.partition, (-1, 0, 0.0))
         if (fence, until_ms) != (lease.fence, lease.until_ms):
@@ -604,7 +608,7 @@ class Batches:
             or (lease.holder is not None and holders.is_gone(lease.holder))
         )
 
-    # What became of the last batch
+    # The result of the last batch
 
     def _settle(self) -> None:
         batch, self._out = self._out, None
@@ -641,7 +645,7 @@ class Batches:
     def _count_failure(self, progress: Held, batch: Batch, error: str) -> None:
         """A change has failed alone: count that in the file, and set the change aside after the last attempt."""
         settings = self._settings
-        # Several only of a table that was dropped or renamed, whose documents share a seq.
+        # Several only for a dropped or renamed table: its documents share a seq.
         seq = batch.changes[0]["seq"]
         is_last = settings.max_attempts is not None and batch.attempt >= settings.max_attempts
 
@@ -662,7 +666,8 @@ class Batches:
                 )
             )
         except (DatabaseBusy, LeaseLost):
-            # The lease's new worker counts for itself. Where somebody writes for long, the change has one attempt more.
+            # The lease's new worker counts for itself. Where another writer takes long, the change gets one attempt
+            # more.
             return
         if is_last:
             progress.failures = 0
@@ -697,7 +702,7 @@ class Batches:
         return Batch(self._settings, progress.lease, self._reader.events(deltas), until)
 
     def _fill(self, progress: Held, most: int) -> bool:
-        """Read on for a partition. Whether it has all that is committed by now."""
+        """Read on for a partition. Returns: whether it has everything committed by now."""
         parts = [held.part for held in self._held.values()]
         while True:
             try:
@@ -705,7 +710,8 @@ class Batches:
             except HistoryLost as error:
                 if self._has_leases():
                     raise self._history_lost(error) from None
-                # Another worker has taken over since the leases were read, and what it is done with could be removed.
+                # Another worker has taken over since the leases were read, and history that it no longer needs could
+                # be removed.
                 self._due_in(0)
                 return False
             failure = progress.part.failure
@@ -744,6 +750,6 @@ class Batches:
             error.since,
             error.oldest,
             f"consumer `{name}` was behind for too long: ",
-            f"; read what you need of the present, then call reset() to go on from now, or reset(since={error.oldest - 1}) "
-            "to go on with what is left",
+            f"; read the present documents, then call reset() to continue from now, or reset(since={error.oldest - 1}) "
+            "to continue with the rest of the log",
         )

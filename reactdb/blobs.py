@@ -1,11 +1,12 @@
 """Blobs: `db.blobs`, the large values of a file, and the file objects that read them.
 
-    blob = db.blobs.put(source)              its bytes into the file, piece by piece; gives a Blob, which is their name
+    blob = db.blobs.put(source)              writes its bytes into the file, piece by piece; returns a Blob, their name
     notes.insert({"id": 1, "scan": blob})    a document holds the name
     with db.blobs.open(blob) as file:        a file object over the bytes; it reads a piece at a time
 
-Other writers are not held up by a large `put`: its pieces are many small commits. Nobody sees the blob before the last of them,
-and an interrupted one leaves nothing but pieces that compaction removes. `reactdb/store/blobs.py` says when.
+A large `put` does not hold up other writers: its pieces are many small commits. The blob cannot be seen before the
+last of them, and an interrupted one leaves nothing but pieces that compaction removes. `reactdb/store/blobs.py` says
+when.
 
 Thread safety: `Blobs` from any thread; a file object belongs to one thread at a time, as any other.
 """
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Pieces of one commit: 1 MiB, which takes some 2 ms. Others wait for that long.
+# Pieces of one commit: 1 MiB, which takes some 2 ms. Other writers wait for that long.
 PIECES_A_COMMIT: Final = 4
 # Blobs whose names are read at once.
 PAGE: Final = 256
@@ -74,22 +75,23 @@ class Blobs:
     # Writing
 
     def put(self, source: Any, *, durability: str | None = None) -> Blob:
-        """Write a large value, and give its name, which documents can hold. What is in the file already is not stored again.
+        """Write a large value, and return its name, for use in documents. A value that the file has already is not
+        stored again.
 
-        It is removed by compaction when no document, present or past, has referred to it and an hour has gone by since it was
-        put. Inside a transaction of this thread, it is part of that one, which then is as large as the value.
+        Compaction removes it when no document, present or past, has referred to it and an hour has passed since it
+        was put. Inside a transaction of this thread, it is part of that one, which then is as large as the value.
 
         Args:
-            source: bytes, bytearray or memoryview; a binary file object, read from where it stands to its end; or an iterable
-                of such bytes.
+            source: bytes, bytearray or memoryview; a binary file object, read from its position to its end; or an
+                iterable of such bytes.
             durability: "hard" or "soft", of the last commit; None: the handle's. The pieces before it are written as "soft".
 
         Raises:
             InvalidOption: The source gives something else than bytes.
             ResourceLimit: It has more than 4 TiB.
-            BlobNotFound: The source gave nothing for an hour, and compaction has removed what there was.
-            ReadOnlyDatabase, DatabaseClosed, DatabaseBusy, DiskFull, StorageError; and whatever the source raises. What was
-            written until then is removed, now or by compaction.
+            BlobNotFound: The source returned nothing for an hour, and compaction has removed the first pieces.
+            ReadOnlyDatabase, DatabaseClosed, DatabaseBusy, DiskFull, StorageError; and all errors of the source. The
+            written pieces are removed, now or by compaction.
         """
         # Imported here because most programs have no large values.
         from hashlib import sha256
@@ -117,15 +119,15 @@ class Blobs:
         return Blob(digest.hexdigest(), size)
 
     def remove_unused(self, older_than: timedelta = timedelta(hours=1)) -> int:
-        """Remove the blobs that no document refers to, present or past, in small steps beside other writers. Compaction does the
-        same, with the default. What is open to read in this process stays.
+        """Remove the blobs to which no document, present or past, refers, in small steps beside other writers.
+        Compaction does the same, with the default. A blob that is open in this process stays.
 
         Args:
-            older_than: How long ago they were put, at least. Those that are being written have an hour since their newest piece
-                in any case.
+            older_than: The least time since they were put. Unfinished ones have an hour since their newest piece in
+                any case.
 
         Returns:
-            How many blobs were removed. What interrupted writes have left is removed, too, and not counted.
+            The number of removed blobs. The rests of interrupted writes are removed, too, and not counted.
         """
         if not isinstance(older_than, timedelta) or older_than < timedelta():
             raise InvalidOption(f"older_than is a timedelta, not below zero, not {shown(older_than)}")
@@ -146,7 +148,8 @@ class Blobs:
     # Reading
 
     def open(self, blob: Blob | str) -> BinaryIO:
-        """A file object over the bytes of a blob: it reads, seeks and tells, and is closed like any other. Each read is verified.
+        """A file object over the bytes of a blob: it reads, seeks and tells, and is closed like any other. Each read
+        is verified.
 
         It holds neither the file nor the bytes: it reads a piece of 256 KiB at a time, by short reads. While it is open, this
         process does not remove the blob.
@@ -155,9 +158,9 @@ class Blobs:
             blob: The Blob, or its digest.
 
         Raises:
-            BlobNotFound: It is not in this database. Reads raise it, too, where another process has removed the blob meanwhile.
-            InvalidOption: It is neither a Blob nor a digest.
-            Reads raise CorruptDatabase where a piece is not what was written, and DatabaseClosed.
+            BlobNotFound: It is not in this database. Reads raise it, too, after another process has removed the blob.
+            InvalidOption: It is neither a Blob nor a digest. Reads raise CorruptDatabase where a piece does not match
+            its checksum, and DatabaseClosed.
         """
         return cast("BinaryIO", io.BufferedReader(BlobFile(self._session, self._stored(blob)), PIECE_BYTES))
 
@@ -187,7 +190,7 @@ class Blobs:
         return self._find(blob) is not None
 
     def __iter__(self) -> Iterator[Blob]:
-        """All blobs, by digest. Those that are put or removed meanwhile may be among them, or not."""
+        """All blobs, by digest. Blobs that are put or removed during the iteration may be among them, or not."""
         after = b""
         while True:
             with self._reading() as snapshot:
@@ -231,7 +234,7 @@ def pieces_of(source: object) -> Iterator[bytes]:
         InvalidOption: It is no source.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        # A copy of each piece: the caller may change the bytes meanwhile.
+        # A copy of each piece: the caller may change the bytes.
         with memoryview(source) as view, view.cast("B") as flat:
             for start in range(0, len(flat), PIECE_BYTES):
                 yield bytes(flat[start : start + PIECE_BYTES])
@@ -292,7 +295,7 @@ class _Unfinished:
             add_pieces(connection, blob, self._count, pieces, now)
             return blob
 
-        # Not before it is committed: a number that was taken back is given to somebody else.
+        # Not before it is committed: a number that was rolled back is used again by another blob.
         self._blob = write_rows(self._session, one, "soft", "blobs.put")
         self._count += len(pieces)
 
@@ -302,7 +305,7 @@ class _Unfinished:
         def one(connection: Connection, now: int) -> bool:
             blob = self._blob
             if blob is None:
-                # All of it is here: what is known already need not be written.
+                # All of it is known here, so a known blob need not be written.
                 if renew_blob(connection, digest, now):
                     return True
                 blob = begin_blob(connection, now)
@@ -313,7 +316,7 @@ class _Unfinished:
             self._remove()
 
     def give_up(self) -> None:
-        """Remove what was written, if that can be done; else compaction does it."""
+        """Remove the written pieces, if that is possible; else compaction does it."""
         blob = self._blob
         if blob is None:
             return
@@ -332,7 +335,7 @@ class _Unfinished:
 def write_rows(
     session: Session, work: Callable[[Connection, int], T], durability: str | None, operation: str
 ) -> T:
-    """Write to the file what is no document, as a commit, or as a part of this thread's transaction.
+    """Write rows that are no documents to the file, as a commit, or as a part of this thread's transaction.
 
     Args:
         work: Called with the connection, and the time in milliseconds since 1970.
@@ -351,7 +354,7 @@ def write_rows(
 
 
 class BlobFile(io.RawIOBase):
-    """The bytes of a blob as a file that is read and not written. It keeps the piece that was read last.
+    """The bytes of a blob as a read-only file. It keeps the last piece in memory.
 
     Attributes:
         blob: Its name.

@@ -4,14 +4,14 @@ A server evaluates queries of clients it does not know. Evaluation consists of l
 spends steps, and after every `STEPS` steps the clock is read. So an endless query ends by itself, in the thread that evaluates it
 and at a place where evaluation may end: never inside a commit. An exception thrown in from another thread could strike there.
 
-At the same places the memory of the process is measured. What it has grown by since any query last measured it counts as the
-growth of the query that measures now. For a query that is alone this is exact; of several, the one that grows measures most often
-after it has grown, so its share is by far the greatest. What is counted is what is held, not what was ever made: a stream may be
+At the same places the memory of the process is measured. Its growth since any query's last measurement counts for the
+query that measures now. For a single query this is exact; of several, the growing query measures most often after its
+growth, so its share is by far the greatest. Only held memory counts, not all that was ever made: a stream may be
 endless.
 
 Code without a budget pays for reading one context variable for each array, and nothing for each element.
 
-Thread safety: `cancel` may be called by any thread; all else is called by the thread that evaluates. A budget is in force in the
+Thread safety: any thread may call `cancel`; the evaluating thread makes all other calls. A budget is in force in the
 context in which `current` was set: a thread that does the work of another thread sets that thread's budget.
 """
 
@@ -57,13 +57,13 @@ STEPS: Final = 4_096
 """Steps between two readings of the clock. A step takes from 20 ns (an element of a range) to some microseconds (a document)."""
 
 CALL_STEPS: Final = 64
-"""The steps that one call of a function counts as, where the function is evaluated term by term."""
+"""The steps of one call of a function, where the function is evaluated term by term."""
 
 STEP_BYTES: Final = 256
-"""Bytes of documents and strings that count as a step, so that the memory is looked at after each MiB of them."""
+"""Bytes of documents and strings that count as a step, so that the memory is measured after each MiB of them."""
 
 SORTED_AT_ONCE: Final = 8_192
-"""Elements that are sorted without a look at the budget: it takes some milliseconds."""
+"""Elements that are sorted between two checks of the budget: it takes some milliseconds."""
 
 SLOW_S: Final = 0.05
 """A query that has taken this long takes turns with the other slow ones."""
@@ -84,8 +84,8 @@ class MemoryFull(Stopped):
 
 
 class WorkStopped(Exception):
-    """The work of a write was stopped. To the store it is a failed write like any other, so the writes that share its commit go
-    on."""
+    """The work of a write was stopped. To the store it is a failed write like any other, so the other writes of its
+    commit continue."""
 
     def __init__(self, stopped: Stopped) -> None:
         super().__init__()
@@ -97,7 +97,8 @@ class WritesTooLong(Stopped):
 
 
 def process_bytes() -> int | None:
-    """The memory that this process takes; None where the system does not tell (only Linux tells it in a few microseconds)."""
+    """The memory of this process; None where the system has no quick way to read it (only Linux has, in a few
+    microseconds)."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
             return int(file.read(64).split()[1]) * PAGE_BYTES
@@ -106,13 +107,15 @@ def process_bytes() -> int | None:
 
 
 class Crowd:
-    """Slow queries that are evaluated in threads of one process and take turns.
+    """Slow queries that run in threads of one process and take turns.
 
-    Python runs one thread at a time and gives each runnable thread its turn. A thread that needs ten turns for a short answer
-    therefore waits ten times for all threads that compute. So slow queries sleep between their turns for as long as the other
-    slow ones compute: together they make the same progress, and a short request mostly waits for only one of them.
+    Python runs one thread at a time and gives each runnable thread its turn. A thread with ten turns for a short
+    answer therefore waits ten times for all computing threads. So slow queries sleep between their turns for as long
+    as the other slow ones compute: together they make the same progress, and a short request mostly waits for a
+    single slow query.
 
-    Nobody sleeps with a lock, because a sleeping query may hold the write queue's turn, for which another thread waits.
+    No query sleeps with a lock, because a sleeping query may hold the write queue's turn, for which another thread
+    waits.
     """
 
     def __init__(
@@ -136,7 +139,7 @@ class Crowd:
         self._slow.discard(budget)
 
     def growth_bytes(self) -> int:
-        """By how much the memory of the process has grown since this was last asked; negative if it has shrunk."""
+        """The growth of the process's memory since the last call; negative if it has shrunk."""
         with self._measuring:
             before, now = self._bytes, self._measure()
             if now is None:
@@ -176,8 +179,8 @@ class Budget:
         crowd: Crowd | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """`seconds`, `most_bytes`: None for no limit; such a budget can still be cancelled. `crowd`: the queries that it takes
-        turns with, and that the memory is shared with; without it, memory has no limit."""
+        """`seconds`, `most_bytes`: None for no limit; such a budget can still be cancelled. `crowd`: the queries with
+        which it takes turns and shares the memory; without it, memory has no limit."""
         self.seconds = seconds
         self.most_bytes = most_bytes
         self._clock = clock
@@ -253,15 +256,15 @@ class Budget:
 
     def _count_memory(self, crowd: Crowd, most_bytes: int) -> None:
         grown = crowd.growth_bytes()
-        # What has grown before the first look of a query is mostly not its own. Nothing below 0 is held: otherwise a query could
-        # fill what another one has let go of, beyond its limit.
+        # The growth before the first look of a query is mostly not its own. The sum never goes below 0: otherwise a
+        # query could fill memory that another one has released, beyond its limit.
         self._held_bytes = 0 if self._held_bytes is None else max(0, self._held_bytes + grown)
         if self._held_bytes > most_bytes:
             raise MemoryFull
 
 
 current: Final[ContextVar[Budget | None]] = ContextVar("budget", default=None)
-"""The budget of the running evaluation; None for no limit, which is the case for everything but queries of a server."""
+"""The budget of the running evaluation; None for no limit, as for everything but queries of a server."""
 
 
 def spend(steps: int) -> None:
@@ -287,7 +290,8 @@ def spend_bytes(count: int) -> None:
 
 
 def spend_value(value: Any) -> None:
-    """Spend what going through a value costs, without what is in it: a step for each element or field, and the bytes of a text.
+    """Spend the cost of a pass over a value, without its contents: a step for each element or field, and the bytes of
+    a text.
 
     Raises:
         Stopped: As `spend`.
@@ -298,7 +302,7 @@ def spend_value(value: Any) -> None:
 
 
 def with_own_budget(work: Callable[[T], R]) -> Callable[[T], R]:
-    """The work of a write, which spends the budget that is in force now: another thread may carry it out in its own commit.
+    """The work of a write, with the budget that is in force now: another thread may execute it in its own commit.
 
     Raises:
         WorkStopped: By the work: its budget is spent.
@@ -326,7 +330,7 @@ def steps_of(value: Any) -> int:
 
 
 def check(*, may_sleep: bool = True) -> None:
-    """Look now whether the current budget is spent, if there is one: where the next step takes long.
+    """Check now whether the current budget is spent, if there is one: before a step that takes long.
 
     Args:
         may_sleep: As of `Budget.check`.
@@ -341,7 +345,8 @@ def check(*, may_sleep: bool = True) -> None:
 
 @contextmanager
 def in_turn(most_s: float | None = None) -> Iterator[None]:
-    """Around what holds the turn to write: the current budget does not sleep for other queries, and ends it after some time.
+    """Hold the turn to write: inside, the current budget does not sleep for other queries, and ends the turn after
+    some time.
 
     Args:
         most_s: How many seconds; None: MOST_WRITING_S.
@@ -358,8 +363,8 @@ def in_turn(most_s: float | None = None) -> Iterator[None]:
 
 
 def paced(elements: Iterable[Any]) -> Iterable[Any]:
-    """The elements; where there is a budget, each of them spends one step. It is a step of the budget that is in force when the
-    element is asked for: a cursor may be opened by one client, and read by another when the first has gone.
+    """The elements; where there is a budget, each of them spends one step. The step belongs to the budget in force at
+    the use of the element: a cursor may be opened by one client, and read by another after the first has left.
     """
     return elements if current.get() is None else _paced(elements)
 

@@ -1,6 +1,6 @@
-"""The line of the program that called the library: errors, warnings and hints name it, because that is where it is mended.
+"""The line of the program that called the library: errors, warnings and hints name it, because the fix belongs there.
 
-Rule of this file: it reads frames, and keeps none. A frame that is kept keeps all the variables of its function.
+Rule of this file: it reads frames, and keeps none, because a frame keeps all the variables of its function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The values that travel: a Change is one document's step at one seq, a Commit the changes of one transaction.
 
-The store makes both, from a transaction or from the log, and everything above it reads them. Documents stay encoded until
-somebody asks for them: most changes pass most feeds without being decoded. A document that is decoded is decoded once and shared.
+The store makes both, from a transaction or from the log, and everything above it reads them. Documents stay encoded
+until their first use: most changes pass most feeds without being decoded. A document is decoded once and shared.
 
 Rule of this file: values only. Nothing here reads a file, a clock or a lock.
 """
@@ -15,7 +15,8 @@ from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
 KINDS = ("insert", "update", "replace", "delete")
-# Of a change that is in no entry of its own: a document goes, or comes, because its table was dropped or got another name.
+# The kind of a change without an entry of its own: a document is removed, or added, because its table was dropped or
+# renamed.
 WITH_TABLE = 4
 GONE_WITH_TABLE, CAME_WITH_NAME = WITH_TABLE | DELETE, WITH_TABLE | INSERT
 # The number of the table of log entries that are about tables and indexes themselves, and their kinds.
@@ -33,7 +34,8 @@ CATALOGUE_KINDS = {
 
 
 class HiddenTable(NamedTuple):
-    """Names a hidden table, where an ordinary one has a text: it belongs to the engine or the dialect of that name."""
+    """The name of a hidden table, where an ordinary one has a text: the table belongs to the engine or the dialect of
+    that name."""
 
     owner: str
     name: str
@@ -43,10 +45,11 @@ class HiddenTable(NamedTuple):
 
 
 MOST_IN_HAND = 64
-"""So many changes of a commit keep the documents that the writer had decoded; those of a large commit would fill the memory."""
+"""Up to this many changes, a commit keeps the documents that the writer had decoded; a large commit would fill the
+memory."""
 
 TableReference = str | HiddenTable
-"""What a table is looked up by."""
+"""The key under which a table is looked up."""
 
 
 class DocumentsBefore(Protocol):
@@ -59,8 +62,8 @@ class DocumentsBefore(Protocol):
 class Change:
     """One entry of the change log.
 
-    Not frozen, because one is made for every write that somebody watches, and freezing costs four times as much.
-    Nobody changes one all the same.
+    Not frozen, because every watched write makes one, and freezing costs four times as much. Treat it as read-only
+    all the same.
 
     Attributes:
         seq: Position in the log, from 1.
@@ -69,17 +72,18 @@ class Change:
         key_bytes: The primary key, as `collation.key_bytes` writes it.
         commit: The seq of the first change of the same transaction.
         time: Wall-clock time of the commit, in milliseconds since 1970. Never goes back along the log.
-        prev: Seq of the entry that this one supersedes, None for a key that was never there (or whose history is gone).
+        prev: Seq of the superseded entry, None for a key without an earlier entry (or with a removed history).
         new_bytes: The document after, encoded; None where there is none.
-        old, new: The documents before and after, decoded and shared; also None before `old_val` and `new_val` were asked for.
-        origin: What the writer called itself, or None.
-        meta: What the table's write hook derived from this change, or in a table without one what its writer gave with it (see
-            `reactdb.store.hooks`); None where there is nothing.
+        old, new: The documents before and after, decoded and shared; also None before the first use of `old_val` and
+            `new_val`.
+        origin: The writer's own name, or None.
+        meta: The result of the table's write hook for this change, or in a table without a hook the writer's metadata
+            (see `reactdb.store.hooks`); None where there is none.
         places: By the number of an index: the values under which the index has the document before or after. The writer
             computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
 
-    The writer hands documents on that it has decoded (`old`, `new`), and takes them back when the commit was delivered
-    (`Commit.let_go`); then they are decoded again for whoever asks.
+    The writer passes on the documents that it has decoded (`old`, `new`), and drops them after the delivery of the
+    commit (`Commit.let_go`); a later use decodes them again.
     """
 
     __slots__ = (
@@ -139,8 +143,8 @@ class Change:
         """The document before, encoded, or None.
 
         Raises:
-            HistoryLost: The change is from `db.log()`, which looks this document up when it is asked for, and another process
-                has compacted the log since.
+            HistoryLost: The change is from `db.log()`, which reads this document at its first use, and another
+                process has compacted the log since.
         """
         found = self._old_bytes
         if found is None or isinstance(found, bytes):
@@ -150,7 +154,7 @@ class Change:
 
     @property
     def catalogue(self) -> Mapping[str, Any] | None:
-        """What a `CatalogueChange` says; None for a change of a document."""
+        """The data of a `CatalogueChange`; None for a change of a document."""
         return None
 
     @property
@@ -160,17 +164,18 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """`insert`, `update`, `replace` or `delete`: what the writer asked for."""
+        """`insert`, `update`, `replace` or `delete`: the writer's operation."""
         return KINDS[self.kind_code & ~WITH_TABLE]
 
     @property
     def is_of_meta_alone(self) -> bool:
-        """The documents before and after are the same, so only the metadata is new: feeds that do not include it tell nothing."""
+        """The documents before and after are the same, so only the metadata is new: feeds without metadata deliver
+        nothing."""
         return self.meta is not None and self.new_bytes is not None and self.old_bytes == self.new_bytes
 
     @property
     def old_val(self) -> codec.FrozenDict | None:
-        """The document before, or None. Decoded once and shared by all who ask: it refuses to be changed."""
+        """The document before, or None. Decoded once and shared by all readers: it refuses changes."""
         found = self.old
         if found is None and self._old_bytes is not None:
             body = self.old_bytes
@@ -208,8 +213,8 @@ class Change:
 class CatalogueChange(Change):
     """A log entry about a table or an index: it was made, renamed or dropped. It has no document before or after.
 
-    `kind` is one of CATALOGUE_KINDS, `key` the name of the table, or [table, index], before the change, and `catalogue` says what
-    it takes to do the same: `table` and `table_id`, of an index `index` and `index_id`, and
+    `kind` is one of CATALOGUE_KINDS, `key` the name of the table, or [table, index], before the change, and
+    `catalogue` has the data to repeat it: `table` and `table_id`, for an index `index` and `index_id`, and
 
         table_create    primary_key
         index_create    expression (the tree as lists), multi
@@ -222,7 +227,7 @@ class CatalogueChange(Change):
     __slots__ = ("_said",)
 
     def __init__(self, seq: int, table: object, table_id: int, key_bytes: bytes, *columns: Any) -> None:
-        """As for `Change`; the name of the table is taken from what the entry says."""
+        """As for `Change`; the name of the table comes from the entry's data."""
         super().__init__(seq, "", table_id, key_bytes, *columns)
         assert self.new_bytes is not None
         self._said = codec.decode_frozen(self.new_bytes)
@@ -251,7 +256,8 @@ class CatalogueChange(Change):
 
 
 class Commit:
-    """The changes of one transaction, in log order; empty only where the transaction changed nothing but the catalogue.
+    """The changes of one transaction, in log order; empty only where the transaction changed nothing but the
+    catalogue.
 
     Attributes:
         changes: With consecutive seqs.
@@ -275,7 +281,8 @@ class Commit:
         self.dropped_indexes = dropped_indexes
 
     def let_go(self) -> None:
-        """It was delivered. Of what is queued elsewhere the bytes are enough: decoded, a document takes four times the room."""
+        """Drop the decoded documents after the delivery. For queued deltas the bytes are enough: decoded, a document
+        takes four times the room."""
         for change in self.changes:
             change.old = change.new = None
 

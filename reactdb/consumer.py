@@ -7,10 +7,10 @@ with.
             for change in batch:
                 upload(change)
 
-Here is what a consumer is: made, described, set back, skipped, removed. How a worker gets its batches is in `batches`, and what
-the file knows of it in `store/leases`.
+This file makes, describes, resets, skips and removes consumers. `batches` gets batches for a worker, and
+`store/leases` has the file's data.
 
-Rule of this file: arguments are checked here, in the user's words. Each thing that is done to a consumer is one transaction.
+Rule of this file: arguments are checked here, in the user's words. Each operation on a consumer is one transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection, query_of
 from reactdb.values import codec
 
-# Of a lease: below, to write the time of each renewal would be most of what a worker does; above, nobody would wait for it.
+# Limits of a lease: below, writing the renewals would be most of a worker's work; above, a takeover would come too
+# late.
 LEAST_LEASE_S, MOST_LEASE_S = 0.05, 86_400.0
 MOST_PARTITIONS = 1_024
 
@@ -111,7 +112,7 @@ class DurableConsumer:
             fence = max((lease.fence for lease in known), default=0)
             remove_position(transaction, CONSUMER, self.name)
             for number in range(count):
-                # Fencing numbers go on: an earlier holder's batch must not fit.
+                # Fencing numbers continue: an earlier holder's batch must not fit.
                 lease = Lease(self.name, number, count, settings.selection, seq, fence=fence)
                 write_lease(transaction, lease.reset(seq, settings.selection) if known else lease)
 
@@ -125,10 +126,10 @@ class DurableConsumer:
 
         Args:
             max_changes: The most changes in a batch. A batch may end inside of a commit.
-            max_wait_s: Seconds that a batch which is not full waits for more; 0: it is given at once.
+            max_wait_s: Seconds that a partial batch waits for more; 0: it is returned at once.
 
         Returns:
-            A worker; close it, or use it as a context manager, and another one can go on at once.
+            A worker; close it, or use it as a context manager, so that another one can continue at once.
         """
         _check_count("max_changes", max_changes, 100_000)
         wait_s = float(check_seconds("max_wait_s", max_wait_s))
@@ -140,20 +141,22 @@ class DurableConsumer:
         return [found for found in status(self._session) if found["name"] == self.name]
 
     def reset(self, since: int | str | None = None) -> None:
-        """Go on from `since`: a seq, a token, 0 for the start of the log, None for now. Workers that have it lose it."""
+        """Continue from `since`: a seq, a token, 0 for the start of the log, None for now. Present workers lose their
+        leases."""
         reset(self._session, self.name, since)
 
     def skip(self) -> int:
-        """Set the change aside that is failing, without further attempts. Returns: how many there were, one a partition."""
+        """Set the failing change aside, without further attempts. Returns: the number of such changes, one a
+        partition."""
         return skip(self._session, self.name)
 
     def remove(self) -> None:
-        """Forget its position. What was set aside stays."""
+        """Remove its position. Changes that were set aside stay."""
         remove(self._session, self.name)
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What can be done to a consumer by its name
+# Operations on a consumer by its name
 
 
 def status(session: Session) -> list[dict[str, Any]]:
@@ -269,8 +272,8 @@ def _check_same(leases: list[Lease], selection: str, partitions: int | None) -> 
     name = leases[0].name
     if leases[0].selection != selection:
         raise UsageError(
-            f"consumer `{name}` was made with another selection, which its position is of: give it that selection, or "
-            "another name, or reset=True to begin anew with this one"
+            f"consumer `{name}` was created with another selection, to which its position belongs: pass that selection, or "
+            "another name, or reset=True to begin again with this one"
         )
     if partitions is not None and partitions != leases[0].partitions:
         raise UsageError(
@@ -311,7 +314,7 @@ def _check_count(name: str, value: object, most: int, other: str = "") -> None:
 
 
 def digest(query: Query) -> str:
-    """Names a selection: equal for those that are written alike. A Python function counts by its name."""
+    """A digest of a selection: equal for selections that are written alike. A Python function counts by its name."""
     from hashlib import blake2s
 
     return blake2s(codec.encode_value(_plain(query)), digest_size=16).hexdigest()

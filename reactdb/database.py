@@ -1,8 +1,9 @@
-"""Database: a handle on an open file, and `connect`, which gives one. Several handles in one process share one engine.
+"""Database: a handle on an open file, and `connect`, which returns one. Several handles in one process share one
+engine.
 
 A view of the past (`db.at(seq)`) reads through a session with other snapshots, and has only what reads.
 
-Rule of this file: arguments are checked here, in the user's words; what is done is done by the session.
+Rule of this file: arguments are checked here, in the user's words; the session does the work.
 """
 
 from __future__ import annotations
@@ -84,13 +85,14 @@ def connect(
             for all; "auto", the default, leaves it at what the file says (see `Database.set_retention`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
-        wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it cannot be
-            emptied; None: 4 GiB, or what another handle on the file has set.
-        allow_network: Open it also on a network file system. Whoever insists makes sure that one machine at a time has it open.
+        wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it
+            cannot be emptied; None: 4 GiB, or the limit that another handle on the file has set.
+        allow_network: Open the file also on a network file system. Then make sure yourself that one machine at a time
+            has it open.
 
     Returns:
-        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one engine. A
-        handle that the program loses is closed, with a ResourceWarning where it is of a file.
+        A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one
+        engine. An unreferenced handle is closed, with a ResourceWarning if it is on a file.
 
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
@@ -201,7 +203,7 @@ class ReadableDatabase:
     def token(self) -> str:
         """This moment as an opaque string for `since=`, good for another process and another day.
 
-        Inside a transaction, the moment before it: what is not committed may never be.
+        Inside a transaction, the moment before it: the transaction may still be rolled back.
         """
         return self._session.token()
 
@@ -347,11 +349,12 @@ class Database(ReadableDatabase, FeedSource):
         Args:
             keep: How much history stays: a number of changes or a timedelta; 0 keeps none. It has no default, because positions
                 that readers have kept for later are worth nothing once their history is removed.
-            vacuum: Also give the room back to the file system. Rewrites the whole file; no other write can happen meanwhile.
+            vacuum: Also give the room back to the file system. Rewrites the whole file; no other write can run at the
+                same time.
 
         Returns:
-            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now: less than was asked
-            for was removed where an open feed of this process has still to read it.
+            `entries` and `tables` removed, and `oldest`, the position from which the log can be read now: less than
+            requested is removed where an open feed of this process still needs it.
         """
         check_flag("vacuum", vacuum)
         self._session.check_open()
@@ -415,12 +418,13 @@ class Database(ReadableDatabase, FeedSource):
     ) -> DurableConsumer:
         """A named position in the file, from which workers are given the changes of a selection, each until it is acknowledged.
 
-        One that is there goes on where it stands; a new one is made here and now. Workers of any number of processes share it.
+        An existing consumer continues from its position; a new one is created here and now. Workers of any number of
+        processes share it.
 
         Args:
             name: As of a table.
-            selection: A table or a part of one; what it gives must not depend on other documents. None: every table, also the
-                documents that go because their table is dropped.
+            selection: A table or a part of one; the result for a document must not depend on other documents. None:
+                every table, also the documents that are deleted because their table is dropped.
             since: Where a new one begins: after this seq or token, 0 for the start of the log; None: now.
             partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
                 are given in order. None: as it was made, at first 1.
@@ -429,12 +433,12 @@ class Database(ReadableDatabase, FeedSource):
                 for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
             most_backoff_s: The greatest number of seconds that pass between two attempts.
-            reset: Begin anew, at `since` and with this selection, whatever is there.
-            scheduler: Whose clock is read; None: the system's.
+            reset: Begin again, at `since` and with this selection, whatever exists.
+            scheduler: The scheduler whose clock is read; None: the system's.
 
         Raises:
             UnsupportedFeed: The selection cannot be looked at document by document.
-            UsageError: One of this name was made with another selection, or another number of partitions.
+            UsageError: A consumer of this name exists with another selection, or another number of partitions.
             HistoryLost, HistoryDiverged: About `since`.
             TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
         """
@@ -483,23 +487,25 @@ class Database(ReadableDatabase, FeedSource):
     ) -> Materialized:
         """Keep a table equal to a selection: exactly, also after a crash at any moment. Nothing else can write the table.
 
-        A table that is not there is built from one snapshot, in steps, and is there when it is whole. One that is there goes on
-        from its position; if history that it had still to read was removed, it is built anew.
+        A missing table is built from one snapshot, in steps, and appears when it is whole. An existing one continues
+        from its position; if history that it needs was removed, it is built again.
 
         Args:
-            selection: A table or what is made of one: a part, in which each document is one of the table, by its primary key; the
-                first of an order; an aggregate; groups with an aggregate, of which each is a document {"id": group, "sum": 30}.
+            selection: A table or a result from one: a part, with one document for each of the table, by its primary
+                key; the first of an order; an aggregate; groups with an aggregate, each as a document {"id": group,
+                "sum": 30}.
             into: Name of the table.
-            rebuild: Build it anew, whatever it is equal to.
-            follow: Take in each commit to what is selected from, as a feed would, until it is closed. Otherwise only
-                `catch_up` does.
-            lease_s: Seconds after which a process that was not heard of may be taken over, should it hang. One that has died is
-                taken over at once.
+            rebuild: Build it again, whatever it contains.
+            follow: Take in each commit to the source, as a feed would, until it is closed. Otherwise only `catch_up`
+                does.
+            lease_s: Seconds without a renewal after which a hung process may be replaced. A dead process is replaced
+                at once.
             scheduler: Where it follows; None: the handle's, or else on the thread that commits, after its write is done.
 
         Raises:
             UnsupportedFeed: The selection cannot be kept up to date, or its result has no keys.
-            UsageError: The table is of another selection, or an ordinary one; or this is called inside a transaction.
+            UsageError: The table belongs to another selection, or is an ordinary table; or this is called inside a
+                transaction.
             QueryError: The selection cannot be worked out for a document.
             TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
         """
@@ -568,8 +574,8 @@ class Database(ReadableDatabase, FeedSource):
 
 
 class OpenTransaction(Database):
-    """What `db.transaction()` yields: the same database, inside of this transaction, whichever task or greenlet of its thread
-    uses it. So whoever gets it is in the transaction.
+    """The object that `db.transaction()` yields: the same database, inside of this transaction, for any task or
+    greenlet of its thread that uses the object.
 
     When the block has ended, every use of it raises TransactionEnded; in another thread, TransactionOwned.
     """
@@ -577,12 +583,13 @@ class OpenTransaction(Database):
     _session: SessionInside
 
     def share(self) -> AbstractContextManager[None]:
-        """Inside the block, what the running task or greenlet writes is a part of the transaction, through any handle.
+        """Inside the block, the writes of the running task or greenlet are a part of the transaction, through any
+        handle.
 
-        An error that leaves the block takes nothing back: the transaction goes on, and its owner decides.
+        An error that leaves the block rolls nothing back: the transaction continues, and its owner decides.
 
         Raises:
-            TransactionEnded: The transaction has ended; also at the end of the block, where it has ended meanwhile.
+            TransactionEnded: The transaction has ended; also raised at the end of the block.
             UsageError: It is exclusive.
         """
         return self._session.share()

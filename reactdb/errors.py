@@ -1,4 +1,4 @@
-"""Everything that reactdb raises, as one map.
+"""All errors of reactdb, as one map.
 
     ReactDBError
     ├── UsageError                the caller's mistake; nothing was changed
@@ -12,31 +12,31 @@
     │   ├── IndexExists
     │   ├── OperatorNotFound      an operator of reactivex was called as a method of a feed (also an AttributeError)
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
-    │   ├── DuplicateKey          insert of a key that is taken
-    │   ├── HookNotFound          a write to a table whose write hook this process does not know (also a LookupError)
+    │   ├── DuplicateKey          insert of a taken key
+    │   ├── HookNotFound          a write to a table with a write hook unknown in this process (also a LookupError)
     │   ├── TransactionOwned      a write was refused: another task or greenlet of its thread has a transaction open
     │   ├── TransactionEnded      the object of a transaction was used after its end
-    │   ├── TransactionRolledBack another task ended a transaction, or something inside of it had not ended
+    │   ├── TransactionRolledBack another task ended a transaction, or a block inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   │   └── PastIsReadOnly    a view of the past was asked for what only a database has (also an AttributeError)
     │   ├── DatabaseClosed
-    │   ├── SchemaMismatch        a document does not fit the schema that Spark was told (also a ValueError)
-    │   ├── SparkUnavailable      what Spark needs is not installed
-    │   ├── MissingExtra          what serving HTTP needs is not installed (also a ModuleNotFoundError)
-    │   └── QueryError            what ReQL calls a logic error
+    │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
+    │   ├── SparkUnavailable      a package for Spark is not installed
+    │   ├── MissingExtra          a package for serving HTTP is not installed (also a ModuleNotFoundError)
+    │   └── QueryError            ReQL's logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
     │       ├── NotAValue         a selection or a feed was compared, tested or measured (also a TypeError)
     │       ├── ResourceLimit     an array or a pattern beyond its bound
     │       └── RaisedError       `r.error("...")` in an expression
-    ├── FeedError                 what ends a feed
+    ├── FeedError                 the end of a feed
     │   ├── FeedOverflow          the reader lagged, and the feed was opened with on_overflow="error"
     │   ├── FeedAborted           the table or an index went away
-    │   ├── HistoryLost           the changes asked for were removed by retention
-    │   └── HistoryDiverged       the position belongs to a future that was lost
-    ├── SyncFailed                another database could not be reached, or refused what a synchronisation needs
+    │   ├── HistoryLost           retention has removed the requested changes
+    │   └── HistoryDiverged       the position belongs to a lost future
+    ├── SyncFailed                another database could not be reached, or refused a synchronisation
     ├── CannotListen              a server's port is in use, or its address is not this machine's (also an OSError)
-    ├── LeaseLost                 another worker has the consumer by now, and this acknowledgement was refused
+    ├── LeaseLost                 another worker has the consumer now, and this acknowledgement was refused
     └── StorageError              trouble with the file
         ├── CannotOpen            missing folder, a folder instead of a file, no permission, no locks, a second name
         ├── NotADatabase          some other file
@@ -45,13 +45,13 @@
         ├── DiskFull
         ├── WalTooLarge           checkpoints fail, and the write-ahead log has reached its limit
         ├── StorageMoved          the file was unlinked, renamed or replaced while it was open
-        │   └── MovedAtCommit     noticed by a write that may be there: also an OutcomeUnknown
+        │   └── MovedAtCommit     noticed by a write that may be stored: also an OutcomeUnknown
         ├── CorruptDatabase
-        │   └── DamagedAtCommit   noticed by a write that may be there: also an OutcomeUnknown
-        ├── OutcomeUnknown        an error during COMMIT: the write may or may not be there
-        └── ForkedDatabase        a handle that was opened before fork() and is used in the child
+        │   └── DamagedAtCommit   noticed by a write that may be stored: also an OutcomeUnknown
+        ├── OutcomeUnknown        an error during COMMIT: the write may or may not be stored
+        └── ForkedDatabase        a handle from before fork(), used in the child
 
-Rule of this file: an error is named by what is wrong, builds its own sentence and keeps the data. Where ReQL has a
+Rule of this file: an error is named by the fault, builds its own sentence and keeps the data. Where ReQL has a
 sentence for the mistake, that sentence is used, so that a user of RethinkDB recognises it.
 """
 
@@ -60,12 +60,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
-"""What ends a program, or a thread of it. It goes on through reactdb to whoever called. Whatever else a subscriber raises, of any
-type, is the subscriber's own and stays with it."""
+"""The exceptions that end a program, or a thread of it. They pass through reactdb to its caller. All other exceptions
+of a subscriber, of any type, end only that subscriber."""
 
 
 def shown(value: object, length: int = 60) -> str:
-    """A caller's value as a message shows it: short, in one line, whatever its type makes of `repr`."""
+    """A caller's value for a message: short, in one line, whatever the `repr` of its type returns."""
     try:
         # Only the part of a long text that will be shown is taken.
         text = repr(value[:length] if isinstance(value, (str, bytes)) and len(value) > length else value)
@@ -75,13 +75,13 @@ def shown(value: object, length: int = 60) -> str:
 
 
 def word(value: object) -> str:
-    """The same for an option that is one of a few words: without quotes where it is a text, as ReQL's sentences have it."""
+    """The same for an option with a few allowed words: a text has no quotes, as in ReQL's sentences."""
     return f"{value:.60}" if type(value) is str else shown(value)
 
 
 def is_one_of(value: object, words: tuple[str, ...]) -> bool:
-    """Whether an option is one of these words. What is no text is not compared: an array of numbers, for one, would not say
-    whether it is equal."""
+    """Whether an option is one of these words. Only texts are compared: an array of numbers, for example, has no
+    single truth for equality."""
     return isinstance(value, str) and value in words
 
 
@@ -93,8 +93,8 @@ def type_in_words(value: object) -> str:
 
 
 def function_in_words(function: object) -> str:
-    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so their lines
-    tell them apart."""
+    """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so
+    their lines tell them apart."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
     code = getattr(function, "__code__", None)
     return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
@@ -124,11 +124,11 @@ def _copied(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, An
 
 
 class UsageError(ReactDBError):
-    """The caller asked for something that cannot be; nothing was changed."""
+    """The arguments of a call make no sense; nothing was changed."""
 
 
 class InvalidDocument(UsageError, ValueError):
-    """The document could not come back equal to what was put in, so it was refused at the door.
+    """The document could not come back equal, so it was refused before it was stored.
 
     `path` names the place inside the document: `()` is the document itself, `("tags", 3)` its fourth tag.
     """
@@ -214,7 +214,7 @@ class BlobNotFound(UsageError, LookupError):
 
 
 class DuplicateKey(UsageError):
-    """`insert` met a key that is taken; `conflict=` says what else could be done.
+    """`insert` met a taken key; `conflict=` has the other ways to handle it.
 
     `old` and `new` are the stored document and the refused one, as ReQL prints them.
     """
@@ -225,28 +225,29 @@ class DuplicateKey(UsageError):
 
 
 class HookNotFound(UsageError, LookupError):
-    """The table can be read and watched here, but not written: what belongs to each version of a document would be missing."""
+    """The table can be read and watched here, but not written: the metadata of each new version would be missing."""
 
     def __init__(self, hook: str, table: str) -> None:
         super().__init__(
-            f"Table `{table}` has the write hook `{hook}`, which this process does not know: before it writes there, it has to "
-            f"import what registers the hook (of reactdb's own dialects, `reactdb.dialects.{hook.partition('.')[0]}`)."
+            f"Table `{table}` has the write hook `{hook}`, which is unknown in this process: before a write, "
+            f"import the module that registers the hook (for reactdb's own dialects, "
+            f"`reactdb.dialects.{hook.partition('.')[0]}`)."
         )
         self.hook = hook
         self.table = table
 
 
 class TransactionOwned(UsageError):
-    """A write was refused, because the transaction that is open belongs to somebody else, whom it cannot wait for.
+    """A write was refused, because the open transaction belongs to another flow, for which the write cannot wait.
 
-    A transaction belongs to the thread, the asyncio task and the greenlet that began it. Who else runs in its thread must not
-    wait for its end: it could not come.
+    A transaction belongs to the thread, the asyncio task and the greenlet that began it. Another task or greenlet of
+    its thread must not wait for its end: the end could not come.
 
     Attributes:
-        operation: What was refused.
-        owner: Whose transaction it is: "task 'pay'", for example.
-        place: (file, line) of its `with`; None where it is a single write that is going on.
-        caller: Whose write was refused.
+        operation: The refused operation.
+        owner: The owner of the transaction: "task 'pay'", for example.
+        place: (file, line) of its `with`; None for a running single write.
+        caller: The flow of the refused write.
     """
 
     def __init__(
@@ -268,14 +269,14 @@ class TransactionOwned(UsageError):
             )
         elif is_inner:
             message = (
-                f"{operation}: {owner} is inside of a part of this transaction{where} that can fail alone, and takes back then "
-                f"what was written meanwhile: {caller} may write when that has ended"
+                f"{operation}: {owner} is inside of a part of this transaction{where} that can fail alone, and would then "
+                f"roll back other writes: {caller} may write after the end of that part"
             )
         elif is_exclusive:
             message = (
-                f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only what goes through "
-                "the object that it yields is a part of it (`with db.transaction(exclusive=True) as transaction:`, then "
-                "`transaction.table(...)`)"
+                f"{operation}: the transaction that {owner} has open in this thread{where} is exclusive: only reads "
+                "and writes through the yielded object are a part of it (`with db.transaction(exclusive=True) as transaction:`, "
+                "then `transaction.table(...)`)"
             )
         else:
             what = "is writing in this thread" if place is None else "has a transaction open in this thread"
@@ -292,12 +293,12 @@ class TransactionOwned(UsageError):
 
 
 class TransactionEnded(UsageError):
-    """The object of a transaction, or a block inside of it, was used after the transaction had ended. What this would have
-    written is not there.
+    """The object of a transaction, or a block inside of it, was used after the transaction had ended. The write was
+    not made.
 
     Attributes:
-        operation: What was refused.
-        place: (file, line) of the `with` that it belonged to; None where that is not known.
+        operation: The refused operation.
+        place: (file, line) of its `with`; None where it is not known.
     """
 
     def __init__(self, operation: str, place: Place | None) -> None:
@@ -310,16 +311,16 @@ class TransactionEnded(UsageError):
 
 
 class TransactionRolledBack(UsageError):
-    """A transaction, or a part of one, was rolled back in the place of being committed: its block ended where it must not.
+    """A transaction, or a part of one, was rolled back instead of committed: its block ended in the wrong place.
 
-    Either another flow ended it than the one that began it: an async generator that begins in one task and ends in another does
-    that. Or something inside of it had not ended yet: a block inside, or a task that shares it.
+    Either another flow ended it: an async generator that begins in one task and ends in another does so. Or an inner
+    block, or a task that shares it, had not ended yet.
 
     Attributes:
         place: (file, line) of the `with`.
-        owner: Who began it.
-        ended_by: Who ended it; None where that is the same one.
-        inner: Who is still inside of it; None where nobody is.
+        owner: The flow that began it.
+        ended_by: The flow that ended it; None for the same flow.
+        inner: The flow that is still inside of it; None without such a flow.
         inner_place: (file, line) from where.
     """
 
@@ -335,7 +336,7 @@ class TransactionRolledBack(UsageError):
         if ended_by is not None:
             why = f"{owner} began it, and {ended_by} ended it: begin and end it in one"
         else:
-            why = f"{inner} was still inside{place_in_words(inner_place)}: what is inside has to end first"
+            why = f"{inner} was still inside{place_in_words(inner_place)}: the inner one has to end first"
         super().__init__(f"the transaction{place_in_words(place)} was rolled back: {why}")
         self.place = place
         self.owner = owner
@@ -370,23 +371,24 @@ class DatabaseClosed(UsageError):
 
 
 class SchemaMismatch(UsageError, ValueError):
-    """A document does not fit the schema, and the read was told to fail fast. `document` says which, `reason` where and why."""
+    """A document does not fit the schema, and the read was set to fail fast. `document` is that document, `reason`
+    says where it fails and why."""
 
     def __init__(self, document: str, reason: str) -> None:
         super().__init__(
             f"{document} does not fit the schema: {reason}; give another schema, or option mode=PERMISSIVE and a column "
-            "_corrupt STRING that is told what was there"
+            "_corrupt STRING for the original document"
         )
         self.document = document
         self.reason = reason
 
 
 class SparkUnavailable(UsageError):
-    """Java, pyspark or pyarrow is missing, or of a version that does not do. The sentence says what to install."""
+    """Java, pyspark or pyarrow is missing, or its version does not fit. The sentence says what to install."""
 
 
 class MissingExtra(UsageError, ModuleNotFoundError):
-    """A package that an optional part of the library stands on is not installed. The sentence says which extra brings it."""
+    """A package for an optional part of the library is not installed. The sentence names the extra with it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}: python -m pip install 'reactdb[{extra}]'")
@@ -407,9 +409,9 @@ class UnsupportedFeed(QueryError):
 
 
 class NotAValue(QueryError, TypeError):
-    """A selection, or a feed, was compared, tested or measured as if it were what it gives.
+    """A selection, or a feed, was compared, tested or measured as if it were its own result.
 
-    It is a TypeError too, because `list` asks for a length by itself, and takes a TypeError for "there is none".
+    It is a TypeError too, because `list` tries `len` by itself, and takes a TypeError for "no length".
     """
 
 
@@ -422,7 +424,7 @@ class RaisedError(QueryError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What ends a feed
+# The end of a feed
 
 
 class FeedError(ReactDBError):
@@ -438,13 +440,14 @@ class FeedOverflow(FeedError):
 
 
 class FeedAborted(FeedError):
-    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery, or its subscriber has
-    raised something that is no Exception (then that is the cause)."""
+    """The table, or an index that the feed needs, is gone; or the feed was interrupted during a delivery, or its
+    subscriber has raised an exception that is no Exception (then that is the cause)."""
 
 
 def as_end(error: BaseException) -> Exception:
-    """The error that a feed ends with, because its user's code has raised `error`: that error, or a FeedAborted with it as its
-    cause, where it is no Exception. Raised again where the feed is read, a CancelledError would cancel the reader's task."""
+    """The error with which a feed ends after its user's code has raised `error`: that error, or a FeedAborted with it
+    as its cause, where it is no Exception. Raised again where the feed is read, a CancelledError would cancel the
+    reader's task."""
     if isinstance(error, Exception):
         return error
     end = FeedAborted(f"Changefeed aborted (code of its subscriber raised {type(error).__name__})")
@@ -453,7 +456,7 @@ def as_end(error: BaseException) -> Exception:
 
 
 class HistoryLost(FeedError):
-    """The reader asked for changes that retention has already removed.
+    """Retention has already removed changes that the reader needs.
 
     Recover by reading a snapshot and continuing from its seq.
     """
@@ -473,11 +476,12 @@ class HistoryDiverged(FeedError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What ends a synchronisation
+# The end of a synchronisation
 
 
 class SyncFailed(ReactDBError):
-    """A synchronisation with another database cannot go on. What was copied before is on both sides, and in the checkpoints.
+    """A synchronisation with another database cannot continue. Changes copied before are on both sides, and in the
+    checkpoints.
 
     `url` is the other database's, without a password.
     """
@@ -489,13 +493,13 @@ class SyncFailed(ReactDBError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a server refuses
+# Errors of servers
 
 
 class CannotListen(ReactDBError, OSError):
-    """A server cannot listen where it was told to. The underlying error is `__cause__`, and `errno` its number.
+    """A server cannot listen on its address. The underlying error is `__cause__`, and `errno` its number.
 
-    `option` is what to change, "port" or "host", or None where neither is at fault.
+    `option` is the option to change, "port" or "host", or None where neither is at fault.
     """
 
     def __init__(self, host: str, port: int, reason: str, option: str | None, errno: int | None) -> None:
@@ -508,26 +512,26 @@ class CannotListen(ReactDBError, OSError):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a durable consumer refuses
+# Errors of durable consumers
 
 
 class LeaseLost(ReactDBError):
-    """An acknowledgement came too late: another worker has taken the consumer over, or somebody has moved its position.
+    """An acknowledgement came too late: another worker has taken the consumer over, or its position was moved.
 
-    Nothing was moved, and a transaction that this was a part of is taken back. Its new worker handles the changes again.
-    `fence` is the fencing number that the batch was read with, `newest` the one of now; None where the consumer was removed.
+    Nothing was moved, and a transaction around it is rolled back. The new worker handles the changes again. `fence`
+    is the fencing number of the batch, `newest` the present one; None where the consumer was removed.
     """
 
     def __init__(self, name: str, partition: int, fence: int, newest: int | None) -> None:
         if newest is None:
             why = "it was removed"
         elif newest == fence:
-            why = "its position was moved meanwhile"
+            why = "its position was moved"
         else:
             why = f"it was taken over: its fencing number is {newest} now, and the batch has {fence}"
         super().__init__(
-            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; what was done "
-            "with it outside of the file is done again, so deduplicate there by the changes' ids"
+            f"consumer `{name}`, partition {partition}: this batch cannot be acknowledged any more, because {why}; the "
+            "work that was done with it outside of the file will be repeated, so deduplicate there by the changes' ids"
         )
         self.name = name
         self.partition = partition
@@ -566,8 +570,8 @@ class DatabaseBusy(StorageError):
     """Another connection held the write lock for the whole `busy_timeout`, or a file to be removed is open. Nothing was
     written; try again.
 
-    Where it was a transaction of this process, `operation` is what waited, `owner` says whose transaction it is, and `place` is
-    (file, line) of its `with`. Otherwise they are None.
+    For a transaction of this process, `operation` is the waiting operation, `owner` the owner of the transaction, and
+    `place` is (file, line) of its `with`. Otherwise they are None.
     """
 
     def __init__(
@@ -591,7 +595,7 @@ class DiskFull(StorageError):
 class WalTooLarge(StorageError):
     """Checkpoints fail, and the write-ahead log has grown beyond `wal_limit_bytes`. Nothing was written.
 
-    `reason` says what keeps it; when that is gone, the next write succeeds.
+    `reason` says why it cannot be emptied; without that reason, the next write succeeds.
     """
 
     def __init__(self, operation: str, path: str, wal_bytes: int, limit_bytes: int, reason: str) -> None:
@@ -608,17 +612,18 @@ class WalTooLarge(StorageError):
 class StorageMoved(StorageError):
     """The file (or its write-ahead log) was unlinked, renamed or replaced while it was open.
 
-    Nothing that raises it is there, unless it is `MovedAtCommit`, and the handle refuses to go on. Also where somebody writes a
-    file that was opened to read in a folder where nothing can be made, as a file that nobody writes.
+    A write that raises this was not stored, unless the error is `MovedAtCommit`, and the handle refuses further use.
+    Also raised where another program writes a file that was opened as immutable (to read, in a folder where no file
+    can be made).
     """
 
 
 class CorruptDatabase(StorageError):
-    """The file contradicts itself, or something in it does not match its checksum. `reactdb doctor FILE` says where, and
-    `reactdb export --salvage FILE` gets out what is readable.
+    """The file contradicts itself, or a part of it does not match its checksum. `reactdb doctor FILE` says where, and
+    `reactdb export --salvage FILE` exports the readable documents.
 
-    `table`, `key` and `seq` say which document or log entry it is, as far as that is known. A handle that met damage
-    while it wrote writes no more; it goes on reading.
+    `table`, `key` and `seq` name the document or log entry, as far as they are known. A handle that met damage in a
+    write refuses further writes; it still reads.
     """
 
     def __init__(
@@ -631,18 +636,18 @@ class CorruptDatabase(StorageError):
 
 
 class OutcomeUnknown(StorageError):
-    """An error reached COMMIT itself: the write is there whole or not at all, and only reading can tell."""
+    """An error reached COMMIT itself: the write is stored whole or not at all, and only a read can tell."""
 
 
 class MovedAtCommit(StorageMoved, OutcomeUnknown):
-    """The same, noticed by a write that had made its COMMIT already: that write may be there, in the file that was opened and
-    perhaps in the one that is at its path now. Only reading can tell.
+    """The same, noticed by a write after its COMMIT: that write may be stored, in the opened file and perhaps in the
+    file at its path now. Only a read can tell.
     """
 
 
 class DamagedAtCommit(CorruptDatabase, OutcomeUnknown):
-    """The first page of the file is damaged, which a write has noticed that had made its COMMIT already: that write may be there,
-    in the write-ahead log. `reactdb export --salvage FILE` reads the log, too.
+    """The first page of the file is damaged, noticed by a write after its COMMIT: that write may be stored, in the
+    write-ahead log. `reactdb export --salvage FILE` reads the log, too.
     """
 
 

@@ -1,13 +1,13 @@
 """Hints: sentences, for `explain()` and for the log, about parts of a query that its author probably did not mean.
 
-    get_all([1, 2, 3])             one key that is a list, where no key is a list
+    get_all([1, 2, 3])             a list as one key, where no key is a list
     row["at"] > "2026-01-02"       a text, where all values are times: types are ordered, values of different types never equal
-    filter({"a": {"$gt": 5}})      another system's operator, which is the name of a field here
-    order_by("nope")               a field that no document has
+    filter({"a": {"$gt": 5}})      another system's operator: here the name of a field
+    order_by("nope")               a field without any document
 
-None of these is wrong for every table, so none is refused. `explain()` shows the hints. A query is also examined when one line of
-a program runs it for the first, second, fourth, eighth ... time, until a hint was logged: that costs next to nothing, and a table
-that was empty at first is examined again.
+Each of these queries is right for some table, so none is refused. `explain()` shows the hints. A query is also
+examined when one line of a program runs it for the first, second, fourth, eighth ... time, until a hint was logged:
+that costs next to nothing, and a table that was empty at first is examined again.
 
 Rule of this file: a hint changes no answer, and an error in this file never fails the query.
 """
@@ -37,7 +37,7 @@ LARGE_SAMPLE = 1_000
 MOST_PLACES = 1_024
 HINTED = (Filter, GetAll, Between)
 
-# MongoDB's operators of conditions, and how the same is said here. `{field}` is the field, `{value}` what it is compared with.
+# MongoDB's operators of conditions, and our notation for each. `{field}` is the field, `{value}` the compared value.
 CONDITIONS = {
     "$eq": "{field} == {value}",
     "$ne": "{field} != {value}",
@@ -64,8 +64,8 @@ CONDITIONS = {
 
 
 class Hint(Value):
-    """A sentence. `is_of_nothing`: it explains an empty result, and is left out where the result is not empty. `is_loggable`: it
-    is certain enough to be logged without being asked for."""
+    """A sentence. `is_of_nothing`: it explains an empty result, and is left out where the result is not empty.
+    `is_loggable`: it is certain enough to be logged without a request."""
 
     __slots__ = ("is_loggable", "is_of_nothing", "text")
 
@@ -99,17 +99,17 @@ def hints(query: Query, snapshot: Snapshot, sample: int = LARGE_SAMPLE) -> list[
         elif isinstance(step, Union):
             found += [hint for other in step.others for hint in hints(other, snapshot, sample)]
         else:
-            # After this step, fields are those of its results and no longer those of the documents.
+            # After this step, fields belong to its results and no longer to the documents.
             break
     return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What the table holds
+# The contents of the table
 
 
 class Data:
-    """What is known of a table's values without reading all of them: types in an index, and a sample of documents."""
+    """Facts about a table's values without reading all of them: types in an index, and a sample of documents."""
 
     def __init__(self, table: TableInfo, snapshot: Snapshot, sample: int) -> None:
         self.table = table
@@ -128,14 +128,14 @@ class Data:
         return None
 
     def documents(self) -> list[dict[str, Any]]:
-        """The first ones."""
+        """The first documents."""
         if self._documents is None:
             rows = self._snapshot.rows(self.table, limit=self._size)
             self._documents = [codec.decode(row.body) for row in rows]
         return self._documents
 
     def types_in(self, index: IndexInfo | None) -> set[str]:
-        """The names of all types of which there is a value in the index; None: among the primary keys. One look for each type."""
+        """The names of all types with a value in the index; None: among the primary keys. One look for each type."""
         found: set[str] = set()
         start = b""
         while True:
@@ -270,7 +270,7 @@ def of_order(step: OrderBy, data: Data) -> list[Hint]:
 
 
 def of_two(types: set[str], wanted: str) -> str:
-    """Why the comparison does not do what it seems to, and what to write instead."""
+    """Why the comparison fails, and the right way to write it."""
     why = "values of different types are never equal, and types are ordered by their names"
     if "PTYPE<TIME>" in types and wanted in ("STRING", "NUMBER", "PTYPE<DATE>"):
         return f"{why}. Compare with a time: datetime(..., tzinfo=UTC), r.iso8601(...) or r.epoch_time(...)"
@@ -323,7 +323,7 @@ class HintLog:
         *,
         found_nothing: bool,
     ) -> None:
-        """Log hints about a query that is being run, unless this line of the program was examined lately."""
+        """Log hints about a running query, unless this line of the program was examined lately."""
         for step in query.steps:
             if type(step) in HINTED:
                 break

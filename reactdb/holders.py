@@ -1,11 +1,13 @@
-"""Holders: the names of those who hold something in a file for as long as they live, and whether one of them is gone.
+"""Holders: the names of objects that hold something in a file for as long as they live, and whether one of them is
+gone.
 
     host-1f2e3d4c/4711/5        the fifth holder of process 4711 on this machine, since it was started
 
-A holder of this process is gone when it was closed or forgotten. One of another process is gone when there is no such process on
-this machine any more; of other machines, and where that cannot be asked, nothing is known here.
+A holder of this process is gone when it was closed or unreferenced. One of another process is gone when that process
+no longer exists on this machine; of other machines, and where processes cannot be listed, nothing is known here.
 
-Rule of this file: "gone" is said only of a holder that surely is. A number that another process has by now counts as living.
+Rule of this file: "gone" is said only of a holder that surely is. A number that another process uses by now counts as
+living.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ from zlib import crc32
 
 
 class Holder(Protocol):
-    """The object that has a name here: the worker of a durable consumer, for one."""
+    """The object behind a name: the worker of a durable consumer, for example."""
 
     @property
     def is_alive(self) -> bool: ...
 
 
 _numbers = count(1)
-# Weakly: a holder that is forgotten is gone.
+# Weakly: an unreferenced holder is gone.
 _known: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 
 
 def named(holder: Holder) -> str:
-    """A name for a holder of this process, which nobody had before."""
+    """A new, unique name for a holder of this process."""
     name = f"{_machine()}/{os.getpid()}/{next(_numbers)}"
     _known[name] = holder
     return name
@@ -53,15 +55,16 @@ def is_gone(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """This machine since it was started, and the numbering of processes that this one is part of: containers have their own."""
+    """This machine since its start, and the numbering of processes that this one is part of: containers have their
+    own."""
     parts = []
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             parts.append(file.read().strip())
         parts.append(os.readlink("/proc/self/ns/pid"))
     except OSError:
-        # Not Linux: its name has to do. Two of one name that share a file take leases from each other, and the fencing keeps
-        # the positions right.
+        # Not Linux: its name has to do. Two machines of one name that share a file take leases from each other, and
+        # the fencing keeps the positions right.
         pass
     return f"{socket.gethostname()}-{crc32(' '.join(parts).encode()):08x}"
 
@@ -75,6 +78,6 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        # Somebody else's.
+        # Another user's process.
         return True
     return True

@@ -1,7 +1,7 @@
 """Generated primary keys: UUID version 7 as strings, which sort by the time they were made.
 
-Keys in order go to the end of the tree; random ones go everywhere in it and cost 2.5 times as much to insert.
-Source: RFC 9562, section 5.7, with method 1 of 6.2 (a counter in the 12 bits after the milliseconds).
+Keys in order go to the end of the tree; random ones go everywhere in it and cost 2.5 times as much to insert. Source:
+RFC 9562, section 5.7, with method 1 of 6.2 (a counter in the 12 bits after the milliseconds).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _last = 0
 
 
 def new_key() -> str:
-    """A key like `0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a`: later calls in this process give greater ones."""
+    """A key like `0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a`: later calls in this process return greater ones."""
     global _last
     # 48 bits of milliseconds and 12 of a counter as one number: a full counter borrows from the next millisecond.
     now = (time.time_ns() // 1_000_000) << 12

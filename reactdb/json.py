@@ -1,7 +1,7 @@
 """reactdb.json: documents, events and whatever else a document can hold as JSON text and back, without loss.
 
-JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others are
-integers of any size. A value that JSON lacks becomes an object with a type, ReQL's if ReQL has one:
+JSON has null, true, false, strings, arrays and objects; numbers with a point or an exponent are floats here, others
+are integers of any size. A value that JSON lacks becomes an object with a type, ReQL's if ReQL has one:
 
     value                     JSON
     ------------------------  -----------------------------------------------------------------------------------
@@ -12,7 +12,7 @@ integers of any size. A value that JSON lacks becomes an object with a type, ReQ
     date, time                {"$reactdb_type$": "date", "value": "2013-01-31"}, {..."time", "value": "12:30:00"}
     timedelta                 {"$reactdb_type$": "duration", "value": "90.5"}, in seconds
     NaN, the infinities       {"$reactdb_type$": "float", "value": "nan"}, "inf" or "-inf"; "nan:<16 hex digits>" where the
-                              bits of a NaN are not the usual ones
+                              bits of a NaN differ from the usual ones
     datetime, otherwise       {"$reactdb_type$": "datetime", "value": "9999-12-31T23:59:59.999999+00:00"}: where a float
                               of seconds is not exact (past the year 2255), or the offset is not in whole minutes
     of a registered type      {"$reactdb_type$": "mongodb.objectid", "value": <its text>}
@@ -20,10 +20,10 @@ integers of any size. A value that JSON lacks becomes an object with a type, ReQ
                               is registered then
     dict that has one of the  {"$reactdb_type$": "object", "value": {...}}: the keys inside mean nothing special
     two keys with a dollar
-    a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of what changed
+    a deleted document        {"$reactdb_type$": "deleted", "value": <its key>}: a whole line, in exports of changes
 
-Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, a type that is not in
-this list, or a typed object with other fields than these is refused, because accepting it would store something else.
+Reading is strict: a duplicate key, NaN or Infinity as a bare word, a number beyond a float's range, an unlisted type,
+or a typed object with other fields than these is refused, because accepting it would store something else.
 
 If msgspec is installed, it writes values without typed objects in a fraction of the time. The text is the same.
 """
@@ -54,8 +54,8 @@ __all__ = ["dumps", "loads"]
 OURS: Final = "$reactdb_type$"
 
 MOST_LEVELS: Final = MAX_DEPTH + 50
-"""How deeply JSON of other programs may be nested. A document may have MAX_DEPTH levels, and a request or an answer that carries
-documents a few more. What reads values goes down by calls, so more levels would end in a RecursionError somewhere."""
+"""How deeply JSON of other programs may be nested. A document may have MAX_DEPTH levels, and a request or a response
+around documents a few more. Reading is recursive, so more levels would end in a RecursionError somewhere."""
 
 _USUAL_NAN: Final = struct.pack(">d", math.nan)
 _JSON_TYPES: Final = frozenset({str, int, bool, type(None)})
@@ -76,7 +76,8 @@ def _msgspec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]] | tuple[
 
 
 quick_encode, quick_decode = _msgspec()
-"""msgspec's, where it is installed: values that JSON has, as bytes and back. Both refuse some that `json` takes."""
+"""msgspec's functions, where it is installed: JSON's own values, as bytes and back. Both refuse some values that
+`json` takes."""
 # Finds text that msgspec may write differently: it writes null for NaN and the infinities, has its own form for small and large
 # floats, and does not know the keys that mark a typed object.
 _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
@@ -87,11 +88,11 @@ _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
 
 
 def dumps(value: Any) -> str:
-    """The value as one line of JSON, which `loads` reads back as an equal one.
+    """The value as one line of JSON; `loads` reads it back as an equal value.
 
     Args:
-        value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too. A
-            tuple becomes a list.
+        value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too.
+            A tuple becomes a list.
 
     Raises:
         InvalidDocument: It contains a value that no document can have; `path` says where.
@@ -141,7 +142,7 @@ def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
 
 
 def dumps_deleted(key: Any) -> str:
-    """The line that stands for a deleted document in an export of what changed."""
+    """The line for a deleted document in an export of changes."""
     return encode({OURS: "deleted", "value": to_json(key)})
 
 
@@ -218,7 +219,7 @@ Words = dict[type, Callable[[Any], str]]
 
 
 def readable(value: Any) -> str:
-    """The value on one line for people: JSON, in which values of types that JSON lacks are just their text."""
+    """The value on one line for people: JSON, with plain text for values of types that JSON lacks."""
     write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
     return encode(_with_texts(value)) if write is None else write(value)
 
@@ -321,7 +322,7 @@ def loads(text: str) -> Any:
     """The value of one JSON text.
 
     Raises:
-        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if that is known.
+        InvalidDocument: It is not JSON, or not in the strict sense above; `path` says where, if known.
     """
     return read(parse(text), [])
 
@@ -366,7 +367,7 @@ def _read_quickly(text: str | bytes) -> Any:
         try:
             return quick_decode(text.encode() if isinstance(text, str) else text)
         except ValueError:
-            # What it refuses, such as half of a surrogate pair, is read below, or refused there, too.
+            # Values that it refuses, such as half of a surrogate pair, are read below, or refused there, too.
             pass
     return _plain_decoder.decode(text if isinstance(text, str) else text.decode())
 
@@ -432,7 +433,7 @@ _plain_decoder: Final = json.JSONDecoder(parse_constant=refuse_constant, parse_f
 
 
 def read(parsed: Any, path: list[str | int]) -> Any:
-    """The value that strict JSON stands for: `from_json`, also of what is nested too deeply for it.
+    """The value behind strict JSON: as `from_json`, also where it is nested too deeply for that.
 
     Raises:
         InvalidDocument.
@@ -493,7 +494,7 @@ def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
 
 
 def _reader(family: str, name: str) -> tuple[tuple[str, ...], Callable[..., Any]] | None:
-    """The fields of a typed object, and what reads them."""
+    """The fields of a typed object, and the function that reads them."""
     if family == OURS and "." in name:
         if name not in NAMED:
             raise not_registered(f"{OURS} {encode(name)}", name.partition(".")[0])

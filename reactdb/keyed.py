@@ -1,15 +1,16 @@
-"""Keyed: the result of a selection as documents by key, so that a table can hold it, and what changes do to them.
+"""Keyed: the result of a selection as documents by key, so that a table can hold it, and the effect of changes on
+them.
 
-    KeyedRows      one document for each of the source, by its primary key: tables, ranges, filters, maps
-    KeyedValues    one for each value: of a group, of distinct, or of an aggregate without groups
+    KeyedRows      a document for each of the source, by its primary key: tables, ranges, filters, maps
+    KeyedValues    a document for each value: of a group, of distinct, or of an aggregate without groups
     KeyedList      the first of an order, and the least and the greatest: a short list, compared as a whole
 
-A document of a row or of a list is what the selection makes of it, with the primary key where that was left out. A value that is
-no document is put into the field `value`. A group is {"id": group, "sum": 30}, by the name of the aggregate; without groups the
-`id` is "all". A group that cannot be a primary key (null, an object; bytes, too) is in the field `group`, and a digest of it is
-the `id`.
+A document of a row or of a list is the selection's result for it, with the primary key added where the selection
+leaves it out. A value that is no document is put into the field `value`. A group is {"id": group, "sum": 30}, by the
+name of the aggregate; without groups the `id` is "all". A group that cannot be a primary key (null, an object; bytes,
+too) is in the field `group`, and a digest of it is the `id`.
 
-Rule of this file: it is as pure as the views that it stands on. What it gives is encoded.
+Rule of this file: it is as pure as the views below it. Its results are encoded.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ NO_AGGREGATE = (
 
 
 class Shape(Protocol):
-    """What a view's result is in a table.
+    """The form of a view's result in a table.
 
     Attributes:
         primary_key: Of the table.
@@ -63,8 +64,8 @@ class Shape(Protocol):
     def initial(self, reader: LogReader, past: PastSession) -> Iterator[Sequence[Keyed]]:
         """The whole result, a part at a time, as of the seq of both; the reader's view is seeded with it."""
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterable[Keyed]:
-        """What to write after the view has advanced by these; of a key that comes twice, the last counts."""
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterable[Keyed]:
+        """The writes after the view has advanced by these deltas; of a repeated key, the last counts."""
 
     def joined(self) -> None:
         """The view was seeded by itself, and its result is in the table already."""
@@ -94,7 +95,7 @@ def shape_of(query: Query, plan: Plan) -> Shape:
 
 
 def row_of(primary_key: str, key: bytes, value: Any) -> bytes:
-    """What the selection made of the document of a key, as a document of that key."""
+    """The selection's result for a document, as a document of the same key."""
     if not isinstance(value, dict):
         return codec.encode({primary_key: collation.key_value(key), _beside(primary_key): value})
     if primary_key not in value:
@@ -125,7 +126,7 @@ def value_of(value: Any, field: str, fields: dict[str, Any]) -> tuple[bytes, dic
 
 
 class KeyedRows:
-    """One document for each of the source. A document that the selection has several times is one all the same."""
+    """One document for each of the source. A document that the selection has several times counts once."""
 
     def __init__(self, view: PairingView) -> None:
         self._view = view
@@ -138,7 +139,7 @@ class KeyedRows:
         source = self._view.source
         if isinstance(self._view, SelectView) and isinstance(source, Source):
             if source.index is None and source.keys is None:
-                # Also where an index would lead to few of them: those that it leads to could be many.
+                # Also where an index would lead to few of them: the index could lead to many.
                 yield from self._walked(source, past)
             else:
                 with past.read() as snapshot:
@@ -150,7 +151,7 @@ class KeyedRows:
             yield list(self._rows([] if body is None else [(source.key, body)]))
 
     def _walked(self, source: Source, past: PastSession) -> Iterator[Sequence[Keyed]]:
-        """In the order of keys, with a snapshot for each part: what is written meanwhile is taken back in each."""
+        """In the order of keys, with a snapshot for each part: writes of the meantime are reverted in each."""
         after: Any = None
         while True:
             with past.read() as snapshot:
@@ -180,7 +181,7 @@ class KeyedRows:
             if found is not None:
                 yield key, row_of(self.primary_key, key, found[0])
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         for delta in deltas:
             if isinstance(delta, Change):
                 yield delta.key_bytes, delta.new_bytes
@@ -210,7 +211,7 @@ class KeyedValues:
         documents = (self._keyed(one.value, one.value, one.group) for one in found)
         yield from _in_steps(one for one in documents if one[1] is not None)
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         for delta in deltas:
             assert isinstance(delta, Delta)
             known = delta.old_val if delta.new_val is None else delta.new_val
@@ -229,7 +230,7 @@ class KeyedValues:
 
 
 class KeyedList:
-    """A short list, which the view holds: compared with what it was."""
+    """A short list, held by the view: compared with its former state."""
 
     def __init__(self, view: WindowView, kind: str | None) -> None:
         """`kind`: "min" or "max", for the one document of that; None for the first of an order."""
@@ -247,7 +248,7 @@ class KeyedList:
         self.joined()
         yield from _in_steps(self._before.items())
 
-    def changed(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
+    def compute_writes(self, deltas: Sequence[AnyDelta]) -> Iterator[Keyed]:
         if not deltas:
             return
         before, self._before = self._before, self._present()

@@ -1,6 +1,6 @@
-"""The logger of the library, `logging.getLogger("reactdb")`, which is imported when it is first asked for something.
+"""The logger of the library, `logging.getLogger("reactdb")`, imported at its first use.
 
-Most programs never hear of it, and importing `logging` takes longer than opening a file.
+Most programs never need it, and importing `logging` takes longer than opening a file.
 
 Rule of this file: it says nothing itself.
 """
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 else:
 
     class LazyLogger:
-        """What a logger of this name has, when it is asked for."""
+        """The methods of a logger of this name, loaded at their first use."""
 
         def __init__(self, name: str) -> None:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
             if attribute == "debug" and "logging" not in sys.modules:
-                # Nobody keeps a log. (To import it while another thread forks makes Python complain of a lock.)
+                # The program keeps no log. (Importing `logging` while another thread forks makes Python complain of a
+                # lock.)
                 return _say_nothing
             import logging
 

@@ -1,22 +1,24 @@
 """Materialized: a durable table kept equal to a selection, by a durable consumer's lease and a view.
 
     build      from one snapshot: a short table in one transaction; a long one in steps, as `NAME.building`, then renamed
-    step       what was committed since the position, read beside the writers; then one transaction writes the documents
+    step       the commits since the position, read beside the writers; then one transaction writes the documents
                that differ and moves the position
-    follow     a step after each commit to the source, by whoever has the lease
+    follow     a step after each commit to the source, by the worker with the lease
 
-The position is in the file, in two rows that each step writes: the lease of the consumer `materialized.NAME`, which retention
-minds and which fences a worker off that was taken over; and what the table is equal to, and as of when. Where the two differ,
-somebody has moved the consumer, and the table is built anew. What a view remembers is never written: it is made again from the
-documents as of the position.
+The position is in the file, in two rows that each step writes. One is the lease of the consumer `materialized.NAME`:
+retention reads it, and it fences a replaced worker off. The other names the table's selection, and the seq of its
+state. If the two differ, the consumer was moved by hand, and the table is built again. The state of a view is never
+written: it is computed again from the documents as of the position.
 
-A worker that stops writes the reason into the lease. So everyone sees it, and any other worker may take over. The log keeps the
-change that stopped it for ever; when somebody asks again and the present can be worked out, the table is built anew.
+A worker that stops writes the reason into the lease. So every process sees it, and any other worker may take over.
+The log keeps the change that stopped it for ever; at a later attempt, if the present documents can be computed, the
+table is built again.
 
-A table that is being built is no hidden one: a program that follows all tables, to copy them for example, would never be told
+A table in construction is not hidden: a program that follows all tables, to copy them for example, would never get
 the documents that were written while it was hidden.
 
-Rule of this file: what is read outside of a transaction is written only where the lease is still as it was read.
+Rule of this file: data that was read outside of a transaction is written only where the lease is unchanged since the
+read.
 """
 
 from __future__ import annotations
@@ -62,20 +64,20 @@ from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Selection, Table, query_of
 from reactdb.values import codec
 
-# Changes after which a step ends, even inside of a commit: what they come to is in memory.
+# Changes after which a step ends, even inside of a commit: their results are in memory.
 MOST_CHANGES = 10_000
-# Changes that concern nothing and that were passed, before that is noted in the file.
+# Unselected changes that are passed before the position is noted in the file.
 PASSED_CHANGES = 10_000
-# How often a table is begun that compaction leaves no history for, before that is an error.
+# How often a table is begun again because compaction removes its history, before an error is raised.
 MOST_BUILDS = 5
 # Characters of an error that are kept in the file.
 MOST_ERROR = 2_000
-# What a step comes to.
+# The results of a step.
 MORE, BUILT, DONE, ELSEWHERE = "more", "built", "done", "elsewhere"
 
 
 class Contents(NamedTuple):
-    """What the file says of a kept table.
+    """The file's data about a kept table.
 
     Attributes:
         seq: It is equal to its selection as of then; None: it is being built.
@@ -147,7 +149,7 @@ class Materialized:
         self._is_rung = False
         self._scheduler = scheduler
         self._subscriptions: list[Any] = []
-        # One of the feeds of its sources has ended, so it no longer hears of commits.
+        # One of the feeds of its sources has ended, so commits no longer wake it.
         self._is_deaf = False
         self._reading: Reading | None = None
         self._error: Exception | None = None
@@ -171,15 +173,15 @@ class Materialized:
         table = snapshot.table(self.name)
         if table is not None and table.hook != KEPT:
             raise UsageError(
-                f"table `{self.name}` is an ordinary one, whose documents would be lost: materialize into another name, or drop "
-                "it first"
+                f"table `{self.name}` is an ordinary table, and its documents would be lost: materialize into another "
+                "name, or drop it first"
             )
         contents = self._contents(snapshot)
         if is_anew or contents is None or table is None or contents.definition == self._definition:
             return
         raise UsageError(
-            f"table `{self.name}` is kept equal to another selection: give it that selection, or another name, or rebuild=True "
-            "to make it anew of this one"
+            f"table `{self.name}` is kept equal to another selection: pass that selection, or another name, or rebuild=True "
+            "to build it from this one"
         )
 
     def __repr__(self) -> str:
@@ -194,7 +196,7 @@ class Materialized:
         self.close()
 
     def _listen(self, reading: Reading) -> None:
-        """Hear of each commit to the tables that the selection reads."""
+        """Subscribe to each table that the selection reads."""
         self._stop_listening()
         self._is_deaf = False
         for table in sorted(table.name for table in reading.reader.view.tables()):
@@ -209,7 +211,7 @@ class Materialized:
         self._subscriptions = []
 
     # -----------------------------------------------------------------------------------------------------------
-    # What a user sees
+    # The public part
 
     @property
     def error(self) -> Exception | None:
@@ -248,15 +250,15 @@ class Materialized:
         return not self.is_closed and not self._session.is_closed
 
     def catch_up(self) -> None:
-        """Take in everything that is committed by now, in this thread. Another worker that has the lease loses it.
+        """Take in all commits up to now, in this thread. Another worker with the lease loses it.
 
         A view that has stopped follows again, if the cause is gone.
 
         Raises:
-            UsageError: Inside a transaction; or the table was made anew with another selection meanwhile.
+            UsageError: Inside a transaction; or the table was created again with another selection.
             LeaseLost: Another worker has taken over while the table was being built.
-            TableNotFound, IndexNotFound: What the selection reads was dropped.
-            QueryError: The selection cannot be worked out for a document that is still there. The table stays as of before it.
+            TableNotFound, IndexNotFound: A table or an index of the selection was dropped.
+            QueryError: The selection cannot be computed for an existing document. The table stays as of before it.
         """
         self._session.check_open()
         if self.is_closed:
@@ -358,7 +360,7 @@ class Materialized:
             return snapshot.seq
 
     def _wake(self, event: object) -> None:
-        """Something was committed. A thread that is at work already looks once more when it is done."""
+        """Note a commit. A working thread looks once more when it is done."""
         self._is_rung = True
         self._answer()
 
@@ -371,7 +373,7 @@ class Materialized:
                 self._lock.release()
 
     def _follow(self) -> None:
-        """Steps, as long as there is something to do. What fails is tried again after the next commit."""
+        """Take steps, as long as there is work. A failed step is tried again after the next commit."""
         if not self.is_alive or self._session.engine.has_transaction_here():
             return
         try:
@@ -384,7 +386,7 @@ class Materialized:
         except INTERRUPTS:
             raise
         except BaseException as error:
-            # What the selection's own functions raise must not reach whoever commits.
+            # Errors of the selection's own functions must not reach the committing thread.
             self._failed(as_end(error))
 
     def _feed_ended(self, error: Exception) -> None:
@@ -424,10 +426,10 @@ class Materialized:
     # A step
 
     def _step(self, until: int | None, *, takes_over: bool, may_rebuild: bool = False) -> str:
-        """Take in what was committed: some of it, up to the end of a commit.
+        """Take in committed changes: some of them, up to the end of a commit.
 
         Args:
-            until: The position is to be this one at least, also where nothing that was committed before it is of the selection.
+            until: The position must reach this one at least, also where no earlier change belongs to the selection.
             takes_over: Also from a worker that lives.
             may_rebuild: Where a change cannot be taken in, build the table of the present documents, if that can be done.
 
@@ -469,7 +471,7 @@ class Materialized:
         is_due = (
             passed >= PASSED_CHANGES
             or (until is not None and lease.seq < until <= reading.reader.position)
-            # It has stopped before, and goes on.
+            # It has stopped before, and continues.
             or lease.error is not None
         )
         if (documents or is_due) and not self._write(lease, reading, documents):
@@ -477,8 +479,8 @@ class Materialized:
         return DONE if is_last else MORE
 
     def _at_position(self, snapshot: Snapshot, lease: Lease | None) -> Reading | None:
-        """The view at the table's position, or past it, where this worker has passed what concerned nothing; None: the table has
-        to be built."""
+        """The view at the table's position, or past it, where this worker has passed unselected changes; None: the
+        table has to be built."""
         contents = self._contents(snapshot)
         table = snapshot.table(self.name)
         if lease is None or contents is None or table is None:
@@ -511,12 +513,12 @@ class Materialized:
         table = tables[0] if len(tables) == 1 else None
         while True:
             deltas, is_last = reader.read(snapshot)
-            documents.update(reading.shape.changed(deltas))
+            documents.update(reading.shape.compute_writes(deltas))
             if is_last or reader.position - start >= MOST_CHANGES:
                 return is_last
             if reader.failure is not None:
                 if documents:
-                    # First what comes before it; then the error is raised.
+                    # First the earlier changes; then the error is raised.
                     return False
                 continue
             following = snapshot.changes(reader.position, None, table, 1)
@@ -549,11 +551,11 @@ class Materialized:
         self._note(transaction, Contents(lease.seq, self._definition, reading.sources, table.id))
 
     # -----------------------------------------------------------------------------------------------------------
-    # The lease, and what the file says
+    # The lease, and the file's data
 
     def _is_held_elsewhere(self, lease: Lease) -> bool:
         if lease.holder in (None, self._worker) or lease.error is not None:
-            # Nobody works at it.
+            # It has no worker.
             return False
         return not lease.is_over(_now_ms()) and not holders.is_gone(str(lease.holder))
 
@@ -575,7 +577,7 @@ class Materialized:
     # Building
 
     def _check_workable(self) -> None:
-        """See that the selection can be worked out for all documents that there are now, before the table that there is goes.
+        """Check that the selection can be computed for all present documents, before the existing table is replaced.
 
         Raises:
             QueryError: It cannot, for one of them.
@@ -589,7 +591,7 @@ class Materialized:
                 pass
 
     def _build(self) -> None:
-        """Make the table anew, as of now. What an earlier worker has begun and not finished is thrown away.
+        """Build the table again, as of now. An unfinished table of an earlier worker is removed.
 
         Raises:
             LeaseLost: Another worker has begun the same.
@@ -653,7 +655,7 @@ class Materialized:
         self._session.transact(finish, operation="materialize")
 
     def _begin(self, transaction: WriteTransaction, name: str, reading: Reading) -> tuple[TableInfo, Lease]:
-        """An empty table of that name, in the place of what has it, and the lease of its position."""
+        """Make an empty table of that name, in place of any other, and the lease of its position."""
         snapshot = transaction.snapshot()
         oldest = low_water(transaction.connection)
         if reading.reader.position < oldest:
@@ -686,7 +688,8 @@ class Materialized:
         return transaction.catalogue.live[name], lease
 
     def _drop_begun(self, lease: Lease, transaction: WriteTransaction) -> None:
-        """A document cannot be worked out, for example: nothing is left of what was begun, but an older table stays as it is."""
+        """If a document cannot be computed, for example, the unfinished table is removed, but an older table stays as
+        it is."""
         still_held(transaction, lease)
         table = _kept_table(transaction, self._building)
         if table is not None:
@@ -694,7 +697,7 @@ class Materialized:
         remove_position(transaction, CONSUMER, self._consumer)
 
     def _add(self, lease: Lease, documents: Sequence[Keyed]) -> Lease:
-        """Write a part of what the table begins with. Returns: the lease, renewed."""
+        """Write a part of the table's first content. Returns: the lease, renewed."""
 
         def work(transaction: WriteTransaction) -> Lease:
             held = still_held(transaction, lease).renewed(_now_ms())
@@ -718,15 +721,15 @@ def _kept_table(transaction: WriteTransaction, name: str) -> TableInfo | None:
 
 
 def _position_after(transaction: WriteTransaction, seq: int) -> int:
-    """The position with which a transaction leaves a table that is equal to its selection as of `seq`."""
-    # Where nobody has written in between, what is written here is not of the selection.
+    """The position after a transaction that leaves a table equal to its selection as of `seq`."""
+    # Where there was no other write in between, the rows written here are not of the selection.
     return seq + transaction.count if transaction.first == seq + 1 else seq
 
 
 def _query_of(session: Session, selection: object) -> Query:
     if not isinstance(selection, Selection):
         raise InvalidOption(
-            "selection is a table or what is made of one, such as db.table('orders').group('city').sum('euros'), not "
+            "selection is a table or a result from one, such as db.table('orders').group('city').sum('euros'), not "
             f"{shown(selection)}"
         )
     if session_of(selection).engine is not session.engine:

@@ -1,10 +1,10 @@
 """Partitions: the log as the events of a durable consumer, each change in the partition of its key.
 
-    Backlog            what was read of one partition, and was not acknowledged yet
+    Backlog            changes of one partition that were read and not acknowledged yet
     PartitionReader    reads the log once for all the partitions of a worker, and deals the changes out to their backlogs
 
-Partitions that stand at different places of the log meet where the one that is furthest behind catches up. One that has more than
-its share of what is held is passed by, and reads on by itself later.
+Partitions at different places of the log meet where the furthest behind catches up. A partition with more than its
+share of held changes is skipped, and reads by itself later.
 
 A page is read, and its checksums compared, once for all; documents are decoded for a batch.
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 # The fewest changes that are read at a time where only some of them are selected: a page costs some 20 µs whatever is on it.
 FEWEST_READ = 32
-# Changes that all parts hold together, before one is given what there is of it, if that is not a whole batch.
+# Changes that all parts hold together, before a partial batch of one of them is delivered.
 MOST_HELD = 10_000
 
 ROW_WISE = (
-    "a consumer is given each change once, so what it selects is looked at document by document: take order_by with limit, "
-    "aggregates, group, distinct and union out of its selection, and work them out of what it is given"
+    "a consumer gets each change once, so its selection is evaluated document by document: take order_by with limit, "
+    "aggregates, group, distinct and union out of its selection, and compute them from the changes"
 )
 
 SEQ = attrgetter("seq")
@@ -69,12 +69,12 @@ def row_wise(query: Query, snapshot: Snapshot) -> Plan:
 
 
 class Backlog:
-    """What was read of one partition, and was not acknowledged yet.
+    """Changes of one partition that were read and not acknowledged yet.
 
     Attributes:
         number: The partition's.
         read_to: Every change up to this seq was looked at.
-        waiting: Those that are selected, in the order of the log.
+        waiting: The selected changes, in the order of the log.
         failure: The change that comes next, where the selection cannot be worked out for it, and why.
     """
 
@@ -88,7 +88,7 @@ class Backlog:
 
     @property
     def passed(self) -> int:
-        """There is nothing for this partition between its position and this one."""
+        """Note that this partition has no change between its position and this one."""
         return self.waiting[0].seq - 1 if self.waiting else self.read_to
 
     def move(self, seq: int) -> None:
@@ -107,7 +107,7 @@ class Backlog:
             return waiting, self.read_to
         seq = waiting[most].seq
         if waiting[most - 1].seq == seq:
-            # The documents of a table that was dropped go with one seq, and a position is a seq: all of them, or none.
+            # The documents of a dropped table go with one seq, and a position is a seq: all of them, or none.
             most = bisect_left(waiting, seq, key=SEQ) or bisect_right(waiting, seq, key=SEQ)
             if most == len(waiting):
                 return waiting, self.read_to
@@ -116,11 +116,12 @@ class Backlog:
 
 
 class PartitionedView:
-    """A view of what a row-wise view reports for some partitions, once a change; of a table that is dropped or renamed, once a
+    """A view of a row-wise view's reports for some partitions, once a change; for a dropped or renamed table, once a
     document.
 
     Attributes:
-        read_to: By the number of each of these partitions, what it has looked at already; None: every change is wanted.
+        read_to: By the number of each of these partitions, the position that it has read to already; None: every
+            change is needed.
         tells_names: As of the view of all tables.
     """
 
@@ -154,7 +155,7 @@ class PartitionReader:
     """See the head of this file.
 
     Attributes:
-        end: Where the log ended when it was read last: a partition that has looked at that is not behind. None: look again.
+        end: The end of the log at the last read: a partition that has read to there is not behind. None: look again.
 
     Thread safety: one thread at a time.
     """
@@ -167,24 +168,24 @@ class PartitionReader:
         self._names = PastNames()
 
     def fill(self, part: Backlog, most: int, parts: Collection[Backlog], partitions: int) -> bool:
-        """Read on until `part` has `most` changes, or all parts together have too many, or one that fails comes next.
+        """Read on until `part` has `most` changes, or all parts together have too many, or the next change fails.
 
         Args:
-            parts: Those of all partitions that this worker has.
+            parts: The parts of all partitions of this worker.
             partitions: How many there are.
 
         Returns:
             Whether it has all that was committed when the log was read last.
 
         Raises:
-            HistoryLost: What one of them has still to read was removed.
-            TableNotFound, IndexNotFound: What the selection reads was dropped.
+            HistoryLost: Changes that one of them needs were removed.
+            TableNotFound, IndexNotFound: A table or an index of the selection was dropped.
         """
         while len(part.waiting) < most and part.failure is None:
             if self.end is not None and part.read_to >= self.end:
                 return True
-            # What one has no use for yet it keeps, because it would have to be read once more; up to its share, because its turn
-            # may not come for long.
+            # A part keeps early changes, because they would have to be read once more; up to its share, because its
+            # turn may not come for long.
             enough = max(most, MOST_HELD // len(parts))
             takers = [one for one in parts if one.failure is None and len(one.waiting) < enough]
             if len(parts) > 1 and sum(len(one.waiting) for one in parts) >= MOST_HELD:
@@ -197,7 +198,7 @@ class PartitionReader:
         return False
 
     def _read_page(self, snapshot: Snapshot, most: int, takers: Sequence[Backlog], partitions: int) -> None:
-        """Read a page from where the furthest behind of these stands, about as long as they need it."""
+        """Read a page from the position of the furthest behind, about as long as these parts need it."""
         by_number = {part.number: part for part in takers}
         start = min(part.read_to for part in takers)
         read_to = None
@@ -233,15 +234,15 @@ class PartitionReader:
             return plan
         wanted = PartitionedView(view, partitions)
         wanted.read_to = read_to
-        # As much of a view as is asked of one that reads on from the log.
+        # The part of a view's interface that a reader of the log needs.
         return Plan(cast("View", wanted), plan.key, False, plan.failures)
 
     def events(self, deltas: Sequence[AnyDelta]) -> list[Event]:
-        """Some of what waits, as it is given."""
+        """Some of the waiting changes, as events."""
         engine, events = self._session.engine, []
         with self._session.read() as snapshot:
             by_id = snapshot.catalogue.by_id
-            # A change belongs to the epoch that began last before it: no later one can begin there any more.
+            # A change belongs to the last epoch that began before it: no later epoch can begin there any more.
             names = [engine.epochs.at(snapshot.connection, deltas[place].seq - 1) for place in (0, -1)]
             prefix = f"{engine.database_id}.{names[0]}."
             is_one_epoch = names[0] == names[1]
@@ -273,7 +274,7 @@ class PartitionReader:
 
 
 def _id_of(prefix: str, change: Change) -> str:
-    """Of a document that goes or comes with its table: its seq is that of others, too."""
+    """The id of a document that is removed or added with its table: other documents share its seq."""
     what = "gone" if change.kind_code == GONE_WITH_TABLE else "came"
     return f"{prefix}{change.seq}{OF_TABLE}{what}{OF_TABLE}{change.key_bytes.hex()}"
 
@@ -294,6 +295,6 @@ def _after(snapshot: Snapshot, reader: LogReader) -> Change:
     """The change that the reader could not take in."""
     tables = reader.plan.view.tables()
     (change,) = snapshot.changes(reader.position, None, tables[0] if tables else None, 1)
-    # What it was before is read now: the snapshot ends.
+    # The old document is read now: the snapshot ends.
     change.old_val  # noqa: B018
     return change

@@ -1,12 +1,12 @@
-"""Query: what to select, as a frozen value. It reads nothing and knows no database.
+"""Query: a selection as a frozen value. It reads nothing and knows no database.
 
 A query is a table and the steps after it, in the order in which they were written:
 
     games.filter(row["score"] > 10).order_by(desc("score")).limit(3)
     Query("games", (Filter(...), OrderBy(...), Limit(3)))
 
-Rule of this file: steps are data. What a step does to an element is in `steps`, by the step's class: a step that is added here is
-refused everywhere until it is there too.
+Rule of this file: steps are data. `steps` defines the effect of a step on an element, by the step's class: a new step
+here is refused everywhere until it is defined there too.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ALL_TABLES = "*"
 class Step(Value):
     """One step of a query. See the subclasses.
 
-    A step is equal to another one that surely does the same.
+    A step equals another with surely the same effect.
 
     Attributes:
-        meaning: The names of the fields that say what it does. The others show how it was written.
+        meaning: The names of the fields that decide the effect. The others show how it was written.
     """
 
     __slots__ = ()
@@ -75,7 +75,7 @@ class Get(Step):
 
 
 class GetAll(Step):
-    """Documents by keys of the primary key (index None) or of an index. A key that is listed twice counts twice."""
+    """Documents by keys of the primary key (index None) or of an index. A repeated key counts twice."""
 
     __slots__ = ("index", "keys", "keys_bytes")
     meaning = ("keys_bytes", "index")
@@ -218,7 +218,8 @@ Aggregation = Literal["count", "sum", "avg", "min", "max"]
 
 
 class Aggregate(Step):
-    """One value from all documents. min and max give the document, as ReQL does; `index` makes them a limit of one."""
+    """One value from all documents. min and max return the document, as ReQL does; `index` makes them a limit of
+    one."""
 
     __slots__ = ("expression", "index", "kind")
     meaning = ("kind", "expression", "index")
@@ -243,7 +244,7 @@ class Query(Value):
         """This query with one more step.
 
         Raises:
-            QueryError: It cannot follow the steps that are there. Reading and watching need not check that again.
+            QueryError: It cannot follow the earlier steps. Reading and watching need not check that again.
         """
         if self.steps:
             self.check_is_sequence()
@@ -265,10 +266,10 @@ class Query(Value):
 
     @property
     def is_point(self) -> bool:
-        """True for a query of one document: it gives a document or None, not a list."""
+        """True for a query of one document: its result is a document or None, not a list."""
         return bool(self.steps) and isinstance(self.steps[0], Get)
 
     def callables(self) -> list[str]:
-        """What `explain()` says of the predicates that are the user's functions and no expressions."""
+        """The sentence of `explain()` about predicates that are the user's functions and no expressions."""
         filters = [step.predicate for step in self.steps if isinstance(step, Filter)]
         return [predicate.explain() for predicate in filters if predicate.expression is None]

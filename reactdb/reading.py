@@ -1,7 +1,8 @@
-"""Reading: what a query gives, from one snapshot.
+"""Reading: the result of a query, from one snapshot.
 
-`access` chooses how documents leave the file and says which steps are left to do. `steps` says what those do to the decoded
-documents. Here they are put together, with what looks at more than one sequence: unions, groups and aggregates.
+`access` chooses how documents leave the file and returns the remaining steps. `steps` defines their effect on the
+decoded documents. This file combines the two, with the steps over more than one sequence: unions, groups and
+aggregates.
 
 Rule of this file: it gets documents from an access path, and knows neither SQL nor feeds.
 """
@@ -88,7 +89,7 @@ def shows_constants(query: Query) -> bool:
 
 
 def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
-    """What a step makes of the documents. `documents` may be a dict of groups, and then the result is one too."""
+    """The result of a step on the documents. `documents` may be a dict of groups, and then the result is one too."""
     if isinstance(documents, dict):
         return {key: (group, list(apply(step, found, snapshot))) for key, (group, found) in documents.items()}
     if isinstance(step, Union):

@@ -1,17 +1,17 @@
-"""Session: one handle's way into an open file, and the seam at which everything above begins.
+"""Session: one handle's access to an open file, and the interface on which everything above is built.
 
     read()                    a snapshot, of one moment
-    get(table, key)           one document, by the shortest way
+    get(table, key)           one document, by the shortest path
     newest(table, key)        its newest change: the document with its metadata
     write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
-    set_hook(table, hook)     what is derived from every write of a table, whoever writes
+    set_hook(table, hook)     the write hook of a table, for every writer
     transact(work)            any other change, such as of tables and indexes, as one commit
     watch(query, options)     a Feed;  reader(...) for a caller that polls
-    info(table)               what is known of a table
+    info(table)               a table's number, primary key and indexes
 
-`Table` and `Database`, views of the past (a session with another snapshot) and every dialect begin each read, write and feed
-here. What they are handed (a Snapshot, a WriteTransaction, a FeedReader) they then use by its public methods, with the types and
-the rows that the store offers for it. What they add is their language: names, options, sentences.
+`Table` and `Database`, views of the past (a session with another snapshot) and every dialect begin each read, write
+and feed here. They use the returned objects (a Snapshot, a WriteTransaction, a FeedReader) by their public methods,
+with the types and the rows of the store. They add their language: names, options, sentences.
 
 Rule of this file: it knows no step of a query and no operation on a document, and checks no argument that a user gives.
 """
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SWEPT: Final = 200
-"""What a sweep removes in one commit: some milliseconds, so that a writer who waits does not notice."""
+"""Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
 
 
 class OnSession(Protocol):
@@ -89,8 +89,8 @@ class Session:
 
     Attributes:
         engine: The open file. All sessions of this process on one file have the same one.
-        durability: The durability of a write that asks for none.
-        hints: The lines of the program for which a hint was logged about a query that was probably not meant so.
+        durability: The default durability of a write.
+        hints: The lines of the program with a logged hint about a query that was probably a mistake.
 
     Thread safety: any method from any thread. A transaction belongs to the flow that began it (see `store.flows`).
     """
@@ -108,8 +108,8 @@ class Session:
         Args:
             origin: A name for the writer, kept with each change.
             busy_timeout_s: None for the engine's.
-            opened_at: The line of the program that has opened the file. A session that has one is a handle: when it is lost, it
-                gives the file back.
+            opened_at: The line of the program that has opened the file. A session with this line is a handle: when it
+                is unreferenced, it releases the file.
         """
         self.engine = engine
         self.durability: Durability = durability
@@ -162,8 +162,9 @@ class Session:
 
     @property
     def write_wait_s(self) -> float | None:
-        """Seconds that a write waits at most: for other threads, for other processes, and until the feeds of this process have
-        heard what those have committed. Then it raises DatabaseBusy, and nothing was written. None where nothing can be written.
+        """Seconds that a write waits at most: for other threads, for other processes, and until the feeds of this
+        process have received the commits of those. Then it raises DatabaseBusy, and nothing was written. None for a
+        read-only file.
         """
         if self.engine.read_only:
             return None
@@ -173,7 +174,7 @@ class Session:
     # Reading
 
     def read(self) -> AbstractContextManager[Snapshot]:
-        """A snapshot: reads of one state. Inside a transaction of this thread, what that sees.
+        """A snapshot: reads of one state. Inside a transaction of this thread, the transaction's own state.
 
         Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
         """
@@ -181,7 +182,8 @@ class Session:
         return self.engine.snapshot()
 
     def read_rows(self) -> AbstractContextManager[Snapshot]:
-        """The same for what is no document, such as large values, and so has no past: as it is now, also for a view of the past.
+        """The same for rows that are no documents, such as large values. They have no past: also a view of the past
+        reads their present state.
 
         Raises:
             TransactionOwned: In memory, where another flow of this thread has written such rows and not committed them yet.
@@ -240,7 +242,7 @@ class Session:
         return f"{self.engine.database_id}.{self.engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
     # -----------------------------------------------------------------------------------------------------------
-    # What is known of the file and its tables
+    # Information about the file and its tables
 
     @property
     def database_id(self) -> str:
@@ -254,7 +256,8 @@ class Session:
             return list(snapshot.catalogue.ordinary())
 
     def known(self, table: TableReference) -> TableInfo | None:
-        """The table as this process last saw it, without reading the file; None if it has never seen one of this name."""
+        """The table as of the last read of this process, without reading the file; None if no table of this name was
+        seen."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
         return self.engine.current_catalogue().live.get(table)
@@ -268,7 +271,7 @@ class Session:
         return found
 
     def info(self, table: TableReference) -> TableInfo:
-        """What is known of a table: its number, its primary key, its indexes.
+        """Information about a table: its number, its primary key, its indexes.
 
         Raises:
             TableNotFound.
@@ -279,9 +282,9 @@ class Session:
         return found
 
     def make_hidden(self, table: HiddenTable, primary_key: str = "id") -> None:
-        """Make a hidden table, unless it is there: one that belongs to the engine or to a dialect, and is in no list, log, feed
-        of all tables, export or count. It is read, written and watched by every method here that takes a table's name, in the
-        same transactions as others.
+        """Make a hidden table, unless it exists: it belongs to the engine or to a dialect, and is in no list, log,
+        feed of all tables, export or count. Every method here that takes a table's name reads, writes and watches it,
+        in the same transactions as others.
         """
 
         def one(transaction: WriteTransaction) -> None:
@@ -291,8 +294,8 @@ class Session:
         self.transact(one, operation="table_create")
 
     def newest_seq(self, table: TableReference) -> int:
-        """The seq of the newest change of a table, by one look-up, also after compaction; of a table that has had none, the seq
-        at which it was made. So two equal answers say that nothing has changed.
+        """The seq of the newest change of a table, by one look-up, also after compaction; for a table without
+        changes, the seq of its creation. So two equal results mean that nothing has changed.
 
         Raises:
             TableNotFound.
@@ -314,20 +317,20 @@ class Session:
         is_shareable: bool = False,
         operation: str = "write",
     ) -> dict[str, Any]:
-        """Carry out one write statement on a table: a part of this thread's transaction, or a commit of its own.
+        """Execute one write statement on a table: as a part of this thread's transaction, or as a commit of its own.
 
         Args:
             work: Called with the `Write`, under the write lock; again, where a commit that it had joined was interrupted.
-            policy: What may be stored, and whether a mistake in one document is raised or counted.
+            policy: The rules for documents, and whether a mistake in one document is raised or counted.
             return_changes: As for `Selection.update`.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
-            operation: What the user calls it: errors of the file begin with it.
+            operation: The user's name of the operation: errors of the file begin with it.
 
         Returns:
             ReQL's counters.
 
         Raises:
-            TableNotFound; what `work` raises, after everything that it did was taken back; what the file raises.
+            TableNotFound; every error of `work`, after its changes were rolled back; every error of the file.
         """
 
         def one(transaction: WriteTransaction) -> dict[str, Any]:
@@ -346,7 +349,8 @@ class Session:
         operation: str = "write",
         origin: str | None = None,
     ) -> T:
-        """Carry out a change of any kind as `write` does, and give what `work` returns. `origin`: None for the session's own.
+        """Execute a change of any kind as `write` does, and return the result of `work`. `origin`: None for the
+        session's own.
 
         Where a budget is in force, it does not sleep for other queries from here on: all writers would wait for it.
         """
@@ -376,13 +380,14 @@ class Session:
     def transaction(
         self, durability: str | None = None, origin: str | None = None
     ) -> AbstractContextManager[WriteTransaction]:
-        """Several writes of this flow as one commit. Inside another transaction: a part of it, which can fail alone."""
+        """Several writes of this flow as one commit. Inside another transaction: a part of it, which can fail
+        alone."""
         return transaction_of(self.block(durability, origin))
 
     def block(
         self, durability: str | None = None, origin: str | None = None, *, is_exclusive: bool = False
     ) -> AbstractContextManager[Block]:
-        """The same, as the block that says who is in it. `is_exclusive`: only sessions that are inside of it (see
+        """The same, as a block object with its members. `is_exclusive`: only sessions inside of it (see
         `SessionInside`)."""
         self.check_open()
         block = self.engine.writable().transaction(
@@ -396,14 +401,14 @@ class Session:
         return block if budget is None else block_in_turn(block, budget)
 
     def inside(self, block: Block) -> SessionInside:
-        """A session that is inside of a block of `block()`, whichever flow of its thread uses it."""
+        """A session inside of a block of `block()`, for any flow of its thread."""
         return SessionInside(
             block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
         )
 
     def set_hook(self, table: TableReference, hook: str | None) -> None:
-        """Make every write of a table, by whatever process, ask the write hook of this name (see `reactdb.store.hooks`). None: no
-        hook. Documents that are there have no metadata until they are written next.
+        """Set the write hook of a table by name (see `reactdb.store.hooks`): every later write, by any process, runs
+        it. None: no hook. Existing documents have no metadata until their next write.
 
         Raises:
             TableNotFound; HookNotFound: This process does not know the hook.
@@ -419,7 +424,7 @@ class Session:
         self.transact(work, operation="set hook")
 
     def sweep(self) -> None:
-        """Remove, in small commits, what write hooks have kept beside the tables that this process knows, and need no more."""
+        """Remove, in small commits, unneeded rows that write hooks keep beside the tables of this process."""
         for table in list(self.engine.catalogue.live.values()):
             sweep = None if table.hook is None else sweep_of(table.hook)
             if sweep is not None:
@@ -430,7 +435,7 @@ class Session:
         while start is not None:
             with self.read() as snapshot:
                 if snapshot.catalogue.live.get(table.reference) is None:
-                    # It was dropped meanwhile.
+                    # It was dropped in between.
                     return
                 found, start = sweep.find(snapshot, table, start)
             for place in range(0, len(found), SWEPT):
@@ -439,7 +444,7 @@ class Session:
                 self.transact(partial(sweep.remove, table, some), operation="compact")
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
-        """Remove the history that `retention` does not keep, and before that what write hooks need no more."""
+        """Remove the history that `retention` does not keep, and before that the unneeded rows of write hooks."""
         self.check_open()
         if self.engine.current_transaction() is None:
             self.sweep()
@@ -471,11 +476,11 @@ class Session:
         clock: Callable[[], float] = monotonic,
         request_type: type[Request] | None = None,
     ) -> FeedReader:
-        """A reader of a feed of the query, as `Feed.reader` gives one. Errors as for `watch`.
+        """A reader of a feed of the query, as of `Feed.reader`. Errors as for `watch`.
 
         Args:
             clock: Seconds, for the times of net differences.
-            request_type: A class of requests that makes other events of what happens.
+            request_type: A class of requests that makes other events.
         """
         from reactdb.feeds.consumers import Flow
         from reactdb.feeds.hub import hub_of
@@ -489,7 +494,8 @@ class Session:
 
 
 class SessionInside(Session):
-    """A session all of whose reads and writes are inside of one block of a transaction. Its flow can hand it to others."""
+    """A session with all its reads and writes inside one block of a transaction. Its flow can hand it to other
+    flows."""
 
     def __init__(self, block: Block, *settings: Any) -> None:
         super().__init__(*settings)
@@ -530,15 +536,16 @@ class SessionInside(Session):
 
 
 class PastSession(Session):
-    """A session whose snapshots are of an earlier seq, to read only. What changed since is kept once it was asked for."""
+    """A read-only session whose snapshots are of an earlier seq. It keeps the later changes after it has read them
+    once."""
 
     def __init__(self, present: Session, seq: int) -> None:
         """
         Args:
-            present: The session of the handle, which stays open for as long as this one is there.
+            present: The session of the handle. It stays open for as long as this one exists.
 
         Raises:
-            HistoryLost: Retention has removed what it takes.
+            HistoryLost: Retention has removed entries that it needs.
             InvalidOption: Not a seq of this database (yet).
         """
         engine = present.engine
@@ -610,7 +617,7 @@ class PastSession(Session):
 
 @contextmanager
 def transaction_of(block: AbstractContextManager[Block]) -> Iterator[WriteTransaction]:
-    """A block as what is written in it."""
+    """Enter a block, and yield its transaction."""
     with block as begun:
         yield begun.transaction
 

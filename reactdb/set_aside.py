@@ -1,9 +1,11 @@
-"""What is set aside: the changes that a durable consumer could not be done with, in a table of the file.
+"""Dead letters: the changes that a durable consumer could not process, in a table of the file.
 
-A change comes here after its last attempt, at once where the selection cannot be worked out for it, or because somebody skips it.
-The consumer's position moves past it in the same transaction, so that it is in the table or still to come, and never neither.
+A change comes here after its last attempt, at once where the selection cannot be computed for it, or because it is
+skipped by hand. The consumer's position moves past it in the same transaction, so that it is either in the table or
+still to come.
 
-Rule of this file: nothing that a document holds may keep the consumer from going on. What fits into no document stays in the log.
+Rule of this file: no content of a document may keep the consumer from continuing. A change that fits into no document
+stays in the log.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def set_aside(
 ) -> Lease:
     """Put changes into the table DEAD_LETTERS, and move the lease past them, to `until`, in this transaction. Returns: the lease.
 
-    Several changes have one seq, as the documents of a table that was dropped.
+    Several changes have one seq, such as the documents of a dropped table.
 
     A change of that table itself is there already: a further document about it would fail next, and so on for ever.
     """
@@ -99,6 +101,6 @@ def _put(
     try:
         table.insert(document, conflict="replace")
     except (BlobNotFound, InvalidDocument):
-        # Both documents together are too large for one, or a mapping made of them what no document can hold, such as a blob that
-        # is not in the file. They are in the log.
+        # Both documents together are too large for one, or a mapping made a value that no document can hold, such as
+        # a blob that is not in the file. They are in the log.
         table.insert(document | {"old_val": None, "new_val": None}, conflict="replace")

@@ -1,4 +1,4 @@
-"""Steps: what each step of a query does to one element, and to a sequence of elements.
+"""Steps: the effect of each step of a query on one element, and on a sequence of elements.
 
     step                 operator
     -------------------  ---------------------------------------------------------
@@ -9,9 +9,9 @@
     OrderBy              Sort       all elements, in order
     Distinct             Unique     each different value once, in order
 
-Everybody who carries out steps takes the operators from this table, and that is why they agree: `reading` applies them to the
-documents of a snapshot, views to the documents before and after a change, feeds to the events that come after `changes()`,
-and the streams of a dialect to whatever comes along them.
+All code that executes steps takes the operators from this table, and so all of it agrees: `reading` applies them to
+the documents of a snapshot, views to the documents before and after a change, feeds to the events after `changes()`,
+and the streams of a dialect to their elements.
 
 Rule of this file: an operator knows elements and functions. It knows no file, no table and no feed.
 """
@@ -41,12 +41,13 @@ from reactdb.values import collation
 from reactdb.values.canonical import plainest
 
 Function = Callable[[Any], Any]
-# Makes a function of an element out of what a step holds: an expression, or a callable.
+# Makes a function of an element from a step's argument: an expression, or a callable.
 Prepare = Callable[[Any], Function]
 
 
 class Operator(Protocol):
-    """What a step does, for one run over elements. An operator that counts keeps its count from one `over` to the next.
+    """The effect of a step, for one run over elements. An operator that counts keeps its count from one `over` to the
+    next.
 
     Attributes:
         is_finished: No element will come out any more, whatever comes in.
@@ -56,7 +57,7 @@ class Operator(Protocol):
     def is_finished(self) -> bool: ...
 
     def over(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """What comes out for these elements. Lazy: no element is asked for before it is needed.
+        """The results for these elements. Lazy: no element is taken before it is needed.
 
         Raises, while it is iterated:
             QueryError: The step fails for an element.
@@ -95,7 +96,7 @@ class Convert:
 
 
 class Expand:
-    """Each element becomes those that a function gives for it."""
+    """Each element becomes the elements that a function returns for it."""
 
     __slots__ = ("function",)
 
@@ -131,7 +132,7 @@ class Slice:
             if self._position > self._start:
                 yield element
             if self.is_finished:
-                # The element after the last one is not asked for: to compute it may be dear, or fail.
+                # The element after the last one is not taken: computing it may be slow, or fail.
                 return
 
 
@@ -150,7 +151,8 @@ class Sort:
 
 
 class Unique:
-    """The different values that a function gives, in the collation's order. An element for which it gives `absent` has none."""
+    """The different values of a function, in the collation's order. An element for which it returns `absent` has
+    none."""
 
     __slots__ = ("_function",)
 
@@ -183,13 +185,13 @@ OPERATORS: dict[type[Step], Callable[[Any, Prepare], Operator]] = {
 
 
 def operator_of(step: Step, prepare: Prepare = compile_function) -> Operator:
-    """What a step does, for one run over elements.
+    """The operator of a step, for one run over elements.
 
     Args:
-        prepare: Makes a function of what the step holds. Whoever shares values with others makes one whose values are frozen.
+        prepare: Makes a function of the step's argument. Callers that share values pass one whose values are frozen.
 
     Raises:
-        UsageError: The step does nothing to elements: it says where they come from, or makes one value of them.
+        UsageError: The step has no effect on elements: it is a source of them, or makes one value of them.
     """
     make = OPERATORS.get(type(step))
     if make is None:
@@ -198,7 +200,7 @@ def operator_of(step: Step, prepare: Prepare = compile_function) -> Operator:
 
 
 class Run:
-    """Operators one after the other, at work on elements that come one by one, as the events of a feed do."""
+    """Operators one after the other, for elements that come one by one, as the events of a feed do."""
 
     __slots__ = ("_operators",)
 
@@ -211,7 +213,7 @@ class Run:
         return any(operator.is_finished for operator in self._operators)
 
     def push(self, element: Any) -> Iterable[Any]:
-        """What comes out for one element. The operators are at work while it is iterated.
+        """The results for one element. The operators run while it is iterated.
 
         Raises, while it is iterated:
             QueryError: A step fails for the element.
@@ -227,8 +229,8 @@ class Run:
 
 
 def value_or(otherwise: Any, expression: Any, prepare: Prepare = compile_function) -> Function:
-    """A function that gives an expression's value for an element (None: the element itself), and `otherwise` for an element
-    that lacks the field."""
+    """A function that returns an expression's value for an element (None: the element itself), and `otherwise` for an
+    element without the field."""
     if expression is None:
         return itself
     function = prepare(expression)
@@ -247,7 +249,7 @@ def itself(element: Any) -> Any:
 
 
 def elements_of(function: Function) -> Function:
-    """The function of a `concat_map`, whose value must be a list."""
+    """The function of a `concat_map`; its value must be a list."""
 
     def elements(element: Any) -> Any:
         value = function(element)
@@ -259,12 +261,12 @@ def elements_of(function: Function) -> Function:
 
 
 def group_of(step: Group, prepare: Prepare = compile_function) -> Function:
-    """A function that gives the group of an element. An element that lacks the field is in the group of None."""
+    """A function that returns the group of an element. An element without the field is in the group of None."""
     return value_or(None, step.expression, prepare)
 
 
 def number_of(step: Aggregate, prepare: Prepare = compile_function) -> Callable[[Any], Any]:
-    """A function that gives what an element adds to a sum or a mean: a number. An element where the field is missing or null
+    """A function that returns an element's part of a sum or a mean: a number. An element with a missing or null field
     gives None: it takes no part.
 
     Raises, when called:
@@ -282,7 +284,8 @@ def number_of(step: Aggregate, prepare: Prepare = compile_function) -> Callable[
 
 
 def sort_key_of(expression: Any, prepare: Prepare = compile_function) -> Callable[[Any], bytes | None]:
-    """A function that gives the key bytes by which `min` and `max` compare elements; None for an element that lacks the field."""
+    """A function that returns the key bytes by which `min` and `max` compare elements; None for an element without
+    the field."""
     value_of = value_or(absent, expression, prepare)
 
     def sort_key(element: Any) -> bytes | None:

@@ -1,10 +1,10 @@
-"""Selections: a query and the session to ask. Nothing is read until one is run.
+"""Selections: a query and the session to run it. Nothing is read until a selection is run.
 
     games.filter(row["score"] > 10).order_by(desc("score")).limit(3).run()
 
     Selection         a query over a table
     PointSelection    one document, by its primary key
-    Table             all documents of a table, and what only a table can do: keys, inserts, indexes
+    Table             all documents of a table, and the operations of a table: keys, inserts, indexes
 
 Rule of this file: it checks arguments and builds queries. Reading is in `reading`, writing in `writing`, watching in `feeds`;
 the way to each of them is the session.
@@ -96,7 +96,7 @@ WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
 
 
 class Selection(FeedSource):
-    """A query over one table. Lazy: every method gives another selection; `run`, iteration and `changes` use it.
+    """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
     """
@@ -113,14 +113,14 @@ class Selection(FeedSource):
 
     @property
     def _selected(self) -> Query | bytes:
-        """What a write changes: as `writing` takes it."""
+        """The target of a write, in the form for `writing`."""
         return self._query
 
     def _then(self, step: Step) -> Selection:
         return Selection(self._session, self._query.then(step))
 
     # -----------------------------------------------------------------------------------------------------------
-    # A selection is not its answer: what Python would say of any object is surely not what was meant
+    # A selection is not its result: Python's default for any object is surely not the intended meaning
 
     # Sets and dicts know it by its identity.
     __hash__ = object.__hash__
@@ -145,17 +145,15 @@ class Selection(FeedSource):
 
     def __bool__(self) -> NoReturn:
         raise NotAValue(
-            "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`"
+            "a selection is a query and no result: test the result of run(), as in `if selection.run():`"
         )
 
     def __len__(self) -> NoReturn:
-        raise NotAValue(
-            "a selection is a question, which has no length: count().run() says how many there are"
-        )
+        raise NotAValue("a selection is a query and has no length: use count().run()")
 
     def __contains__(self, value: object) -> NoReturn:
         raise NotAValue(
-            "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`"
+            "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`"
         )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -200,17 +198,17 @@ class Selection(FeedSource):
         Args:
             predicate: An expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on a
                 document (which no index and no routing can help; `explain()` says so).
-            default: What a document counts as when the predicate asks for a field that it does not have: False or True, or
-                `r.error()` to raise MissingValue.
+            default: The result of the predicate for a document without a needed field: False or True, or `r.error()`
+                to raise MissingValue.
         """
         return self._then(Filter(as_predicate(predicate, default)))
 
     def has_fields(self, *fields: Any) -> Selection:
-        """Documents that have every one of the fields, and not null. A dict asks for fields inside of fields."""
+        """Documents that have every one of the fields, and not null. A dict names fields inside of fields."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
     def order_by(self, *keys: Any, index: Any = None) -> Selection:
-        """In order of an index, then of keys: field names, expressions, or those in `asc(...)` or `desc(...)`.
+        """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
         An index gives the order without sorting. Documents without the field come first (with an index: not at all).
         Without arguments: in order of the primary key.
@@ -237,7 +235,7 @@ class Selection(FeedSource):
         return self._then(Skip(check_count("SKIP", count)))
 
     def union(self, *others: Selection) -> Selection:
-        """These documents, then those of the other selections, which may be of other tables."""
+        """These documents, then those of the other selections, perhaps of other tables."""
         for other in others:
             if not isinstance(other, Selection) or other._session is not self._session:
                 raise UsageError("union takes selections of the same database handle")
@@ -251,7 +249,7 @@ class Selection(FeedSource):
         return self._then(Map(as_function(function)))
 
     def concat_map(self, function: Any) -> Selection:
-        """The elements of the list that the function gives for each document, one after the other."""
+        """The elements of the list that the function returns for each document, one after the other."""
         return self._then(ConcatMap(as_function(function)))
 
     def pluck(self, *fields: Any) -> Selection:
@@ -263,7 +261,7 @@ class Selection(FeedSource):
         return self._then(Map(row.without(*fields), "without"))
 
     def with_fields(self, *fields: Any) -> Selection:
-        """`has_fields` and `pluck` in one."""
+        """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
     def merge(self, *others: Any) -> Selection:
@@ -285,7 +283,7 @@ class Selection(FeedSource):
         return self._then(Distinct(None if field is None else field_or_expression(field)))
 
     def group(self, field: Any) -> Selection:
-        """Groups by a field (or expression); with an aggregate after it, one value a group."""
+        """Groups by a field (or expression); with a following aggregate, one value a group."""
         return self._then(Group(field_or_expression(field)))
 
     def count(self) -> Selection:
@@ -318,7 +316,8 @@ class Selection(FeedSource):
     # Reading and watching
 
     def run(self) -> Any:
-        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. What comes is yours to change.
+        """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. You may change the
+        result.
 
         Raises:
             TableNotFound, IndexNotFound, QueryError: As the query deserves.
@@ -329,7 +328,7 @@ class Selection(FeedSource):
         return found
 
     def __iter__(self) -> Iterator[Any]:
-        """The documents, of one state: a long loop sees no write that happens meanwhile."""
+        """The documents, of one state: a long loop does not see later writes."""
         found = self.run()
         if not isinstance(found, list):
             raise UsageError(
@@ -342,10 +341,11 @@ class Selection(FeedSource):
         return self._session.watch(self._query, options)
 
     def explain(self) -> dict[str, Any]:
-        """How this selection is read: `access` in words, the `index` if one is used, and what runs in Python.
+        """How this selection is read: `access` in words, the `index` if used, and the parts that run in Python.
 
-        `hints` are sentences about what was probably not meant, such as a comparison of a time with a text. `write_wait_s`: how
-        many seconds a write through this handle waits for others at most, before DatabaseBusy; None where it only reads.
+        `hints` are sentences about probable mistakes, such as a comparison of a time with a text. `write_wait_s`: how
+        many seconds a write through this handle waits for others at most, before DatabaseBusy; None for a read-only
+        handle.
         """
         with self._session.read() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
@@ -369,8 +369,8 @@ class Selection(FeedSource):
         """Merge a patch into every selected document, at once and as one commit.
 
         Args:
-            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable that
-                gets the document and gives the dict. `literal(x)` replaces instead of merging.
+            patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable
+                that takes the document and returns the dict. `literal(x)` replaces instead of merging.
             durability: "hard" or "soft" for this write; default: the database's.
             return_changes: True for the changes as `changes`, "always" for the unchanged too.
 
@@ -394,7 +394,7 @@ class Selection(FeedSource):
     def replace(
         self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
     ) -> dict[str, Any]:
-        """Put another document in the place of every selected one; None deletes. `get(key).replace(doc)` may insert.
+        """Replace every selected document by another one; None deletes. `get(key).replace(doc)` may insert.
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
@@ -441,7 +441,7 @@ class Selection(FeedSource):
 
 
 class PointSelection(Selection):
-    """One document, by primary key; it may not be there."""
+    """One document, by primary key; it may be missing."""
 
     __slots__ = ("_key", "_selected", "_table")
 
@@ -455,7 +455,7 @@ class PointSelection(Selection):
         self._selected = key_bytes
 
     def __getattr__(self, name: str) -> Any:
-        # To make a Query takes as long as to answer this one: it is made when it is needed.
+        # Making a Query takes as long as this read itself: it is made when it is needed.
         if name != "_query":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._query = query = Query(self._table, (Get(self._key, self._selected),))
@@ -490,15 +490,15 @@ class PointSelection(Selection):
         )
 
     def history(self) -> list[Change]:
-        """Every log entry of this key that retention has left, oldest first; also of a key that is deleted now."""
+        """Every remaining log entry of this key, oldest first; also of a deleted key."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
             found = list(snapshot.history(table, self._selected))
         return found[::-1]
 
     def attachment(self, name: str) -> BinaryIO:
-        """What is attached to the document under this name, as a binary file. The document says what there is: its field
-        `_attachments` has for each name a `content_type`, a `length` and the `blob` of the bytes.
+        """The attachment of the document under this name, as a binary file. The document lists its attachments: its
+        field `_attachments` has for each name a `content_type`, a `length` and the `blob` of the bytes.
 
         Raises:
             MissingValue: There is no such document, or nothing is attached to it under this name.
@@ -517,7 +517,7 @@ class PointSelection(Selection):
 
 
 class Table(Selection):
-    """A table: the selection of all its documents, and what can be done to it."""
+    """A table: the selection of all its documents, and the operations on a table."""
 
     __slots__ = ()
 
@@ -544,7 +544,7 @@ class Table(Selection):
         return PointSelection(self._session, self._query.table, key, data)
 
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
-        """The documents with these keys, in the order asked for; of the primary key or of an index.
+        """The documents with these keys, in the order of the arguments; of the primary key or of an index.
 
         A key that is listed twice gives its documents twice, as in ReQL.
         """
@@ -563,7 +563,7 @@ class Table(Selection):
         """Add a document, or an iterable of them, at once and as one commit.
 
         Args:
-            documents: A dict, or dicts. One without a primary key gets a UUID string that sorts by time.
+            documents: A dict, or dicts. A document without a primary key gets a UUID string that sorts by time.
             conflict: Where the key is taken: "error" raises, "replace" puts the new document in its place, "update" merges
                 it in, and a callable gets (key, old, new) and gives the document to store, or None to delete.
             durability, return_changes: As for `update`.
@@ -606,8 +606,8 @@ class Table(Selection):
 
         Args:
             name: Letters, digits, `_`, `.` and `-`; not the primary key's name.
-            expression: What is indexed: an expression, or a function that builds one from its argument (`lambda d: d["a"]`);
-                a list of them makes a compound index. Default: the field called `name`.
+            expression: The indexed value: an expression, or a function that builds one from its argument (`lambda d:
+                d["a"]`); a list of them makes a compound index. Default: the field called `name`.
             multi: The value is a list, and the document is found under each of its elements.
 
         Raises:
@@ -653,7 +653,7 @@ class Table(Selection):
             return sorted(find_table(self.name, snapshot).indexes)
 
     def index_wait(self, *names: str) -> list[dict[str, Any]]:
-        """What the named indexes (default: all) are. They are always ready: an index is filled when it is made.
+        """The state of the named indexes (default: all). They are always ready: an index is filled when it is made.
 
         Returns:
             Dicts with `index`, `ready`, `multi` and `outdated`.
@@ -677,7 +677,7 @@ def query_of(selection: Selection) -> Query:
 
 def not_compared(sign: str) -> NotAValue:
     return NotAValue(
-        f"a selection is a question, and {sign} does not ask it: compare what run() gives, as in `selection.run() {sign} ...`"
+        f"a selection is a query and no result: compare the result of run(), as in `selection.run() {sign} ...`"
     )
 
 

@@ -1,14 +1,15 @@
-"""Writing: what `insert`, `update`, `replace` and `delete` do to documents, inside one write transaction.
+"""Writing: the effect of `insert`, `update`, `replace` and `delete` on documents, inside one write transaction.
 
-One statement is a `Write`: a table, a transaction, a policy, and the counters of the answer. Each operation works out the new
-content of a key and gives it to `Write.put`, which compares it with what is stored, gives it to the transaction and counts it. A
-document that would stay equal to what is stored is left alone, so that it makes no log entry and reaches no feed. Only an insert
-that may replace nothing goes round that: it gives its documents to the transaction together.
+One statement is a `Write`: a table, a transaction, a policy, and the counters of the result. Each operation computes
+the new content of a key and gives it to `Write.put`, which compares it with the stored content, gives it to the
+transaction and counts it. An unchanged document is left alone, so that it makes no log entry and reaches no feed.
+Only an insert that replaces nothing takes another path: it gives its documents to the transaction together.
 
-A policy says what may be stored and what becomes of a mistake. The native one raises, so that the whole write leaves nothing
-behind; the one of a dialect may count the mistake and go on with the next document.
+A policy says which documents may be stored and how mistakes are handled. The native one raises, so that the whole
+write leaves nothing behind; a dialect's policy may count the mistake and continue with the next document.
 
-Rule of this file: it is called under the write lock. What can be encoded and checked beforehand, `prepare` does outside it.
+Rule of this file: it is called under the write lock. Encoding and checks that need no lock are done before, by
+`prepare`.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ Stored = tuple[int, bytes]
 Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
 
 COUNTERS: Final = {"deleted": 0, "errors": 0, "inserted": 0, "replaced": 0, "skipped": 0, "unchanged": 0}
-"""ReQL's counters of a write that did nothing."""
+"""ReQL's counters of a write without any effect."""
 
 SKIPPED: Final = object()
-"""What `Write.change` is given for a key that is to be left as it is, and counted as skipped."""
+"""A result for `Write.change`: leave the key as it is, and count it as skipped."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -53,27 +54,29 @@ SKIPPED: Final = object()
 
 
 class Policy:
-    """What a document must be, and what becomes of a mistake in one. This one is native: the mistake is raised.
+    """The rules for documents, and the handling of mistakes. This policy is native: a mistake is raised.
 
     Attributes:
-        counts_errors: A mistake in one document is counted in `errors`, and the write goes on with the next one.
-        is_same: Whether an encoded document is what is stored already, so that nothing is logged. `codec.same_in_order` sees the
-            order of fields, and so logs a document in which only that has changed.
+        counts_errors: A mistake in one document is counted in `errors`, and the write continues with the next
+            document.
+        is_same: Whether an encoded document equals the stored document, so that nothing is logged.
+            `codec.same_in_order` also compares the order of fields, and so logs a document if only the order has
+            changed.
     """
 
     counts_errors = False
     is_same: Callable[[bytes, bytes], bool] = staticmethod(codec.same_bytes)
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
-        """The bytes of the new document of `key`; `old_body` is what it replaces.
+        """The bytes of the new document of `key`; `old_body` is the document that it replaces.
 
         Raises:
-            ReactDBError: It cannot be stored, or its primary key is another one.
+            ReactDBError: It cannot be stored, or its primary key differs.
         """
         return checked_body(table, key, old_body, document)
 
     def sentence(self, error: ReactDBError) -> str:
-        """What `first_error` says of a mistake that is counted."""
+        """The text of `first_error` for a counted mistake."""
         return str(error)
 
 
@@ -81,14 +84,14 @@ RAISE: Final = Policy()
 
 
 class Write:
-    """One write statement while it is carried out: on one table, in one transaction, by one policy. It counts what it does.
+    """One write statement in progress: on one table, in one transaction, by one policy. It counts its results.
 
     Attributes:
         counts: ReQL's counters.
-        first_error: What the first mistake was, where mistakes are counted.
+        first_error: The first mistake, where mistakes are counted.
         generated_keys: The keys that were made for documents without one.
-        return_changes: Which documents are asked for: none, those that changed, or "always".
-        changes: The documents before and after, where they are asked for.
+        return_changes: Which documents to return: none, the changed documents, or "always".
+        changes: The documents before and after, if they are to be returned.
     """
 
     __slots__ = (
@@ -133,7 +136,7 @@ class Write:
     def count(
         self, counter: str, old: bytes | None = None, new: bytes | None = None, error: str | None = None
     ) -> None:
-        """Count one document. `old` and `new`: its bytes before and after; `error`: why it could not be written."""
+        """Count one document. `old` and `new`: its bytes before and after; `error`: the reason of a failure."""
         self.counts[counter] += 1
         if error is not None and self.first_error is None:
             self.first_error = error
@@ -162,13 +165,14 @@ class Write:
         meta: bytes | None = None,
         documents: Documents | None = None,
     ) -> None:
-        """Make the document with these bytes (None: nothing) the content of `key`. `old` is what `head` gave.
+        """Make the document with these bytes (None: no document) the content of `key`. `old` is the result of `head`.
 
         Args:
-            kind: REPLACE or UPDATE, for a document that is there; the others follow from what is there.
-            asked: What a dialect asks of the table's write hook, which then hears also of a document that stays equal.
-            meta: What a dialect says of this change, in a table without a hook: the entry's metadata.
-            documents: What the bytes of `old` and `body` say, where the caller has it; see `WriteTransaction.write`.
+            kind: REPLACE or UPDATE, for an existing document; the other kinds follow from the stored state.
+            asked: A dialect's argument for the table's write hook; with it, the hook runs also for an unchanged
+                document.
+            meta: A dialect's data about this change, in a table without a hook: the entry's metadata.
+            documents: The decoded `old` and `body`, where the caller has them; see `WriteTransaction.write`.
 
         Raises:
             UsageError: The hook refuses it, or this process does not know the hook; unless the policy counts errors.
@@ -190,8 +194,8 @@ class Write:
         try:
             is_new = self.transaction.write(self.table, key, kind, old, body, asked, meta, documents)
         except UsageError as error:
-            # A hook refuses before anything is written. But what it has derived for other tables is written after the document,
-            # and if that cannot be, the statement is taken back as a whole.
+            # A hook refuses before anything is written. But its rows for other tables are written after the document,
+            # and if that fails, the statement is rolled back as a whole.
             if not self.policy.counts_errors or self.transaction.count != before:
                 raise
             self.count("errors", old_body, old_body, self.policy.sentence(error))
@@ -211,7 +215,7 @@ class Write:
         self.put(key, old, body, kind, asked)
 
     def change(self, key: bytes, compute: Callable[[Any], Any], kind: int, asked: Any = None) -> None:
-        """Put what `compute` makes of the old document (None: there is none) in its place.
+        """Replace the old document (None: there is none) by the result of `compute`.
 
         Args:
             compute: Gives the new document, None to delete, or SKIPPED.
@@ -245,7 +249,7 @@ class Write:
         found = function(*arguments)
         if before != (transaction.count, transaction.catalogue):
             raise UsageError(
-                "a function that is given to a write must not write itself: use a transaction around both"
+                "a function passed to a write must not write itself: use a transaction around both"
             )
         return found
 
@@ -265,8 +269,8 @@ def check_return_changes(return_changes: object) -> None:
 class Prepared:
     """Documents on their way in: their keys and their bytes, side by side.
 
-    Two lists of bytes and not one of pairs: bytes are nothing to the garbage collector, and a hundred thousand new pairs make
-    it look through everything again and again.
+    Two lists of bytes and not one of pairs: the garbage collector ignores bytes, while a hundred thousand new pairs
+    make it scan everything again and again.
 
     Attributes:
         primary_key: The field that the keys were taken from.
@@ -291,10 +295,10 @@ class Prepared:
 
 
 def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
-    """Documents with their keys, encoded. One without a key gets one.
+    """Encode documents, with their keys. A document without a key gets one.
 
     Raises:
-        InvalidDocument, InvalidKey: The first document that is not right.
+        InvalidDocument, InvalidKey: The first invalid document.
     """
     if type(documents) is list:
         if len(documents) == 1 and type(documents[0]) is dict:
@@ -325,7 +329,7 @@ def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
 
 
 PLAIN_KEYS = frozenset({str, int, float, bool, bytes})
-"""Types whose values cannot change while they are looked at."""
+"""Types of immutable values."""
 
 
 def key_within(
@@ -341,7 +345,7 @@ def key_within(
 
 
 def as_dict(document: Any) -> dict[str, Any]:
-    """A plain dict with the contents of the caller's document, one level deep, which is read only once."""
+    """A plain dict with the contents of the caller's document, one level deep. The document is read only once."""
     try:
         if isinstance(document, dict):
             found = dict((OrderedDict if isinstance(document, OrderedDict) else dict).items(document))
@@ -355,7 +359,7 @@ def as_dict(document: Any) -> dict[str, Any]:
         raise InvalidDocument(
             f"the {type(document).__name__} cannot be read: {type(error).__name__}"
         ) from error
-    # A name that is an instance of a subclass of str could have its own rules of equality.
+    # A name of a subclass of str could have its own rules of equality.
     return (
         found if set(map(type, found)) <= {str} else {codec.plain_name(name): found[name] for name in found}
     )
@@ -372,10 +376,11 @@ def prepare_again(prepared: Prepared, primary_key: str) -> Prepared:
 
 
 def insert(write: Write, documents: Prepared, conflict: Conflict = "error") -> None:
-    """Add documents; `conflict` says what happens where a key is taken.
+    """Add documents; `conflict` decides about taken keys.
 
     Raises:
-        DuplicateKey: conflict="error", and a key is taken or comes twice. Some may be written: the write has to be taken back.
+        DuplicateKey: conflict="error", and a key is taken or occurs twice. Some may be written: the write has to be
+            rolled back.
     """
     if documents.primary_key != write.table.primary_key:
         documents = prepare_again(documents, write.table.primary_key)
@@ -411,7 +416,8 @@ def insert(write: Write, documents: Prepared, conflict: Conflict = "error") -> N
 
 
 def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateKey:
-    """The error of the first document whose key is taken, or comes twice. `first`: the seq at which this insert began."""
+    """The error of the first document whose key is taken, or occurs twice. `first`: the seq at which this insert
+    began."""
     seen: dict[bytes, bytes] = {}
     for key, body in documents:
         stored = seen.get(key)
@@ -431,7 +437,7 @@ def first_duplicate(write: Write, documents: Prepared, first: int) -> DuplicateK
 
 
 def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """(key, document) of what is selected; (key, None) for `get` of a key that is not there.
+    """(key, document) of the selected documents; (key, None) for `get` of a missing key.
 
     For a key alone, the document is not read, because the caller reads the head next.
     """
@@ -442,7 +448,7 @@ def matching(write: Write, selected: Query | bytes) -> list[tuple[bytes, dict[st
         get = selected.steps[0]
         assert isinstance(get, Get)
         return [(get.key_bytes, found)]
-    # Of what is there, a dialect may have written a longer key than is taken here.
+    # For an existing document, a dialect may have written a longer key than is accepted here.
     return [(collation.key_bytes(document[write.table.primary_key]), document) for document in found]
 
 
@@ -451,7 +457,7 @@ def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: 
 
     Args:
         selected: A query, or the key of one document.
-        runs_user_code: What `patch` does is not known: it may write, and it may change what it is given.
+        runs_user_code: `patch` is user code with unknown effects: it may write, and it may change its argument.
     """
     for key, document in matching(write, selected):
         old = None if document is None else write.transaction.head(write.table, key)
@@ -462,9 +468,9 @@ def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: 
 
 
 def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_code: bool) -> None:
-    """Merge a patch, or what it gives for the document, into one document."""
+    """Merge a patch, or the patch that it computes for the document, into one document."""
     body = old[1]
-    # Where feeds listen, they are handed the documents of this write, which therefore refuse to be changed.
+    # With open feeds, they get the documents of this write, and the documents therefore refuse changes.
     shared = None if write.transaction.changes is None else codec.decode_frozen(body)
     document = codec.decode(body) if shared is None else shared
     if isinstance(patch, dict):
@@ -474,7 +480,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
     else:
         given = patch(document)
     if codec.is_flat(given) and write.table.primary_key not in given:
-        # Plain fields are the commonest patch, and nothing of what was there before has to be checked.
+        # Plain fields are the commonest patch, and the rest of the old document needs no check.
         new = {**document, **given}
         documents = None if shared is None else (shared, codec.FrozenDict(new))
         write.put(key, old, codec.encode_again(new), UPDATE, documents=documents)
@@ -490,7 +496,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
 
 
 def replace(write: Write, selected: Query | bytes, new: Callable[[Any], Any]) -> None:
-    """Put `new(document)` in the place of every selected document; None deletes. A missing one (`get`) is inserted."""
+    """Replace every selected document by `new(document)`; None deletes. A missing one (`get`) is inserted."""
     for key, _ in matching(write, selected):
         write.change(key, lambda document: write.call(new, document), REPLACE)
 
@@ -522,7 +528,7 @@ def checked_body(table: TableInfo, key: bytes, old_body: bytes | None, document:
 
 
 def not_an_object(value: Any) -> str:
-    """ReQL's sentence, which prints the value. An object that is no value is only named by its type."""
+    """ReQL's sentence, which prints the value. For a foreign object it names only the type."""
     try:
         value = codec.decode_value(codec.encode_value(value))
     except InvalidDocument:

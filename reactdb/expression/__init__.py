@@ -1,39 +1,41 @@
 """The expression tree: conditions and computed values, as data.
 
-ReQL's builders and its wire terms are spellings of the one tree in `tree`. MongoDB's queries, Mango's selectors and Aidbox's
-dot expressions are not: they have rules of their own about what is equal and what is missing, and functions of their own. For
-an index or a router, the first two derive what every document that they select has: values, or an expression.
+ReQL's builders and its wire terms are spellings of the one tree in `tree`. MongoDB's queries, Mango's selectors and
+Aidbox's dot expressions are not: they have their own rules about equality and missing values, and their own
+functions. For an index or a router, the first two derive a common property of all selected documents: values, or an
+expression.
 
 Read it in this order:
 
-    tree, registry      what an expression is, and what its operations are called
-    markers             values that exist only while an expression is evaluated
-    evaluate            what it means
+    tree, registry      the nodes of an expression, and the names of its operations
+    markers             values that exist only during an evaluation
+    evaluate            its meaning
     operations_array, operations_logic, operations_number, operations_object, operations_sequence, operations_string,
     operations_time, operations_type
-                        what its operations mean
+                        the meaning of its operations
     checks              wrong arguments of operations, in ReQL's sentences
     pattern, pattern_reader, pattern_steps
-                        regular expressions for `match`, with a bound on what matching costs
-    paths               the fields that `pluck` and its kin name
-    build, namespace    how a user writes it
-    show, stored        it as text, and as a value that an index keeps in the file
-    compile             how it is made quick
+                        regular expressions for `match`, with a bound on the cost of matching
+    paths               paths of fields, for `pluck` and its kin
+    build, namespace    its form for users
+    show, stored        its text, and its form for indexes in the file
+    compile             its generated Python function
     api                 from an expression to a value, in three ways
-    analyse             what it says before any document is looked at
+    analyse             facts that it implies without any document
     predicate, update, order
-                        what filter, update and order_by make of it
+                        the forms of filter, update and order_by
 
 Rule of this folder: it knows values, not tables. It imports `reactdb.values`, `errors` and `budget` only.
 
-The names are imported when they are first used, and the operations when one of them is first looked up: a program that inserts
-and gets needs few of them.
+The names are imported at their first use, and the operations at the first look-up of one: a program that inserts and
+gets needs few of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once: `evaluate` is also the name of a module here, which an import of that module would put under this name.
+# At once: `evaluate` is also the name of a module here, and an import of that module would put the module under this
+# name.
 from reactdb.expression.api import compile_predicate, compile_value, evaluate
 from reactdb.expression.registry import OPERATIONS
 

@@ -1,10 +1,10 @@
-"""analyse: what a condition says about values, without looking at any document.
+"""analyse: facts that a condition implies about values, without looking at any document.
 
 Three questions are answered, and each answer errs to the safe side:
 
-    conjuncts        which comparisons with constants must hold wherever the condition holds
-    index_ranges     which ranges of an index have all documents for which it holds, if any have
-    routing_keys     which values a field must have, so that a feed need only hear of those
+    conjuncts        the comparisons with constants that must hold wherever the condition holds
+    index_ranges     the ranges of an index with all documents for which it holds, if there are any
+    routing_keys     the values that a field must have, so that a feed needs only their changes
 
 Rule of this file: it never evaluates a document, and says nothing that does not follow for all of them.
 """
@@ -28,8 +28,8 @@ FieldPath = tuple[str, ...]
 
 
 class KeyRange(Value):
-    """Values from `lower` to `upper`: what a comparison with a constant says of a value. `minval` and `maxval` say that there is
-    no bound.
+    """Values from `lower` to `upper`: the meaning of a comparison with a constant. `minval` and `maxval` mean that
+    there is no bound.
 
     It is about values of all types, as comparisons are: above 5 are the greater numbers, and objects and strings.
     """
@@ -54,7 +54,7 @@ class KeyRange(Value):
 
     @property
     def is_point(self) -> bool:
-        """Whether only one value is in it."""
+        """Whether it holds only one value."""
         return self.lower_closed and self.upper_closed and key_bytes(self.lower) == key_bytes(self.upper)
 
     @property
@@ -93,10 +93,10 @@ class Conjunct(Value):
 
 
 def conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
-    """The values that the condition looks at, each with the ranges that it must be in wherever the condition holds.
+    """The values in the condition, each with the ranges that it must be in wherever the condition holds.
 
-    Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a list
-    of constants, and in `or`s whose parts all say something about the same value.
+    Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a
+    list of constants, and in `or`s whose parts all compare the same value.
     """
     node = _holding(condition)
     if node is None:
@@ -105,7 +105,7 @@ def conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
 
 
 def _holding(condition: Expression | Predicate) -> Node | None:
-    """What holds for every document that passes; None if nothing is known."""
+    """A condition that holds for every document that passes; None if nothing is known."""
     if isinstance(condition, Expression):
         return condition.node
     if condition.expression is None or condition.default is not False:
@@ -232,14 +232,14 @@ def index_ranges(
 ) -> tuple[KeyRange, ...] | None:
     """Ranges of an index that surely have every document for which the condition holds; None if there are none.
 
-    The index has every document for which its expression has a value, of whatever type: with the hidden entries, that is.
-    An empty tuple says that the condition holds for no document. The condition must still be tested on what is found:
-    it may say more than the ranges do.
+    The index has every document for which its expression has a value of any type, with the hidden entries. An empty
+    tuple means that the condition holds for no document. The condition must still be tested on each found document:
+    it may be narrower than the ranges.
 
     Args:
         condition: The condition.
-        index: What the index is on, as an expression of `row`; of a compound index, `make_array` of its parts.
-        multi: Each element of the value has an entry of its own. Then `contains` is what can be looked up.
+        index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
+        multi: Each element of the value has an entry of its own. Then `contains` can be looked up.
     """
     node = _holding(condition)
     if node is None:
@@ -256,7 +256,7 @@ def index_ranges(
 
 
 def implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, bytes, bytes]]:
-    """Where an index would have every document for which the condition holds, for each value that it looks at.
+    """The ranges in which an index would have every document for which the condition holds, for each compared value.
 
     Returns:
         Triples of the value looked at, as an expression that the index must be on, and the first and the last key bytes,
@@ -288,7 +288,7 @@ def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRan
         prefix.append(one.lower)
     if len(prefix) == len(parts):
         return _if_keys(KeyRange(prefix, prefix))
-    # What follows the parts that decide may be anything: from nothing at all up to `maxval`.
+    # The bytes after the deciding parts may be anything: from nothing at all up to `maxval`.
     ends = known[len(prefix)]
     low = [*prefix, ends.lower] if ends.lower_closed else [*prefix, ends.lower, maxval]
     high = [*prefix, ends.upper, maxval] if ends.upper_closed else [*prefix, ends.upper]
@@ -296,7 +296,7 @@ def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRan
 
 
 def _if_keys(found: KeyRange) -> tuple[KeyRange, ...] | None:
-    """The range, if its ends are values: around a constant that is nested as deep as can be, there is no array."""
+    """The range, if its ends are values: around a constant with the deepest nesting, there is no array."""
     try:
         key_bytes(found.lower), key_bytes(found.upper)
     except InvalidKey:
@@ -325,11 +325,11 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is compared with what
+# The sides of a comparison
 
 
 def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
-    """Each comparison of a field of the document with a constant, wherever in the condition it stands.
+    """Each comparison of a field of the document with a constant, anywhere in the condition.
 
     Returns:
         Triples of the field, the constant, and the comparison as it was written.
@@ -353,7 +353,7 @@ def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
 
 
 def dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
-    """The names in a dict given to `filter` that begin with `$`: each with the field that it stands in, and its value."""
+    """The names in a dict given to `filter` that begin with `$`: each with its field and its value."""
     if condition.expression is None:
         return []
     found = []
@@ -398,7 +398,7 @@ def _field(path: FieldPath) -> Node:
 
 
 def routing_keys(condition: Expression | Predicate) -> tuple[FieldPath, list[bytes]] | None:
-    """A field and the values of it, as key bytes, that every document has for which the condition holds.
+    """A field and its values, as key bytes, that every document has for which the condition holds.
 
     The field with the fewest values is chosen. None if there is no such field. An empty list: it holds for no document.
     """
@@ -448,7 +448,7 @@ def is_deterministic(expression: Expression | Predicate | Node, *, allow_now: bo
     """Whether equal documents always give equal values.
 
     Args:
-        expression: What is asked about. A Python function is believed to be.
+        expression: The expression to check. A Python function is assumed to be deterministic.
         allow_now: Take `r.now()` for a constant, as it is within one query or feed.
     """
     if isinstance(expression, Predicate):
@@ -498,7 +498,7 @@ def _fields_read(node: Call) -> Iterable[str] | None:
 def may_fail(expression: Expression | Predicate | Node) -> bool:
     """Whether some document, whatever it holds, could raise another error than MissingValue.
 
-    A condition that cannot fail may be tested on fewer documents, those that an index gives, without a visible difference.
+    A condition that cannot fail may be tested on the documents of an index alone, without a visible difference.
     """
     if isinstance(expression, Predicate):
         return expression.expression is None or may_fail(expression.expression)
@@ -510,7 +510,7 @@ def may_fail(expression: Expression | Predicate | Node) -> bool:
     if any(may_fail(child) for child in node.children):
         return True
     if node.operation in ("bracket", "get_field"):
-        # A document is an object; what is in its fields may be none.
+        # A document is an object; the values of its fields may be none.
         return not (isinstance(node.arguments[0], Row) and field_path(node) is not None)
     if node.operation in ("has_fields", "filter_match"):
         return not (isinstance(node.arguments[0], Row) and _paths_are_good(node))

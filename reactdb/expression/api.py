@@ -22,7 +22,7 @@ def compile_value(value: Any) -> Callable[[Any], Any]:
     """A function of a document that gives the expression's value.
 
     Raises:
-        QueryError: The expression makes no sense for any document. The function raises it for one.
+        QueryError: The expression makes no sense for any document. The function raises it for a single document.
     """
     return value_function(expr(value).node)
 
@@ -31,8 +31,8 @@ def compile_predicate(value: Any, default: Any = False) -> Callable[[dict[str, A
     """A function of a document that gives the condition's truth: ReQL's, where only null and false are false.
 
     Args:
-        value: What `filter` takes: see `as_predicate`.
-        default: What counts where something is missing: a bool, or an expression, such as `r.error()`.
+        value: An argument of `filter`: see `as_predicate`.
+        default: The result where something is missing: a bool, or an expression, such as `r.error()`.
     """
     return as_predicate(value, default).test
 

@@ -1,4 +1,4 @@
-"""Expression: what a user writes conditions and computed values with.
+"""Expression: the form in which users write conditions and computed values.
 
     (row["score"] > 10) & row["tags"].contains("new")
 
@@ -6,14 +6,14 @@ Each method adds a node and gives a new Expression; the names are ReQL's. The op
 not as Python: 1 equals 1.0 and differs from True, every value can be compared with every other, and `&`, `|` and `~`
 are and, or, not. Because `and`, `or`, `not` and `if` cannot be taught, an Expression refuses to be true or false.
 
-An Expression is callable on a document and gives its value, so it can stand wherever a Python function of a document
-can: `filter(row["score"] > 10)` means the same to ReQL and to Rx.
+An Expression is callable on a document and returns its value, so it can stand wherever a Python function of a
+document can: `filter(row["score"] > 10)` means the same to ReQL and to Rx.
 
-Where a method takes a function, that is a Python function of Expressions, `lambda tag: tag.upcase()`, which is called once to see
-what it builds; or an expression of `row`, which then stands for the element.
+Where a method takes a function, pass a Python function of Expressions, `lambda tag: tag.upcase()`, which is called
+once to build its expression; or an expression of `row`, where `row` is then the element.
 
-Rule of this file: it builds trees and evaluates nothing. A method names its operation and passes its arguments on; what the
-operation means is in the registry. What is wrong for every document is refused here.
+Rule of this file: it builds trees and evaluates nothing. A method names its operation and passes its arguments on;
+the registry has the operation's meaning. Mistakes that hold for every document are refused here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from reactdb.values.collation import Bound
 
 _NO_OPTIONS: frozenset[str] = frozenset()
 
-# Left-nested, these say the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
+# Left-nested, these mean the same as one call with all arguments; flat, a chain of hundreds is not a deep tree.
 _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))
 
 _MAX_NESTED_VALUES = 100
 
 
 class Expression:
-    """A value that is computed from a document. Immutable; equal in structure means equal in `key` and hash."""
+    """A value computed from a document. Immutable; equal in structure means equal in `key` and hash."""
 
     __slots__ = ("_function", "_is_infix", "_is_used", "_key", "node")
 
@@ -76,15 +76,15 @@ class Expression:
         """The value for a document.
 
         Raises:
-            QueryError: ReQL's error, such as MissingValue for a field that is not there.
+            QueryError: ReQL's error, such as MissingValue for a missing field.
         """
         if self._function is None:
             self._function = value_function(self.node)
         return self._function(document)
 
     def value_of(self, document: Any) -> Any:
-        """As a call, where the expression may be used only once: a function is generated at the second use. To generate one takes
-        as long as to walk the tree three times."""
+        """As a call, where the expression may be used only once: a function is generated at the second use.
+        Generating one takes as long as walking the tree three times."""
         function = self._function
         if function is not None:
             return function(document)
@@ -100,7 +100,8 @@ class Expression:
         return shown_node(self.node)
 
     def __bool__(self) -> bool:
-        # `ops.map(row["score"])` must mean what `feed.map(row["score"])` means, and reactivex asks `mapper or identity`.
+        # `ops.map(row["score"])` must mean the same as `feed.map(row["score"])`, and reactivex evaluates `mapper or
+        # identity`.
         if sys._getframe(1).f_globals.get("__name__", "").startswith("reactivex."):
             return True
         raise QueryError(
@@ -254,7 +255,7 @@ class Expression:
         return self._call("div", *others)
 
     def mod(self, other: Any) -> Expression:
-        """The rest of a division of integers, with the sign of this one."""
+        """The remainder of a division of integers, with the sign of this one."""
         return self._call("mod", other)
 
     def floor(self) -> Expression:
@@ -523,7 +524,7 @@ class Expression:
         return self._call("contains", *values)
 
     def offsets_of(self, value: Any) -> Expression:
-        """The places of a value, or of what passes a function."""
+        """The places of a value, or of elements for which a function is true."""
         return self._call_with_function("offsets_of", value)
 
     def is_empty(self) -> Expression:
@@ -531,7 +532,7 @@ class Expression:
         return self._call("is_empty")
 
     def count(self, *value: Any) -> Expression:
-        """The number of elements, or of those that equal a value or pass a function."""
+        """The number of elements, or of the elements equal to a value or true for a function."""
         return self._call_with_function("count", *value)
 
     def union(self, *others: Any, **options: Any) -> Expression:
@@ -563,11 +564,11 @@ class Expression:
     # ----- all elements
 
     def reduce(self, function: Any) -> Expression:
-        """All elements made one by a function of two."""
+        """All elements combined into one by a function of two."""
         return self._call_with_function("reduce", function)
 
     def fold(self, base: Any, function: Any, **options: Any) -> Expression:
-        """What a function of two makes of `base` and the elements; `emit` and `final_emit` as in ReQL."""
+        """The result of a function of two over `base` and the elements; `emit` and `final_emit` as in ReQL."""
         return self._call("fold", base, function, **options)
 
     def sum(self, *by: Any) -> Expression:
@@ -587,7 +588,7 @@ class Expression:
         return self._call_with_function("max", *by)
 
     def group(self, *by: Any, **options: Any) -> Expression:
-        """The elements in groups by fields or functions; what follows is done to each group."""
+        """The elements in groups by fields or functions; later operations apply to each group."""
         return call("group", self, *[self._function_argument(one) for one in by], **options)
 
     def ungroup(self) -> Expression:
@@ -608,7 +609,7 @@ class Expression:
         return call(operation, self, *others, self._function_argument(last), **options)
 
     def _function_argument(self, value: Any) -> Expression:
-        """A function, or a value for it. An expression of `row` is a function, in which the element stands for `row`."""
+        """A function, or a value for it. An expression of `row` is a function, with the element as `row`."""
         other = expr(value)
         if isinstance(other.node, Function) or not other.node.uses_row:
             return other
@@ -642,13 +643,13 @@ def _infix(operation: str, left: Any, right: Any) -> Expression:
 
 
 _fields: dict[str, Expression] = {}
-# Names of fields that programs write down are few; those of a program that makes them up are not worth keeping.
+# Field names that programs write down are few; generated names are not worth keeping.
 _MOST_FIELDS = 1_024
 _LONG_NAME = 64
 
 
 def field_of_row(name: str) -> Expression:
-    """`row[name]`: one for all who ask, so that it is built, and compiled, once."""
+    """`row[name]`: one shared object, so that it is built, and compiled, once."""
     found = _fields.get(name)
     if found is None:
         found = call("bracket", row, name)
@@ -669,7 +670,7 @@ def call(operation: str, *arguments: Any, **options: Any) -> Expression:
 
 
 def call_node(operation: str, arguments: tuple[Node, ...], options: dict[str, Node] | None = None) -> Call:
-    """A checked Call; what dialects use."""
+    """A checked Call, for dialects."""
     entry = find(operation)
     for node in arguments:
         if isinstance(node, Call) and node.operation == "args":
@@ -732,7 +733,8 @@ def has_expression(value: Any, kinds: tuple[type, ...] = (Expression,)) -> bool:
         one = pending.pop()
         if isinstance(one, kinds):
             return True
-        # Each once: a dict may be inside itself, which is refused later, and sixty lists that hold each other twice are 2**60.
+        # Each once: a dict may be inside itself, which is refused later, and sixty lists that hold each other twice
+        # are 2**60.
         if isinstance(one, (dict, list, tuple)) and id(one) not in known:
             known.add(id(one))
             pending.extend(dict.values(one) if isinstance(one, dict) else one)
@@ -761,13 +763,13 @@ def function_node(function: Callable[..., Any]) -> Function:
 
 
 def _of_element(node: Node) -> Function:
-    """What is said of `row`, as a function of an element."""
+    """An expression of `row`, as a function of an element."""
     variable = new_variable()
     return Function((variable,), with_row_as(node, variable))
 
 
 def pattern_function(node: Node) -> Function:
-    """What `filter` was given, as a function: an object is a pattern, of anything else the truth counts."""
+    """The argument of `filter`, as a function: an object is a pattern, of anything else the truth counts."""
     if not isinstance(node, Function):
         variable = new_variable()
         return Function((variable,), call_node("filter_match", (Variable(variable), node)))

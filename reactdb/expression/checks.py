@@ -1,9 +1,9 @@
 """Checks of the arguments of operations, with ReQL's sentence for each kind of wrong value.
 
-ReQL has one rule for the class of the error: if the wrong value is null, something is missing, which `default` and `filter` may
-forgive (MissingValue); any other wrong value is a mistake of logic (QueryError).
+ReQL has one rule for the class of the error: if the wrong value is null, something is missing, which `default` and
+`filter` may forgive (MissingValue); any other wrong value is a mistake of logic (QueryError).
 
-Rule of this file: small functions that return what was asked for, or raise. They are called for every document.
+Rule of this file: small functions that return a checked value, or raise. They are called for every document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
 
 array_limit: Final = ContextVar("array_limit", default=100_000)
-"""Elements of an array that an expression may make. ReQL's run option of that name sets it."""
+"""The most elements of an array in an expression. ReQL's run option of that name sets it."""
 
 _SHOWN_CHARACTERS: Final = 300
 LONG_TEXT: Final = 4_096
@@ -42,7 +42,7 @@ def kind(value: Any) -> str:
     try:
         return type_name(value)
     except InvalidKey:
-        # Only what an operation made for itself comes here: a function, or groups.
+        # Only an operation's internal values come here: a function, or groups.
         return "FUNCTION" if callable(value) else type(value).__name__.upper()
 
 
@@ -108,7 +108,7 @@ def array(value: Any) -> list[Any]:
 def sequence(value: Any) -> list[Any]:
     if not isinstance(value, list):
         fail(value, f"Cannot convert {kind(value)} to SEQUENCE")
-    # As `budget.spend` does: called for every array of every document, where a call costs more than what it does.
+    # As `budget.spend` does: called for every array of every document, where a call costs more than its work.
     budget = current.get()
     if budget is not None:
         budget.spend(1 + len(value))
@@ -116,7 +116,7 @@ def sequence(value: Any) -> list[Any]:
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The elements of a sequence, or of a stream that is being read, to be looked at one by one."""
+    """The elements of a sequence, or of an unread stream, to be used singly."""
     if not isinstance(value, list):
         if isinstance(value, Iterator):
             return value
@@ -174,12 +174,12 @@ def order(left: Any, right: Any) -> int:
     try:
         return compare(left, right)
     except InvalidKey as error:
-        # Functions and groups are not part of the order, nor is a value that is nested too deeply.
+        # Functions and groups are not part of the order, nor is a too deeply nested value.
         raise QueryError(str(error)) from None
 
 
 def sort_key(value: Any) -> bytes:
-    """Bytes by which the value sorts, and which equal values share."""
+    """Bytes by which the value sorts; equal values share them."""
     try:
         return key_bytes(value)
     except InvalidKey as error:

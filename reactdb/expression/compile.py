@@ -1,20 +1,21 @@
 """compile: an expression as one generated Python function.
 
-Walking the tree costs a microsecond a document, the generated function a fifth. What is generated is Python source in
-which every constant, field name and operation is a bound name (`c0`, `o1`): no user's text is ever part of the source,
-and expressions of one shape share one code object, however many constants they differ in.
+Walking the tree costs a microsecond a document, the generated function a fifth. The generated Python source has a
+bound name for every constant, field name and operation (`c0`, `o1`): no user's text is ever part of the source, and
+expressions of one shape share one code object, however many constants they differ in.
 
-Each node becomes statements, in the order of evaluation, and the name that then holds its value. Three things make it
-quick, and each detects the cases that it does not cover:
+Each node becomes statements, in the order of evaluation, and a name for its value. Three things make it quick, and
+each detects the cases that it does not cover:
 
-    fields        `v1 = row[c0]`: a KeyError says that the field is missing, a TypeError that this is not an object
+    fields        `v1 = row[c0]`: a KeyError means a missing field, a TypeError a value that is no object
     comparisons   Python's operators for ints, floats and strings; other values go to the operation
     and, or, branch, default     `if` and `try` statements
 
-In those cases `evaluate` is called, which gives ReQL's exact error, or the value. Law: for every document, the generated function
-and `evaluate` give the same value, or raise the same error.
+In those cases `evaluate` is called, which raises ReQL's exact error, or returns the value. Law: for every document,
+the generated function and `evaluate` return the same value, or raise the same error.
 
-Rule of this file: it decides how, never what. Semantics are in the operations, and `evaluate` has the last word.
+Rule of this file: it changes the speed, never the meaning. Semantics are in the operations, and `evaluate` has the
+last word.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MAX_INDENT: Final = 12
 """The deepest nesting of blocks in generated code; deeper nodes are left to `evaluate`."""
 
 _MAX_BRANCH_INDENT: Final = 60
-"""The same for a `branch`, which makes many blocks. Python allows a hundred."""
+"""The same for a `branch`, with its many blocks. Python allows a hundred."""
 
 COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -73,7 +74,7 @@ def value_function(node: Node, *, literals_allowed: bool = False) -> Callable[[A
 
 
 def value_once(node: Node, *, literals_allowed: bool = False) -> Callable[[Any], Any]:
-    """As `value_function`, for one document only: generating a function takes longer than walking the tree once.
+    """As `value_function`, for a single document: generating a function takes longer than walking the tree once.
 
     Raises:
         QueryError: The tree makes no sense for any document.
@@ -112,7 +113,7 @@ def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], 
 
 
 def truth_once(node: Node, default: bool | Node = False) -> Callable[[Any], bool]:
-    """As `truth_function`, for one document only."""
+    """As `truth_function`, for a single document."""
     if isinstance(default, bool):
         return _test_with_default(value_once(node), lambda _row: default)
     return _test_with_default(value_once(node), value_once(default))
@@ -133,7 +134,7 @@ def _code(source: str) -> CodeType:
 
 
 class _Writer:
-    """The source of one function while it is written, and the objects that its names stand for."""
+    """The source of one function while it is written, and the objects behind its names."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -170,7 +171,8 @@ class _Writer:
     # ----- values
 
     def value(self, node: Node) -> str:
-        """Write statements that evaluate the node, and return an expression for its value, which may be used repeatedly."""
+        """Write statements that evaluate the node, and return an expression for its value, which may be used
+        repeatedly."""
         if isinstance(node, Constant):
             return self.bind(node.value)
         if isinstance(node, Row):
@@ -243,7 +245,7 @@ class _Writer:
         return f"({value} is not None and {value} is not False)"
 
     def return_truth(self, node: Node) -> None:
-        """Write what returns the node's truth."""
+        """Write the statements that return the node's truth."""
         if (
             isinstance(node, Call)
             and node.operation in ("and", "or")
@@ -353,7 +355,7 @@ def _write_not(writer: _Writer, node: Call) -> str:
 def _write_chain(writer: _Writer, node: Call, goes_on: str, empty: str) -> str:
     result = writer.keep(writer.value(node.arguments[0]) if node.arguments else empty)
     for child in node.arguments[1:]:
-        # What stopped the chain keeps stopping it, so these need not be nested.
+        # A reason that stopped the chain keeps stopping it, so these need not be nested.
         writer.line(f"if {goes_on.format(result)}:")
         writer.indent += 1
         writer.line(f"{result} = {writer.value(child)}")
@@ -383,7 +385,7 @@ def _write_default(writer: _Writer, node: Call) -> str:
     if isinstance(otherwise, Function) or any(
         isinstance(inner, Call) and inner.operation == "error" for inner in walk(otherwise)
     ):
-        # These need the error of what was missing.
+        # These need the error of the missing value.
         return writer.evaluated(node)
     result = writer.local()
     writer.line("try:")
@@ -405,7 +407,7 @@ def _write_object(writer: _Writer, node: Call) -> str:
 
 
 def _write_sum(writer: _Writer, node: Call) -> str:
-    """A sum or a difference of two: with Python's operator for ints whose result is surely not too large."""
+    """A sum or a difference of two: with Python's operator for ints with a surely small result."""
     if len(node.arguments) != 2:
         return writer.called(node, OPERATIONS[node.operation])
     names, checks = [], []

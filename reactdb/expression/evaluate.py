@@ -1,9 +1,9 @@
-"""evaluate: what an expression means, by walking its tree.
+"""evaluate: the meaning of an expression, by walking its tree.
 
 This is the reference. Generated code is quicker and must give the same value, or raise the same error, for every
 document; where it has no quick way for a part of the tree, or a document surprises it, it comes back here.
 
-Rule of this file: no shortcuts. It is read to know what is right, so every node is done in one way, in order.
+Rule of this file: no shortcuts. It is the reference for correct results, so every node is done in one way, in order.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def is_spliced(node: Call) -> bool:
 
 
 def check_literals(node: Node, allowed: bool = False) -> None:
-    """Refuse `literal` outside of what is merged, as ReQL does, before any document is looked at.
+    """Refuse `literal` outside of merged values, as ReQL does, before any document is looked at.
 
     Args:
         node: The tree.

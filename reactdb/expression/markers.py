@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 @final
 class Absent:
-    """Stands for a missing value where None would be a value."""
+    """Marks a missing value where None would be a value."""
 
     __slots__ = ()
 

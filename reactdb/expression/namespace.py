@@ -3,7 +3,7 @@
     from reactdb import r, row, asc, desc, branch, literal
     r.branch(row["score"] > 10, "high", "low")
 
-Rule of this file: these build expressions; what the expressions mean is with the operations.
+Rule of this file: it builds expressions; the operations have their meaning.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def desc(key: Key) -> OrderKey:
 
 
 def branch(test: Any, *values: Any) -> Expression:
-    """`branch(test, value, otherwise)`: one of the two. More pairs of a test and a value may stand before `otherwise`."""
+    """`branch(test, value, otherwise)`: one of the two. More pairs of a test and a value may come before
+    `otherwise`."""
     return call("branch", test, *values)
 
 
@@ -58,9 +59,9 @@ def literal(*value: Any) -> Expression:
 
 
 class Namespace:
-    """What `r` is. Every name is also a name of ReQL.
+    """The class of `r`. Every name is also a name of ReQL.
 
-    Every method of Expression is here too, with what it is a method of as its first argument: `r.add(1, 2)`.
+    Every method of Expression is here too, with its object as the first argument: `r.add(1, 2)`.
     """
 
     __slots__ = ()
@@ -84,7 +85,7 @@ class Namespace:
         return call("error", *message)
 
     def args(self, values: Any) -> Expression:
-        """Among the arguments of an operation: each element as one argument."""
+        """Among the arguments of an operation: each element as a separate argument."""
         return call("args", values)
 
     def do(self, *arguments: Any) -> Expression:
@@ -122,7 +123,7 @@ class Namespace:
         return call("json", text)
 
     def now(self) -> Expression:
-        """The moment when the query starts: one and the same for all documents."""
+        """The moment when the query starts: the same for all documents."""
         return call("now")
 
     def time(self, *parts: Any) -> Expression:

@@ -1,6 +1,6 @@
 """Operations: arrays as values: their ends, places, slices and sets.
 
-Sets are arrays without equal elements; equal is what the one order calls equal, so 1 and 1.0 are one element.
+Sets are arrays without equal elements; equality follows the total order, so 1 and 1.0 are the same element.
 
 Source: RethinkDB 2.4, terms/arr.cc.
 """
@@ -29,7 +29,7 @@ def prepend(values: Any, value: Any) -> list[Any]:
 
 
 def is_closed(bound: Any, name: str) -> bool:
-    """What the option `left_bound` or `right_bound` says."""
+    """The meaning of the option `left_bound` or `right_bound`."""
     if bound not in ("open", "closed"):
         raise QueryError(f"Expected `open` or `closed` for optarg `{name}` (got `{shown(bound)}`).")
     return bool(bound == "closed")
@@ -95,7 +95,7 @@ def _within(at: int, size: int, last: int) -> None:
 @operation("insert_at", 3)
 def insert_at(values: Any, index: Any, value: Any) -> list[Any]:
     elements = array(values)
-    # Places here are the gaps between elements, of which there is one more.
+    # Places here are the gaps between elements: one more than the elements.
     at = _existing(index, len(elements) + 1)
     _within(at, len(elements), len(elements))
     return checked_array([*elements[:at], value, *elements[at:]])
@@ -170,7 +170,7 @@ def set_difference(values: Any, others: Any) -> list[Any]:
 
 @operation("difference", 2)
 def difference(values: Any, others: Any) -> list[Any]:
-    """The elements that are not among the others; what is there twice stays twice."""
+    """The elements that are not among the others; repeated elements stay repeated."""
     elements = sequence(values)
     unwanted = distinct_by_key(sequence(others)) if elements else {}
     return [value for value in elements if sort_key(value) not in unwanted]

@@ -1,7 +1,7 @@
 """Operations: comparison, logic and control.
 
 Comparisons hold between all types, by the one order; with more than two arguments they hold between neighbours. `and`
-and `or` give the value that decided, as ReQL does.
+and `or` return the deciding value, as ReQL does.
 
 Source: RethinkDB 2.4, terms/pred.cc, control.cc, error.cc.
 """
@@ -113,7 +113,7 @@ def default(value: Later, otherwise: Later) -> Any:
 
 
 def passes(element: Any, test: Callable[[Any], Any], otherwise: Later | None = None) -> bool:
-    """ReQL's filter: whether a test holds for an element, where what is not there gives the default.
+    """ReQL's filter: whether a test holds for an element; a missing value gives the default.
 
     Args:
         element: The element.
@@ -141,7 +141,7 @@ def error(message: Any = ...) -> Any:
 
 @operation("funcall", 1, None)
 def funcall(function: Any, *values: Any) -> Any:
-    """ReQL's `do`: the function's value; what is not a function is its own value."""
+    """ReQL's `do`: the function's value; anything else is its own value."""
     if any(callable(value) for value in values):
         raise QueryError("Expected type DATUM but found FUNCTION.")
     return function(*values) if callable(function) else function
@@ -149,5 +149,5 @@ def funcall(function: Any, *values: Any) -> Any:
 
 @operation("args", 1)
 def args(values: Any) -> Any:
-    # Whoever evaluates a Call splices these in; they are never evaluated by themselves.
+    # The evaluation of a Call splices these in; they are never evaluated by themselves.
     raise QueryError("`args` can only be used inside of the arguments of a term.")

@@ -1,7 +1,7 @@
 """Operations: arithmetic.
 
-ReQL has one type of number, the double. Here a number is an int, a float or a Decimal, and arithmetic keeps what it
-can: ints are exact, and a quotient of ints without a remainder is an int, because 4 / 2 is 2; a float
+ReQL has one type of number, the double. Here a number is an int, a float or a Decimal, and arithmetic keeps the exact
+type where it can: ints are exact, and a quotient of ints without a remainder is an int, because 4 / 2 is 2; a float
 among ints makes a float, and a float with a Decimal makes a float, as in SQL. Decimals are computed to 34 digits.
 Results that are not finite are errors, as in ReQL.
 
@@ -63,7 +63,7 @@ def _minus(left: Any, right: Any) -> Any:
 def _times(left: Any, right: Any) -> Any:
     left, right = _alike(left, right)
     are_ints = isinstance(left, int) and isinstance(right, int)
-    # Asked before and not after: the product of products grows faster than anything.
+    # Checked before and not after: the product of products grows faster than anything.
     if are_ints and left.bit_length() + right.bit_length() > MAX_INT_BITS + 1:
         raise ResourceLimit(f"Number over size limit of {MAX_INT_BITS} bits.")
     return _DECIMAL.multiply(left, right) if _has_decimal(left, right) else left * right
@@ -77,11 +77,11 @@ def _quotient(left: Any, right: Any) -> Any:
 
 
 def calculated(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """The result of a calculation with two numbers, with an error for what no number can be."""
+    """The result of a calculation with two numbers, or an error for an impossible number."""
     try:
         return checked_number(function(left, right))
     except OverflowError:
-        # Only an int that is too large for the float beside it, or for the quotient.
+        # Only an int too large for the float beside it, or for the quotient.
         raise QueryError("Non-finite number: inf") from None
 
 

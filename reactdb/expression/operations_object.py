@@ -36,7 +36,7 @@ def missing_field(name: str, document: dict[str, Any]) -> MissingValue:
 
 
 def _not_an_object(name: str, value: Any) -> None:
-    """Raise ReQL's error for a value that is neither an object nor an array."""
+    """Raise ReQL's error for a value other than an object or an array."""
     what = kind(value)
     if what.startswith("PTYPE<") and what != "PTYPE<BINARY>":
         raise QueryError(f"Cannot call `{name}` on objects of type `{what}`.")
@@ -121,7 +121,7 @@ def nth(values: Any, place: Any) -> Any:
 def _with_paths_read(
     function: Callable[[Any, Path], Any], otherwise: Callable[..., Any]
 ) -> Callable[..., Callable[[Any], Any]]:
-    """What prepares an operation with paths for objects; `otherwise` is the operation, for all other values."""
+    """Prepares an operation with paths for objects; `otherwise` is the operation, for all other values."""
 
     def prepare(*paths: Any) -> Callable[[Any], Any]:
         path = read_paths(paths)
@@ -132,7 +132,7 @@ def _with_paths_read(
 
 @operation("has_fields", 1, None, prepare=_with_paths_read(has, lambda *all: has_fields(*all)))
 def has_fields(value: Any, *paths: Any) -> Any:
-    """Whether the object has all those fields, and none of them null; of an array, the objects that have."""
+    """Whether the object has all those fields, and none of them null; for an array, the objects that have."""
     if isinstance(value, dict):
         return has(value, read_paths(paths))
     return [element for element in _elements("has_fields", value) if _has_fields(element, paths)]
@@ -140,7 +140,7 @@ def has_fields(value: Any, *paths: Any) -> Any:
 
 def _has_fields(element: Any, paths: tuple[Any, ...]) -> bool:
     if element is None:
-        return False  # A filter forgives what is not there, and null is not there.
+        return False  # A filter forgives a missing field, and null counts as missing.
     if not isinstance(element, dict):
         _not_an_object("has_fields", element)
     return has(element, read_paths(paths))
@@ -237,7 +237,7 @@ def merge(value: Any, *patches: Any) -> Any:
 def merged(old: Any, patch: Any) -> Any:
     """The old value with a patch merged into it; objects are merged field by field, all else is exchanged.
 
-    Neither is changed, and the result shares what both leave alone.
+    Neither is changed, and the result shares their unchanged parts.
     """
     if not (isinstance(old, dict) and isinstance(patch, dict)):
         return without_literals(patch)
@@ -275,7 +275,7 @@ def without_literals(value: Any) -> Any:
 
 @operation("filter_match", 2)
 def filter_match(value: Any, pattern: Any) -> bool:
-    """Whether a value matches what was given to `filter`.
+    """Whether a value matches the argument of `filter`.
 
     An object must agree field by field, where it has more fields it may; `literal` must be equal; of anything else only
     its truth counts.

@@ -1,4 +1,4 @@
-"""Operations: arrays as sequences: what is done to each element, and what is computed from all.
+"""Operations: arrays as sequences: operations on each element, and results computed from all.
 
 Functions arrive as Python callables. Where ReQL forgives an element that lacks a field (`filter`, `sum`, `min`, `group`
 and their like), so is it here; `map`, `contains` and `reduce` forgive nothing.
@@ -72,7 +72,7 @@ def concat_map(values: Any, makes: Any) -> list[Any]:
 def filter_(values: Any, wanted: Any, default: Any = False) -> list[Any]:
     """The elements for which a function is true, or that match a pattern.
 
-    `default` is what counts where something is missing: a value, or a function without parameters.
+    `default` is the result where something is missing: a value, or a function without parameters.
     """
     otherwise = default if callable(default) else lambda: default
     test = wanted if callable(wanted) else lambda element: filter_match(element, wanted)
@@ -122,7 +122,8 @@ def count(values: Any, *wanted: Any) -> int:
 
 @operation("union", 0, None, options=("interleave",))
 def union(*arrays: Any, interleave: Any = True) -> list[Any]:
-    """The elements of all, one array after the other; ordered among each other if `interleave` names what by."""
+    """The elements of all, one array after the other; ordered among each other if `interleave` names a key for
+    that."""
     results = [element for values in arrays for element in each(values)]
     check_array_size(len(results))
     if isinstance(interleave, bool):
@@ -176,7 +177,8 @@ def range_(*bounds: Any) -> list[int]:
 
 @operation("reduce", 2, options=("base",))
 def reduce(values: Any, joins: Any, base: Any = None) -> Any:
-    """The elements made one by a function of two, from the left. `base` is accepted and ignored, as in ReQL."""
+    """The elements combined into one by a function of two, from the left. `base` is accepted and ignored, as in
+    ReQL."""
     elements, join = sequence(values), function(joins)
     if not elements:
         raise MissingValue("Cannot reduce over an empty stream.")
@@ -188,7 +190,7 @@ def reduce(values: Any, joins: Any, base: Any = None) -> Any:
 
 @operation("fold", 3, options=("emit", "final_emit"))
 def fold(values: Any, base: Any, joins: Any, emit: Any = None, final_emit: Any = None) -> Any:
-    """What becomes of `base` when a function of two takes in one element after the other.
+    """The result of a function of two over `base` and one element after the other.
 
     With `emit`, a function of the value before, the element and the value after: an array of all that it gave.
     """
@@ -205,7 +207,7 @@ def fold(values: Any, base: Any, joins: Any, emit: Any = None, final_emit: Any =
 
 
 def _present(values: Any, by: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """Pairs of an element and its value by a field or function, for those that have one."""
+    """Pairs of an element and its value by a field or function, for elements with such a value."""
     if not by:
         return [(element, element) for element in each(values)]
     find = _as_function(by[0])
@@ -224,7 +226,7 @@ def numbers_of(values: Any, by: tuple[Any, ...]) -> list[Any]:
 
 @operation("sum", 1, 2)
 def sum_(values: Any, *by: Any) -> Any:
-    """The sum of the numbers, or of a field or a function of each element; what is not there or null is left out."""
+    """The sum of the numbers, or of a field or a function of each element; missing and null values are left out."""
     return add(0, *numbers_of(values, by))
 
 
@@ -238,7 +240,7 @@ def avg(values: Any, *by: Any) -> Any:
 
 @operation("min", 1, 2)
 def min_(values: Any, *by: Any) -> Any:
-    """The first element that no other one is less than, by a field or function if one is given."""
+    """The first of the least elements, by a field or function if there is one."""
     return _best(values, by, "min", -1)
 
 

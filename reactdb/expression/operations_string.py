@@ -22,7 +22,7 @@ from reactdb.expression.registry import operation
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 
-# What Unicode calls White_Space. Python's `split` also takes the ASCII separators 1C to 1F.
+# Unicode's White_Space. Python's `split` also takes the ASCII separators 1C to 1F.
 _SPACE: Final = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _SPACES: Final = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -46,7 +46,7 @@ def _prepare_match(pattern: Any) -> Callable[[Any], Any]:
 
 @operation("match", 2, prepare=_prepare_match)
 def match(text: Any, pattern: Any) -> dict[str, Any] | None:
-    """The first match: its text, its place and its groups, or null. See `pattern` for what a pattern may be."""
+    """The first match: its text, its place and its groups, or null. See `pattern` for the syntax."""
     string(text)
     return _match(read_pattern(string(pattern)), text)
 

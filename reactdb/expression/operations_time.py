@@ -1,6 +1,6 @@
 """Operations: times.
 
-A time is an aware datetime; its offset is what ReQL calls its time zone. Durations are numbers of seconds.
+A time is an aware datetime; its offset is ReQL's time zone. Durations are numbers of seconds.
 
 ReQL's times are of the years 1400 to 10000, and a datetime ends with 9999. A term that makes a time refuses other years. A stored
 datetime may be older, and its parts can be read and computed with.
@@ -63,7 +63,7 @@ YEAR_SENTENCE: Final = "Error in time logic: Year is out of valid range: 1400..1
 
 
 def computed_time(calculate: Callable[[], datetime]) -> datetime:
-    """What `calculate` gives.
+    """The result of `calculate`.
 
     Raises:
         QueryError: A datetime cannot hold it.
@@ -82,7 +82,7 @@ def check_year(time: datetime) -> datetime:
 
 
 def moved(time: datetime, move: Callable[[datetime], datetime]) -> datetime:
-    """The time that `move` makes of another one. ReQL must have its year, unless that one is of no such year either."""
+    """The result of `move` for a time. It must have a year of ReQL's, unless the argument has none either."""
     found = computed_time(lambda: move(time))
     return check_year(found) if time.year in YEARS else found
 

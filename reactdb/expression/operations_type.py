@@ -71,7 +71,7 @@ def type_of(value: Any) -> str:
 
 
 def _coercion_name(value: Any) -> str:
-    """The type as `coerce_to` names it, which knows only one pseudotype."""
+    """The type in the names of `coerce_to`, which knows only one pseudotype."""
     name = kind(value)
     return {"PTYPE<BINARY>": "BINARY"}.get(name, "OBJECT" if name.startswith("PTYPE<") else name)
 
@@ -113,7 +113,7 @@ def _text(data: bytes) -> str:
 def _number(text: str) -> Any:
     if _DECIMAL_NUMBER.fullmatch(text):
         digits = text.strip()
-        # Python refuses to read an int of thousands of digits, because that is slow; ReQL has only doubles anyway.
+        # Python refuses to read an int of thousands of digits, because it is slow; ReQL has only doubles anyway.
         if digits.lstrip("+-").isdigit() and len(digits) <= 2_000:
             return int(digits)
         return checked_number(float(digits))
@@ -141,7 +141,7 @@ def _pair(pair: Any) -> tuple[Any, Any]:
 
 @operation("to_json_string", 1)
 def to_json_string(value: Any) -> str:
-    """The value as JSON without spaces, keys sorted; what JSON does not have as ReQL's pseudotypes."""
+    """The value as JSON without spaces, keys sorted; values that JSON lacks as ReQL's pseudotypes."""
     return _to_json(value)
 
 
@@ -189,7 +189,7 @@ def json_(text: Any) -> Any:
     except json.JSONDecodeError as error:
         reason = _json_reason(source, error)
     except ValueError:
-        # Python refuses to read an int of thousands of digits, because that is slow.
+        # Python refuses to read an int of thousands of digits, because it is slow.
         reason = _TOO_BIG
     except RecursionError:
         reason = "Nesting depth limit exceeded."
@@ -210,7 +210,7 @@ class _WrongJson(Exception):
 _TOO_BIG: Final = "Number too big to be stored in double."
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _JSON_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-# What Python says, with what RethinkDB says.
+# Python's message, with RethinkDB's.
 _JSON_REASONS: Final = {
     "Expecting value": "Invalid value.",
     "Expecting property name enclosed in double quotes": "Missing a name for object member.",
@@ -225,7 +225,7 @@ _JSON_REASONS: Final = {
 
 
 def _json_reason(source: str, error: json.JSONDecodeError) -> str:
-    """RethinkDB's sentence about a text that is not JSON."""
+    """RethinkDB's sentence about a text without valid JSON."""
     if not source.strip(" \t\r\n"):
         return "The document is empty."
     if error.msg != "Expecting ',' delimiter":

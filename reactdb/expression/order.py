@@ -2,7 +2,7 @@
 
 Documents that lack the key come first, or last if the key descends, as in ReQL. Documents with equal keys keep their order.
 
-Rule of this file: the order of values is in `collation`; here is which value of a document counts, and in which direction.
+Rule of this file: the order of values is in `collation`; a key chooses the value of a document, and the direction.
 """
 
 from __future__ import annotations

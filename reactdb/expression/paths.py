@@ -31,7 +31,7 @@ def read_paths(arguments: list[Any] | tuple[Any, ...]) -> Path:
     """The arguments of an operation as one path.
 
     Raises:
-        QueryError: One of them is no path.
+        QueryError: An argument is no path.
     """
     return _read(list(arguments))
 

@@ -1,17 +1,17 @@
-"""Regular expressions for `match`: RE2's syntax, and a bound on what matching costs.
+"""Regular expressions for `match`: RE2's syntax, and a bound on the cost of matching.
 
-ReQL has RE2, which is linear whatever the pattern. Where `google-re2` is installed (the extra `re2`), it does the
-work. Elsewhere Python's `re` does, which tries one way to match after the other: `(a+)+$` on forty letters takes
-longer than anybody waits, and a feed runs its condition for every change. Neither can be stopped while it matches,
-and no other thread of the process runs meanwhile. So a pattern is read before an engine gets it (`pattern_reader`),
-and what it may cost on a text is known before it is matched:
+ReQL has RE2, which is linear for every pattern. Where `google-re2` is installed (the extra `re2`), it does the work.
+Elsewhere Python's `re` does, which tries one way to match after the other: `(a+)+$` on forty letters would
+practically never end, and a feed runs its condition for every change. Neither can be stopped while it matches, and no
+other thread of the process runs during the match. So a pattern is read before an engine gets it (`pattern_reader`),
+and its greatest cost on a text is known before the match:
 
     RE2     the positions of the pattern, counted as often as they may be repeated, times the length of the text;
             its compiler takes the square of the positions
-    `re`    the steps of all ways in which it may match (`pattern_steps`)
+    `re`    the steps of all ways to match (`pattern_steps`)
 
-What is above `MAX_STEPS`, which is well below a second, or not bounded, raises `ResourceLimit`; where RE2 would help,
-with the name of the extra.
+A cost above `MAX_STEPS`, which is well below a second, or without a bound, raises `ResourceLimit`; where RE2 would
+help, with the name of the extra.
 
 Unlike in ReQL, positions count characters and not bytes of UTF-8: so they fit `slice`, as a reader would expect.
 
@@ -30,11 +30,12 @@ from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.pattern_steps import Subject
 
 MAX_PATTERN_CHARACTERS: Final = 1_000
-# A step takes either engine up to 10 ns, and RE2 a hundredth of that for a pattern that has few states.
+# A step takes either engine up to 10 ns, and RE2 a hundredth of that for a pattern with few states.
 MAX_STEPS: Final = 40_000_000
 # To compile 5,000 positions takes RE2 0.05 s, and 100,000 of them 20 s.
 MAX_POSITIONS: Final = 5_000
-# What RE2 may use for one pattern: its own default. For one that cannot be read here, what 10,000 positions take.
+# The memory that RE2 may use for one pattern: its own default. For a pattern that cannot be read here, the amount for
+# 10,000 positions.
 MAX_MEMORY_BYTES: Final = 8 << 20
 MAX_UNREAD_BYTES: Final = 1 << 18
 LITERAL: Final = re.compile(r"[^\\.^$*+?()\[\]{}|]*")
@@ -60,10 +61,10 @@ class Pattern(Protocol):
 
 @lru_cache(maxsize=256)
 def read_pattern(text: str) -> Pattern:
-    """The pattern, compiled by RE2 where that is installed, otherwise by `re`.
+    """The pattern, compiled by RE2 if installed, otherwise by `re`.
 
     Raises:
-        QueryError: It is not one, in RE2's syntax.
+        QueryError: It is no pattern in RE2's syntax.
         ResourceLimit: It is too large, or could take too long without RE2.
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
@@ -92,7 +93,8 @@ class Re2Pattern:
         self._text = text
         size = self._compiled.programsize if positions is None else positions
         if LITERAL.fullmatch(text):
-            # A text without operators has one state for each character, which RE2 always keeps: then it takes 1 step a character.
+            # A text without operators has one state for each character, which RE2 always keeps: then it takes 1 step
+            # a character.
             size = 1
         self._max_characters = MAX_STEPS // max(size, 1)
 
@@ -108,7 +110,7 @@ class Re2Pattern:
 
 
 def _positions(text: str) -> int | None:
-    """The positions of a pattern, or None if RE2 may know what is not known here.
+    """The positions of a pattern, or None if RE2 may know a syntax that is unknown here.
 
     Raises:
         ResourceLimit: They are too many.
@@ -127,7 +129,7 @@ def _positions(text: str) -> int | None:
 
 
 def _refusal(text: str, reason: bytes | str) -> QueryError | ResourceLimit:
-    """What RE2 says of a pattern, `reason: portion`, in ReQL's sentence."""
+    """RE2's message about a pattern, `reason: portion`, in ReQL's sentence."""
     said = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
     kind, _, portion = said.partition(": ")
     if kind.startswith(("pattern too large", "invalid repetition size", "expression nests too deeply")):
@@ -136,7 +138,8 @@ def _refusal(text: str, reason: bytes | str) -> QueryError | ResourceLimit:
 
 
 class PythonPattern:
-    """A pattern of Python's `re`, used for texts that are short enough for the number of ways in which it may match."""
+    """A pattern of Python's `re`, used for texts that are short enough for the number of ways in which it may
+    match."""
 
     def __init__(self, text: str) -> None:
         from reactdb.expression.pattern_reader import TooLarge, UnreadablePattern, read, search_steps
@@ -168,7 +171,8 @@ class PythonPattern:
 
 
 def safe_length(steps: Callable[[Subject], float], most: float) -> int:
-    """How long any text may be for at most so many steps, whatever is in it; -1 if even the empty one is not safe."""
+    """How long any text may be for at most so many steps, whatever its content; -1 if even the empty text is not
+    safe."""
     safe, unsafe = -1, int(most) + 1
     while unsafe - safe > 1:
         middle = (safe + unsafe) // 2

@@ -1,13 +1,13 @@
 """The reader of patterns: translates RE2's syntax for Python's `re`, and bounds how many steps a match may take.
 
-What RE2 does not have (references to groups, lookahead and lookbehind, possessive repetition) is refused in RE2's words. What
-`re` understands differently is translated: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text only, and flags hold from
-where they stand. Unicode's classes (`\\pL`) and the flag U cannot be translated for `re`: they need RE2. How many steps a part
-takes on a text is said by `pattern_steps`.
+Syntax that RE2 lacks (references to groups, lookahead and lookbehind, possessive repetition) is refused in RE2's
+words. Syntax with another meaning in `re` is translated: `\\d`, `\\w` and `\\s` are ASCII, `$` is the end of the text
+only, and flags hold from their place on. Unicode's classes (`\\pL`) and the flag U cannot be translated for `re`:
+they need RE2. `pattern_steps` computes how many steps a part takes on a text.
 
 Source: RE2's page "Syntax" for the syntax; its parser's error codes for the sentences.
 
-Rule of this file: text in, a subpattern out. `pattern` decides what is done with it.
+Rule of this file: text in, a subpattern out. `pattern` decides how to use it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_DEPTH: Final = 200
 LAST_CHARACTER: Final = 0x10FFFF
 # How many sets of first characters are compared with each other: each of them with all before.
 MOST_FIRSTS: Final = 256
-# How many characters are looked at one by one.
+# How many characters are checked singly.
 MOST_GAPS: Final = 256
 
 Ranges = tuple[tuple[int, int], ...]
@@ -71,11 +71,11 @@ _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 
 
 class UnreadablePattern(Exception):
-    """What is wrong with the pattern, in RE2's words: `reason: portion`."""
+    """The fault of the pattern, in RE2's words: `reason: portion`."""
 
 
 class TooLarge(Exception):
-    """The pattern asks for more than there is room for."""
+    """The pattern needs more room than there is."""
 
 
 @dataclass(slots=True)
@@ -87,10 +87,10 @@ class Subpattern:
         is_bounded: The ways in which it may match from one place are at most a power of the text's length.
         is_single: It matches in one way at most from one place.
         measure: How many steps it takes, where it is bounded.
-        positions: The characters and anchors in it, those that are repeated counted as often as they may be.
+        positions: The characters and anchors in it; repeated ones count as often as they may occur.
         atoms: The same, each counted once.
-        literal: The one character that it matches; empty if it is no such subpattern.
-        is_loose_run: It is one character, several times, which may end at several places.
+        literal: Its single literal character; empty for any other subpattern.
+        is_loose_run: It is a repetition of one character, which may end at several places.
         firsts: The characters that a match can begin with; None if they are not known, or if it may match the empty text.
         characters: The characters that a match can hold; None if they are not known.
         is_one: It always matches exactly one character.
@@ -124,7 +124,8 @@ def search_steps(part: Subpattern) -> Callable[[Subject], float]:
 
 
 def begins_with_anything(part: Subpattern) -> bool:
-    """Whether a pattern begins with `.*`: what does not match from the beginning of a line matches nowhere in that line."""
+    """Whether a pattern begins with `.*`: without a match from the beginning of a line it matches nowhere in that
+    line."""
     first = (part.pieces or [part])[0]
     return first.is_loose_run and first.may_be_empty and first.characters in (_EVERYTHING, _ALL_BUT_LINE_END)
 
@@ -135,7 +136,7 @@ def read(text: str, *, max_repeats: int = MAX_REPEATS, is_for_re2: bool = False)
     Args:
         text: The pattern.
         max_repeats: How often something may be repeated, also by repetitions within repetitions.
-        is_for_re2: It is only measured: what needs RE2 is read too, and nothing is translated.
+        is_for_re2: It is only measured: syntax that needs RE2 is read too, and nothing is translated.
 
     Raises:
         UnreadablePattern: It is not a pattern.
@@ -186,7 +187,7 @@ class _Reader:
             if part is not None:
                 parts.append(self._repeated(part, start))
             elif parts:
-                # Only flags were set: what is repeated after them is the part before.
+                # Only flags were set: a repetition after them applies to the part before.
                 parts[-1] = self._repeated(parts[-1], start)
         return sequence(parts)
 
@@ -207,7 +208,7 @@ class _Reader:
         return repeated(part, low, high, spelled)
 
     def _repetition(self) -> tuple[int, int | None, str] | None:
-        """The repetition that stands here, if there is one: least, most or None, and how it is spelled."""
+        """The repetition at this place, if there is one: least, most or None, and its spelling."""
         rest = self._text[self._at : self._at + 1]
         if rest and rest in "*+?":
             self._at += 1
@@ -276,7 +277,7 @@ class _Reader:
     def _escape(self, start: int) -> Subpattern:
         character = self._next(start)
         if character in "bB":
-            # `re` has Unicode's words here unless it is told otherwise.
+            # By default `re` has Unicode's words here.
             return Subpattern(f"(?a:\\{character})", may_be_empty=True)
         if character in "Az":
             return Subpattern(r"\A" if character == "A" else r"\Z", may_be_empty=True)
@@ -294,7 +295,7 @@ class _Reader:
         return one_of(((code, code),), self._flags)
 
     def _pass_over_class(self, character: str) -> None:
-        """Go behind the name of a class of Unicode's, or behind `\\C`, whose letter has been read."""
+        """Go past the name of a class of Unicode's, or past `\\C`, whose letter has been read."""
         found = _CLASS_NAME.match(self._text, self._at) if character in "pP" else None
         self._at = self._at if found is None else found.end()
 
@@ -304,7 +305,7 @@ class _Reader:
         return ranges if character.islower() else outside(ranges)
 
     def _character_code(self, character: str, start: int) -> int:
-        """The code of the character that an escape stands for; `character` is the one after the backslash."""
+        """The code of an escaped character; `character` is the one after the backslash."""
         if character in _CONTROLS:
             return _CONTROLS[character]
         if character == "x":
@@ -359,7 +360,7 @@ class _Reader:
         self._at += 1
         merged = _merged(ranges)
         if is_negated and "i" in self._flags:
-            # What is left out is left out in both cases: so the case is looked at before the set is turned round.
+            # An excluded character is excluded in both cases: so cases are added before the set is inverted.
             source = f"(?i:[^{_spelled(merged)}])"
             others = outside(merged)
             own = in_either_case(others, f"[{_spelled(others)}]")
@@ -408,12 +409,12 @@ def one_of(ranges: Ranges, flags: frozenset[str]) -> Subpattern:
     return Subpattern(source, firsts=own, characters=own, is_one=True, literal=literal)
 
 
-# What ASCII's letters are in another case, beyond the letter of the other case.
+# The other cases of ASCII's letters, beyond the letter of the other case.
 _OTHER_CASES: Final = {"i": (0x130, 0x131), "s": (0x17F,), "k": (0x212A,)}
 
 
 def in_either_case(ranges: Ranges, source: str) -> Ranges | None:
-    """The characters, and those that are the same in another case; None if that is not known. `source`: as `re` writes them."""
+    """The characters, and their other cases; None if they are not known. `source`: as `re` writes them."""
     if all(high < 128 for _, high in ranges):
         found = list(ranges)
         for low, high in ranges:
@@ -487,14 +488,14 @@ def either(parts: list[Subpattern]) -> Subpattern:
 
 
 def repeated(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
-    """A part several times; at most `high` times, if that is not None."""
+    """A part several times; at most `high` times, if `high` is not None."""
     source = part.source if _is_closed(part) else f"(?:{part.source})"
     is_certain = part.is_single and not part.is_flexible
     if high == 1:
         # Once, or also not at all.
         is_bounded, measure = part.is_bounded, part.measure if low == 1 else steps_of_optional(part.measure)
     else:
-        # Of what matches in several ways, even a few repetitions are a great many ways.
+        # For a part that matches in several ways, even a few repetitions are a great many ways.
         is_bounded = (
             part.is_bounded
             and not part.may_be_empty
@@ -523,7 +524,8 @@ def _is_closed(part: Subpattern) -> bool:
 
 
 def _is_separated(part: Subpattern) -> bool:
-    """Whether each turn begins or ends with a character that it holds nowhere else, and goes in one way between two of them."""
+    """Whether each turn begins or ends with a character that occurs nowhere else in it, and goes in one way between
+    two of them."""
     for separator, rest in ((part.pieces[:1], part.pieces[1:]), (part.pieces[-1:], part.pieces[:-1])):
         if not separator or not separator[0].is_one or not separator[0].characters:
             continue

@@ -1,18 +1,18 @@
 """How many steps Python's `re` may take for a pattern on one text: an upper bound, from the parts of the pattern.
 
-`re` tries one way to match after the other. Of each part two numbers are known: the steps that it takes from one place to go
-through all its ways, and how many ways those are. What follows a part is tried once for each way:
+`re` tries one way to match after the other. Each part has two numbers: the steps that it takes from one place to go
+through all its ways, and the number of those ways. The next part is tried once for each way:
 
     one character, a set, an anchor             1 step, 1 way
-    a, then b                                   the steps of a, and for each way of a those of b
+    a, then b                                   the steps of a, and for each way of a the steps of b
     a|b                                         the steps of both; the ways of both, or the more if their first characters differ
-    one character up to k times                 as many as may stand in a row in the text, at most k
+    one character up to k times                 as many as occur in a row in the text, at most k
     a group up to k times                       as many as the text is long
 
-Behind `.*`, what is spelled out, as `foo` is, fails at once where it does not stand. So of the ways of `.*` only as many go on as
-there are `foo` in the text. A text that a program has stored has few of them, and an attack's has many.
+After `.*`, a literal text such as `foo` fails at once where it does not occur. So of the ways of `.*` only as many
+continue as there are `foo` in the text. A text that a program has stored has few of them, and an attack's has many.
 
-Rule of this file: it matches nothing but sets of characters, whose time is linear.
+Rule of this file: it matches nothing but sets of characters, in linear time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ MOST: Final = 1e300
 
 
 class Subject:
-    """What of a text matters for the steps. Without the text, nothing but its length is known: all may be as bad as it can be."""
+    """The properties of a text that decide the steps. Without the text, only its length is known: all may be as bad
+    as it can be."""
 
     __slots__ = ("_counts", "_folded", "_runs", "_text", "length")
 
@@ -61,7 +62,7 @@ class Subject:
     def _counted(self, text: str, part: str) -> int:
         spend_bytes(self.length)
         if self._folded is None:
-            # Two letters that `re` takes for small ones in either case, but `lower` leaves as they are.
+            # Two letters that `re` takes for lower case in either case, but `lower` leaves as they are.
             self._folded = text.lower().replace("\u017f", "s").replace("\u0131", "i")
         if any(part.startswith(part[place:]) for place in range(1, len(part))):
             # It may overlap with itself, and `count` would pass over that.
@@ -69,7 +70,7 @@ class Subject:
         return self._folded.count(part)
 
     def longest_run(self, source: str) -> int:
-        """How many characters of a set stand in a row, at most; `source` is the set as `re` writes it."""
+        """The longest row of characters of a set; `source` is the set as `re` writes it."""
         if self._text is None:
             return self.length
         if source not in self._runs:
@@ -80,7 +81,7 @@ class Subject:
 
 
 Measure = Callable[[Subject], tuple[float, float]]
-"""The steps that a part takes from one place, and its ways there."""
+"""The steps of a part from one place, and its ways there."""
 
 
 def ONE_STEP(_subject: Subject) -> tuple[float, float]:
@@ -89,8 +90,9 @@ def ONE_STEP(_subject: Subject) -> tuple[float, float]:
 
 
 def steps_of_sequence(parts: list[tuple[Measure, str, bool]]) -> Measure:
-    """Of one part after the other: the measure of each, its literal character, and whether it is a run that may end anywhere."""
-    # The literal characters that follow a run are seen as one text.
+    """For one part after the other: the measure of each, its literal character, and whether it is a run that may end
+    anywhere."""
+    # The literal characters after a run are seen as one text.
     pieces: list[tuple[Measure | None, str, bool]] = []
     for measure, literal, is_loose in parts:
         if literal and pieces and pieces[-1][1]:
@@ -126,7 +128,8 @@ def steps_of_sequence(parts: list[tuple[Measure, str, bool]]) -> Measure:
 
 
 def steps_of_search(measure: Measure, prefix: str, *, is_anchored: bool) -> Callable[[Subject], float]:
-    """The steps of a search, which begins wherever the literal `prefix` stands in the text; or only at the first place."""
+    """The steps of a search, which begins at each occurrence of the literal `prefix` in the text; or only at the
+    first place."""
 
     def steps(subject: Subject) -> float:
         from_one_place = measure(subject)[0]
@@ -139,7 +142,7 @@ def steps_of_search(measure: Measure, prefix: str, *, is_anchored: bool) -> Call
 
 
 def steps_of_alternatives(measures: list[Measure], *, is_certain: bool) -> Measure:
-    """Of one of several parts. `is_certain`: their first characters differ."""
+    """For one of several parts. `is_certain`: their first characters differ."""
 
     def measure_all(subject: Subject) -> tuple[float, float]:
         found = [measure(subject) for measure in measures]
@@ -161,7 +164,7 @@ def steps_of_optional(measure: Measure) -> Measure:
 
 
 def steps_of_run(source: str, low: int, high: int | None) -> Measure:
-    """Of one character, several times."""
+    """For a repeated character."""
 
     def measure(subject: Subject) -> tuple[float, float]:
         most = subject.longest_run(source)
@@ -172,8 +175,9 @@ def steps_of_run(source: str, low: int, high: int | None) -> Measure:
 
 
 def steps_of_repeated(atoms: int, low: int, high: int | None) -> Measure:
-    """Of a group of so many characters and sets, several times. Where one turn ends and the next begins is certain, so all turns
-    together pass over the text once, and each of them tries no more than what is in the group."""
+    """For a repeated group of so many characters and sets. The place where one turn ends and the next begins is
+    certain, so all turns together pass over the text once, and each of them tries no more than the contents of the
+    group."""
 
     def measure(subject: Subject) -> tuple[float, float]:
         most = subject.length if high is None else min(subject.length, high)

@@ -5,8 +5,8 @@
     lambda document: ...               any Python function of a document; only tested, one document after the other
     True, False                        all, none
 
-Rule of this file: a predicate is a value. `test` is compiled when it is first asked for, and everything else is in
-`compile` and `analyse`.
+Rule of this file: a predicate is a value. `test` is compiled at its first use, and everything else is in `compile`
+and `analyse`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Predicate:
     Attributes:
         expression: The condition as an expression; None for a Python function.
         function: The Python function; None for an expression.
-        default: What counts where something is missing: a bool, or an expression (as `r.error()`) that may raise.
+        default: The result where something is missing: a bool, or an expression (as `r.error()`) that may raise.
         key: Equal for predicates that surely agree on every document; hashable.
     """
 
@@ -108,17 +108,18 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
     Args:
         value: An expression, a dict of fields that must be equal (where it holds a dict, field by field again), a
             Python function of a document, or a bool.
-        default: What counts where something is missing: False, True, or an expression, such as `r.error()`.
+        default: The result where something is missing: False, True, or an expression, such as `r.error()`.
 
     Raises:
-        QueryError: It is none of these, or makes no sense for any document; or `default` is one more condition.
-        InvalidDocument: The dict holds what no document can hold.
+        QueryError: The value is none of these, or makes no sense for any document; or `default` is one more
+            condition.
+        InvalidDocument: The dict holds a value that no document can hold.
     """
     if isinstance(value, Predicate):
         return value
     if is_second_condition(default):
         raise QueryError(
-            "filter takes one condition, and then what counts where a field is missing: "
+            "filter takes one condition, and then the result where a field is missing: "
             "join conditions with &, each in parentheses"
         )
     if callable(value) and not isinstance(value, Expression):
@@ -139,15 +140,15 @@ def place_of(function: Callable[..., Any]) -> str:
         code = getattr(found, "__code__", None)
         if code is not None:
             return f"{name}, {code.co_filename}:{code.co_firstlineno}"
-        # A method, what functools.partial and functools.wraps made, or an object that can be called.
+        # A method, a result of functools.partial or functools.wraps, or an object that can be called.
         inner = [getattr(found, one, None) for one in ("__func__", "func", "__wrapped__")]
         found = next((one for one in inner if one is not None), vars(type(found)).get("__call__"))
     return name
 
 
 def is_second_condition(default: Any) -> bool:
-    """Whether the argument `default` was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`. As a default
-    it would only count for documents where `a` is missing."""
+    """Whether the argument `default` was surely meant as one more condition: `filter(row["a"] > 1, row["b"] < 2)`. As
+    a default it would only count for documents without `a`."""
     if isinstance(default, Expression):
         node = default.node
         return isinstance(node, Call) and node.operation in CONDITIONS and node.uses_row

@@ -1,4 +1,4 @@
-"""The operations: what a Call's name means.
+"""The operations: the meanings of the names in Calls.
 
 An operation is a Python function of values with ReQL's semantics and ReQL's sentences. That function is its one
 meaning: `evaluate` calls it, and so does generated code wherever it has no shorter way.
@@ -8,13 +8,13 @@ meaning: `evaluate` calls it, and so does generated code wherever it has no shor
     strict    the values of its arguments; a Function arrives as a Python callable
     lazy      a callable without arguments for each argument, to call or not: `and`, `branch`, `default`
 
-The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot, such as
-`mongodb.index_keys`. They are registered in the same way, when the module that has them is imported. Indexes keep their
-expressions by these names, so a name never gets another meaning; a process that has not registered one can neither use nor write
-what it indexes, and says so.
+The core's operations have ReQL's names. Those of a dialect or of a program have a word of its own before a dot, such
+as `mongodb.index_keys`. They are registered in the same way, at the import of their module. Indexes keep their
+expressions by these names, so a name never gets another meaning; a process without a registered name can neither use
+nor write the values that it indexes, and raises an error that says so.
 
-Rule of this file: it knows no operation. Modules say that they have some (`import_later`), and are imported when the first name
-is looked up that is not there yet.
+Rule of this file: it knows no operation. Modules announce their operations (`import_later`), and are imported at the
+first look-up of an unknown name.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Operation:
         is_lazy: The function gets callables instead of values.
         is_deterministic: Equal arguments give equal results, today and tomorrow.
         never_fails: It raises nothing for any value; only its arguments may.
-        prepare: Given the arguments after the first, when all of them are constants: a function of the first. It saves
-            work that would be the same for every document. What it raises is ignored here and raised by `function`.
+        prepare: Takes the arguments after the first, when all of them are constants, and returns a function of the
+            first. It saves work that would be the same for every document. Its errors are ignored here; `function`
+            raises them.
         acts_on_groups: It takes grouped data whole, instead of being applied to each group.
         fields: Given the arguments after the first, when all of them are constants: the names of the fields of a document by
             which, as the first argument, the result is decided; None where others may matter.
@@ -119,14 +120,14 @@ def in_arguments(number: int) -> str:
 
 
 def wrong_call(parameters: int, arguments: int) -> QueryError:
-    """ReQL's error for a function that is called with another number of arguments than it has parameters."""
+    """ReQL's error for a function with another number of arguments than parameters."""
     return QueryError(
         f"Expected function with {in_arguments(arguments)} but found function with {in_arguments(parameters)}."
     )
 
 
 class Operations(dict[str, Operation]):
-    """Operations by name. More modules are imported when a name is looked up that is not there yet, or when all names are."""
+    """Operations by name. More modules are imported at the look-up of an unknown name, or of all names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +143,7 @@ class Operations(dict[str, Operation]):
             modules = self._modules
             for module in modules:
                 import_module(module)
-            # Last: another thread that gets here meanwhile waits for the imports.
+            # Last: another thread that gets here now waits for the imports.
             self._imported = modules
 
     def __missing__(self, name: str) -> Operation:
@@ -164,7 +165,7 @@ class Operations(dict[str, Operation]):
             return default
 
     def names(self) -> list[str]:
-        """All that there are. The dict itself may lack some that nobody has looked up yet."""
+        """All names. The dict itself may lack some that were not looked up yet."""
         self.load()
         return sorted(self)
 

@@ -9,8 +9,8 @@
     Function          ["function", [n, ...], body]
     Call              ["call", name, [argument, ...], {option: node}]
 
-Rule of this file: it only ever grows. A file that was written once is read for ever. Data is never evaluated: a call names
-an operation of the registry, and a name that is not there can be read and shown, but not computed.
+Rule of this file: it only ever grows. A written file is readable for ever. Data is never evaluated: a call names an
+operation of the registry, and an expression with an unknown name can be read and shown, but not computed.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The expression tree: what every spelling of a condition or of a computed value becomes.
+"""The expression tree: the common form of every spelling of a condition or of a computed value.
 
-    node      what it stands for
+    node      its meaning
     --------  ----------------------------------------------------------------------------------------------------
     Constant  a document value, `minval` or `maxval`
     Row       the document at hand: ReQL's `r.row`
     Variable  a parameter of the function around it
-    Function  a function of some parameters: what `map` or `contains` takes
+    Function  a function of some parameters, as for `map` or `contains`
     Call      an operation of the registry, by its ReQL name in lower case, its arguments and its options
 
 There is no node for any single operation: a dialect maps its terms to the names in the registry and is done.
 
-Rule of this file: nodes are immutable, know nothing of what operations do, and are never deeper than `MAX_TREE_DEPTH`, so that
-code which walks a tree may recurse.
+Rule of this file: nodes are immutable, know nothing about operations, and are never deeper than `MAX_TREE_DEPTH`, so
+that code which walks a tree may recurse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reactdb.values.codec import decode_value, encode_value, freeze, with_sorted
 from reactdb.values.collation import maxval, minval
 
 MAX_TREE_DEPTH: Final = 200
-"""Levels of a tree. Evaluating one needs up to three Python frames a level, of the thousand that Python allows."""
+"""Levels of a tree. Evaluation needs up to three Python frames a level, and Python allows a thousand."""
 
 _PLAIN_INTEGERS: Final = 1 << 63
 _SHORT: Final = 4096
@@ -34,7 +34,7 @@ _variable_ids = count(1)
 
 
 RARE: Final = frozenset(("group", "literal", "now"))
-"""Operations that need special care when a tree is compiled or checked; most trees have none of them."""
+"""Operations with special care in compiling or checking a tree; most trees have none of them."""
 
 _NOTHING_RARE: Final[frozenset[str]] = frozenset()
 
@@ -168,7 +168,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
-    """The tree with some nodes exchanged: those for which `change` gives another. What is unchanged is shared."""
+    """The tree with some nodes replaced: those for which `change` returns another. Unchanged parts are shared."""
     other = change(node)
     if other is not None:
         return other

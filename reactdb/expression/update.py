@@ -40,9 +40,9 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
     """The argument of `update` as a function from the old document to the patch for it.
 
     Args:
-        value: An expression, a dict that may hold expressions, or a Python function of the document. What the function
-            returns may hold expressions again.
-        is_for_one: It will be called for one document only.
+        value: An expression, a dict that may hold expressions, or a Python function of the document. The function's
+            result may hold expressions again.
+        is_for_one: It will be called for a single document.
 
     Raises:
         QueryError: It makes no sense for any document.
@@ -63,7 +63,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
     """The commonest patches: a dict of plain values as it is; a dict with expressions among its values as a function that
     computes each. None for any other patch.
 
-    An expression that is used again and again is compiled once, by itself, because the dict around it is new each time.
+    A reused expression is compiled once, by itself, because the dict around it is new each time.
     """
     functions = {}
     for name, one in value.items():
@@ -88,7 +88,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
     }
 
 
-# Values that need no conversion. A value that no document may hold is refused when the document is encoded.
+# Values that need no conversion. The encoding of the document refuses values that no document may hold.
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
@@ -120,8 +120,8 @@ def as_function(value: Any) -> Callable[[Document], Any]:
 
 
 def compile_function(value: Any) -> Callable[[Document], Any]:
-    """What `as_function` takes, as a function that gives values. Expressions that a Python function returns, alone or inside a
-    dict or a list, are computed with the function's own document as `row`."""
+    """An argument of `as_function`, as a function that returns values. Expressions that a Python function returns,
+    alone or inside a dict or a list, are computed with the function's own document as `row`."""
     function = as_function(value)
     if isinstance(function, Expression):
         return function
@@ -129,7 +129,7 @@ def compile_function(value: Any) -> Callable[[Document], Any]:
 
 
 def compute_returned(value: Any, document: Any) -> Any:
-    """What a Python function has returned, where the expressions in it are computed for the document.
+    """The result of a Python function, with its expressions computed for the document.
 
     Raises:
         QueryError: An expression cannot be computed for it.
@@ -149,7 +149,7 @@ def compute_returned(value: Any, document: Any) -> Any:
 
 
 def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Document], Any]:
-    """What `update` was given: a dict without expressions as it is, anything else as `as_patch` makes it.
+    """The argument of `update`: a dict without expressions as it is, anything else converted by `as_patch`.
 
     Raises:
         QueryError: It makes no sense for any document, or has another system's operators.
@@ -202,14 +202,15 @@ OPERATORS = {
 def check_no_operators(patch: dict[Any, Any]) -> None:
     """Raise QueryError where a key of a patch begins with `$`: it would be stored in every document, as a field of that name.
 
-    Not for what is inside of a list, an expression or `literal`: nothing is merged there. Documents may have such fields.
+    Not for the contents of a list, an expression or `literal`: nothing is merged there. Documents may have such
+    fields.
     """
-    # Each with the name that leads to it and the one that this is in: a path for each would take the square of their depth.
+    # Each with its own name and that of its parent: a path for each would take the square of their depth.
     pending: list[tuple[Any, dict[Any, Any]]] = [(None, patch)]
     known = {id(patch)}
     while pending:
         way, part = pending.pop()
-        # Of a copy, because another thread may change what the patch holds.
+        # On a copy, because another thread may change the patch's contents.
         for name, value in dict.copy(part).items():
             if isinstance(name, str) and name.startswith("$"):
                 path: list[Any] = []

@@ -1,46 +1,47 @@
 """Feeds: query results that are kept up to date, and delivered.
 
-The way of an event: the store gives `hub` a commit, and `dispatch` asks `router` which views it concerns. What these report goes
-into a `broadcast`, or into the `queues` of single subscriptions. When the writer has finished, the broadcast makes the event and
-calls its observers. Everybody else has a consumer (in `consumers`) that polls a subscription, and the subscription makes the
-event.
+The path of an event: the store gives `hub` a commit, and `dispatch` finds the views that it concerns with `router`.
+Their reports go into a `broadcast`, or into the `queues` of single subscriptions. When the writer has finished, the
+broadcast makes the event and calls its observers. Every other subscriber has a consumer (in `consumers`) that polls a
+subscription, and the subscription makes the event.
 
-Read the files in this order, in which they are built up: each imports only what stands above it (a contract in `pyproject.toml`).
+Read the files in this order, in which they are built up: each imports only files above it (a contract in
+`pyproject.toml`).
 
-What a feed is:
+The parts of a feed:
 
-    options         what `changes()` may be asked for
-    position        how far a feed was delivered, and tokens
+    options         the options of `changes()`
+    position        the delivered position of a feed, and tokens
     failures        the documents that a view could not compute
-    edits           the way from one list to another
-    pipeline        the steps of a query that look at one document
-    views/          what keeps a result up to date: seed, advance, report. `views.base` has the protocol
-    events          deltas as the dicts that are delivered
-    compiler        a query as a view, or the reason why not
-    request         what all subscriptions of one feed share
-    log_reader      reading on from the log
-    initial         the initial values: what a feed begins with
-    bootstrap       views made ready beside the writers
+    edits           the edits from one list to another
+    pipeline        the steps of a query on one document
+    views/          keep a result up to date: seed, advance, report. `views.base` has the protocol
+    events          deltas as the delivered dicts
+    compiler        makes a view of a query, or raises the reason against it
+    request         the common part of all subscriptions of one feed
+    log_reader      reading from the log
+    initial         the initial values, a feed's opening
+    bootstrap       prepares views beside the writers
 
 Delivery, from the bottom up:
 
-    router          which views a change concerns; `intervals` finds the ranges that hold a value
+    router          finds the views that a change concerns; `intervals` finds the ranges of a value
     queues          the queue of one subscription alone
-    broadcast       one queue for subscribers that get the same events, and the calls of those that are called
-    subscription    what one subscriber gets of one query: the table of its states, and `poll`
+    broadcast       one queue for subscribers with the same events, and the calls of their callbacks
+    subscription    one subscriber's events of one query: the table of its states, and `poll`
     dispatch        commit -> views -> the queues of subscriptions -> their consumers
-    hub             the feeds of one database: which subscriptions join, leave and catch up
-    terms           what may stand after `changes()`
-    consumers       what polls, when and where: observers, cursors, coroutines; `timers` and `schedulers` wake them
+    hub             the feeds of one database: subscriptions join, leave and catch up
+    terms           the steps after `changes()`
+    consumers       the pollers: observers, cursors, coroutines; `timers` and `schedulers` wake them
 
-What programs hold:
+The objects that programs hold:
 
-    listening       a subscription, a cursor or a reader ends when it is closed or forgotten
-    inspect         what a feed is, for people
-    reader          a feed that is asked what there is, and never waits
-    rx              what makes a feed an Observable; the one module that imports reactivex, and only when it is used
-    feed            what `changes()` returns
-    livelist        a list that follows
+    listening       a subscription, a cursor or a reader ends when it is closed or unreferenced
+    inspect         descriptions of a feed for people
+    reader          a feed that is polled and never waits
+    rx              makes a feed an Observable; the one module that imports reactivex, and only at its use
+    feed            the result of `changes()`
+    livelist        a list that follows a selection
 
 Rule of this folder: a view is pure. Threads, time and Rx stay outside of it.
 """

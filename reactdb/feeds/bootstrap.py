@@ -1,10 +1,10 @@
-"""Bootstrap: views with state are made ready beside the writers, and join the live ones by a few last changes.
+"""Bootstrap: views with state are prepared beside the writers, and join the live views with a few last changes.
 
-    seed         from a snapshot at some seq, which may take a second for 100,000 documents; no thread waits
-    read on      what was written meanwhile, from the log, until little is left
+    seed         from a snapshot at some seq: may take a second for 100,000 documents; no thread waits
+    read on      the later changes, from the log, until little is left
     join         the hub reads the rest with the publish lock held
 
-Rule of this file: no lock is held. What was seeded may be out of date when the hub looks, and is then made again.
+Rule of this file: no lock is held. A seeded view may be out of date when the hub checks it, and is then made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reactdb.store.log import low_water
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
 
-# Times that what was written meanwhile is read, at most: writers may be quicker.
+# How often, at most, the changes of the meantime are read: writers may be quicker.
 ROUNDS = 8
 
 
@@ -38,7 +38,7 @@ class Bootstrapped:
         self.catalogue_version = catalogue_version
 
     def can_join(self, snapshot: Snapshot, most_changes: int) -> bool:
-        """Whether what is left to read is little, and means what it meant."""
+        """Whether the rest to read is short, and the query still has the same meaning."""
         return (
             self.reader.is_seeded
             and self.catalogue_version == snapshot.catalogue.version
@@ -73,7 +73,7 @@ class Bootstrap:
         """The view of a request, seeded and read on until no more than `near` changes were left.
 
         Args:
-            before: What this gave the last time, to go on with where that is still good.
+            before: The result of the last call, to continue with if it is still good.
             is_live: Whether there is a live view with that key. It needs no seed then.
         """
         with self._snapshot() as snapshot:
@@ -119,7 +119,8 @@ class Bootstrap:
 
 
 def before_commit(position: int, snapshot: Snapshot) -> int:
-    """The position, or where it is inside of a commit, the one before that commit: the commit is read as a whole.
+    """The position, or where it is inside of a commit, the position before that commit: the commit is read as a
+    whole.
 
     Raises:
         HistoryLost: Its first changes were compacted away.
@@ -140,7 +141,7 @@ def plan_at(request: Request, now: Snapshot, position: int) -> Plan:
 
 
 def why_gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
-    """Why the view cannot go on, where a table or an index of it was dropped while it read the log."""
+    """Returns an error where a table or an index of the view was dropped while it read the log; else None."""
     for info in view.tables():
         known = snapshot.catalogue.by_id.get(info.id)
         if known is None or known.dropped is not None:

@@ -1,21 +1,22 @@
-"""Broadcast: the deltas of one view, held once for all subscribers that get every step of it as the same events.
+"""Broadcast: the deltas of one view, held once for all subscribers with the same events for every step.
 
-    BroadcastEntry      what one commit does, linked to what the next does
-    BroadcastPosition   where a subscriber is in it:
-    ReadPosition        one that polls: a cursor, or an observer on a scheduler
-    CallPosition        one that is called by the committing thread
-    Recipients          the subscribers that are called with a delta
+    BroadcastEntry      the deltas of one commit, linked to the next commit's
+    BroadcastPosition   a subscriber's place in it:
+    ReadPosition        of a subscriber that polls: a cursor, or an observer on a scheduler
+    CallPosition        of a subscriber that the committing thread calls
+    Recipients          the subscribers that get a call with a delta
 
-Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a delta once
-and hands copies of it to one after the other, in a loop that does nothing else. The last entry is empty and is filled by the next
-commit. The entries are a linked list, so an entry that no position has still to read is freed.
+Deltas are numbered. A reader moves through them at its own pace. Recipients move together: `run` makes an event of a
+delta once and hands copies of it to one recipient after the other, in a loop without other work. The last entry is
+empty and is filled by the next commit. The entries are a linked list, so an entry is freed once no position has to
+read it.
 
-Each subscriber has room for the newest `limit` deltas. Older ones that it has not read are dropped for it; how many follows from
-their numbers. Positions far behind are moved on now and then, so that what was dropped is freed.
+Each subscriber has room for the newest `limit` deltas. Older unread ones are dropped for it; their number follows
+from the numbers of deltas. Positions far behind are moved forward now and then, so that dropped entries are freed.
 
-Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a reader's
-`take` by its consumer; figures by any thread, at any time. No thread waits for another: a position that is moved on by the
-publisher while its owner steps forward may go back, and is then late again.
+Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a
+reader's `take` by its consumer; figures by any thread, at any time. No thread waits for another: if the publisher
+moves a position while its owner steps forward, the position may go back, and is then late again.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ Kind = tuple[int, Render]
 
 
 class Runnable(Protocol):
-    """What stands in the dispatcher's line."""
+    """An item in the dispatcher's line."""
 
     def run(self) -> None: ...
 
 
 def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
-    """The deltas that are delivered to subscribers that did not ask for offsets."""
+    """Leave out the deltas that subscribers without offsets do not get."""
     for delta in deltas:
         if type(delta) is Delta and delta.is_move:
             return [one for one in deltas if type(one) is not Delta or not one.is_move]
@@ -52,10 +53,10 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
 
 
 class Called(Protocol):
-    """A consumer whose way it is to be called."""
+    """A consumer with a callback for its events."""
 
     def on_event(self, member: Any) -> OnEvent:
-        """What is called with each event of the member. What that raises is for `broken`."""
+        """Called with each event of the member. `broken` handles its exceptions."""
 
     def broken(self, error: BaseException) -> None:
         """A call raised: its feed ends. It raises nothing but interrupts."""
@@ -69,7 +70,7 @@ class BroadcastMember(Protocol):
 
     @property
     def called(self) -> Called | None:
-        """Who is called with its events; None for a member that reads."""
+        """The callback for its events; None for a member that reads."""
 
     @property
     def is_closed(self) -> bool: ...
@@ -84,10 +85,11 @@ class BroadcastMember(Protocol):
         """`count` deltas were dropped, and this is delivered next."""
 
     def fail(self, error: Exception) -> bool:
-        """It could not take in what was published, so what is queued is all that it can deliver. Returns False."""
+        """Note that a publication could not be taken: only the queued deltas can still be delivered. Returns
+        False."""
 
     def break_off(self, error: Exception) -> None:
-        """What it has to deliver cannot be delivered, so it ends at once."""
+        """End at once, because an event cannot be made."""
 
 
 def called(member: BroadcastMember) -> Called:
@@ -109,7 +111,8 @@ class BroadcastEntry:
 
 
 def entry_with(entry: BroadcastEntry, number: int) -> BroadcastEntry:
-    """The entry that has the delta of that number, or the last one where there is none yet. `entry` is that or an earlier one."""
+    """The entry with the delta of that number, or the last entry if the delta is not there yet. `entry` is the result
+    or an earlier entry."""
     following = entry.next
     while following is not None and following.number <= number:
         entry, following = following, following.next
@@ -121,11 +124,11 @@ def ignore(event: Event) -> None:
 
 
 class Recipients:
-    """The subscribers that receive a delta and those after it: the members when it was published.
+    """The subscribers that receive a delta and the following ones: the members at the time of its publication.
 
     Attributes:
         first: The number of the delta.
-        calls: What is called for each member. A member that leaves is struck out at once.
+        calls: The callback of each member. A member that leaves is replaced at once.
     """
 
     __slots__ = ("_indexes", "calls", "first", "members")
@@ -153,13 +156,13 @@ class Broadcast:
     """See the head of this file.
 
     Attributes:
-        kind: What its members have in common: their queue size, and what makes their events.
+        kind: The common properties of its members: their queue size, and the function that makes their events.
         members: The position of each, in the order in which they came.
         tail: The empty entry at the end.
         sleepers: Readers to be woken by the next commit. Any thread adds its own.
-        at: The entry of what is delivered next to recipients, or an earlier one. None while there are no recipients.
-        number: The number of the delta that is delivered next to recipients.
-        current: The delta that is being delivered to recipients; None for a count of dropped ones, and where nothing is.
+        at: The entry of the next delta for recipients, or an earlier one. None while there are no recipients.
+        number: The number of the next delta for recipients.
+        current: The delta in delivery to recipients; None for a count of dropped ones, and between deliveries.
         taken: The newest seq that was delivered to recipients, or is being delivered.
     """
 
@@ -193,13 +196,13 @@ class Broadcast:
         self.at: BroadcastEntry | None = None
         self.number = 0
         self.taken = 0
-        # The first is for the delta that is next.
+        # The first is for the next delta.
         self._recipients: list[Recipients] = []
         self._is_changed = False
         # It is in the dispatcher's line, or delivering.
         self._is_in_line = False
         self.current: AnyDelta | None = None
-        # Of what is being delivered: its event, its recipients, the calls left.
+        # Of the present delivery: its event, its recipients, the calls left.
         self._event: Event | None = None
         self._called: Recipients | None = None
         self._rest: Iterator[OnEvent] | None = None
@@ -238,13 +241,13 @@ class Broadcast:
         return not self.members
 
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
-        """Append what one commit does."""
+        """Append the deltas of one commit."""
         tail = self.tail
         if self.at is not None and (self._is_changed or not self._recipients):
             self._renew_recipients(tail.number)
         excess = len(deltas) - self.kind[0]
         if excess > 0:
-            # Nobody has room for the earliest.
+            # No member has room for the earliest.
             deltas = deltas[excess:]
             tail.next = tail = BroadcastEntry(tail.number + excess)
         tail.deltas = deltas
@@ -267,16 +270,16 @@ class Broadcast:
         self._ready(self)
 
     def _renew_recipients(self, number: int) -> None:
-        """Note the members that receive the delta of that number, and those after it."""
+        """Note the members that receive the delta of that number, and the following ones."""
         members = [one for one, queue in self.members.items() if type(queue) is CallPosition]
         if not members and self._is_idle:
             self.at = None
             return
         recipients = Recipients(number, members)
         self._recipients.append(recipients)
-        # Without a member that is called, this is looked at again with the next commit.
+        # Without a member with a callback, this is checked again at the next commit.
         self._is_changed = not members
-        # A member that left before the recipients were in the list is struck out here; one that leaves later, by `strike`.
+        # A member that left before the recipients were in the list is replaced here; a later one, by `strike`.
         for member in members:
             if member.is_closed:
                 recipients.strike(member)
@@ -300,12 +303,12 @@ class Broadcast:
     # Delivering to recipients: by the dispatcher
 
     def run(self) -> None:
-        """Deliver what there is, or a turn's worth of it.
+        """Deliver the pending deltas, or a turn's worth of them.
 
-        A subscriber that raises ends, whatever it raises. Only an interrupt is raised here, and then the recipients that are left
-        get the event later.
+        A subscriber that raises ends, with any exception. Only an interrupt is raised here, and then the remaining
+        recipients get the event later.
         """
-        # In this order: what is published from now on puts it in line again.
+        # In this order: a later publication puts it in line again.
         self._is_in_line = False
         for _ in range(EVENTS_IN_A_TURN):
             rest = self._rest
@@ -314,7 +317,8 @@ class Broadcast:
                 if at is None or self.number >= tail.number:
                     self._called = self._event = None
                     if at is not None:
-                        # Those before it are let go of: when no other position has to read them, they are freed.
+                        # References to earlier entries end here: once no other position has to read them, they are
+                        # freed.
                         self.at = tail
                     return
                 rest = self._take(at, tail)
@@ -342,8 +346,8 @@ class Broadcast:
         self.wake()
 
     def _take(self, at: BroadcastEntry, tail: BroadcastEntry) -> Iterator[OnEvent]:
-        """Choose what is delivered next, which is between these entries, and make its event. After an interrupt in here, it goes
-        on with the same."""
+        """Choose the next delta, between these entries, and make its event. After an interrupt in here, the next call
+        continues with the same delta."""
         number, queued = self.number, self._recipients
         if len(queued) > 1 and queued[1].first <= number:
             del queued[0]
@@ -379,7 +383,7 @@ class Broadcast:
         """The deltas below this number were dropped. Their count is delivered instead."""
         following = self._recipients
         if len(following) > 1:
-            # Those that came later have not missed all of these.
+            # Later members have not missed all of these.
             until = min(until, following[1].first)
         count = until - self.number
         for member in recipients.members:
@@ -391,12 +395,12 @@ class Broadcast:
 
     @property
     def _reached(self) -> int:
-        """How many were handed what is being delivered, with the one that is being called."""
+        """How many recipients got the present event, including the present call's."""
         recipients, rest = self._called, self._rest
         return 0 if recipients is None or rest is None else len(recipients.calls) - length_hint(rest)
 
     def _interrupt(self) -> None:
-        """End the feed of the subscriber that was being called, if one was."""
+        """End the feed of the subscriber in the interrupted call, if there is one."""
         recipients, reached = self._called, self._reached
         if recipients is not None and reached:
             called(recipients.members[reached - 1]).interrupted()
@@ -405,7 +409,7 @@ class Broadcast:
     # By any thread
 
     def strike(self, member: BroadcastMember) -> None:
-        """It receives nothing more, not even what is queued or is being delivered."""
+        """Deliver nothing more to it, not even queued events or the present one."""
         recipients = self._called
         for one in [*self._recipients, *([] if recipients is None else [recipients])]:
             one.strike(member)
@@ -416,7 +420,7 @@ class Broadcast:
         return self.tail.number - self.kind[0]
 
     def is_waiting(self, member: BroadcastMember) -> bool:
-        """Whether it is still to be handed what is being delivered."""
+        """Whether it has yet to receive the present event."""
         recipients, rest = self._called, self._rest
         if self.current is None or recipients is None:
             return False
@@ -425,10 +429,10 @@ class Broadcast:
 
 
 class BroadcastPosition:
-    """The position of a subscriber in a broadcast, as a queue that is only taken from.
+    """The position of a subscriber in a broadcast, as a queue for taking only.
 
     Attributes:
-        broadcast: What it reads.
+        broadcast: The broadcast that it reads.
     """
 
     __slots__ = ("_dropped", "_stop", "broadcast")
@@ -444,20 +448,20 @@ class BroadcastPosition:
         return self.broadcast.tail.number if self._stop is None else self._stop
 
     def stop(self) -> None:
-        """What is appended from now on is not for this one. Under the publish lock."""
+        """Later entries are not for this position. Under the publish lock."""
         if self._stop is None:
             self._stop = self.broadcast.tail.number
 
     def carry(self, dropped: int) -> None:
-        """It goes on where another queue of the subscription ended, which has dropped `dropped` deltas."""
+        """Continue where another queue of the subscription ended, after `dropped` dropped deltas."""
         self._dropped += dropped
 
 
 class ReadPosition(BroadcastPosition):
-    """That of a subscriber that polls.
+    """The position of a subscriber that polls.
 
     Attributes:
-        at: The entry of what is read next, or an earlier one.
+        at: The entry of the next delta, or an earlier one.
     """
 
     __slots__ = ("_limit", "_number", "at")
@@ -484,12 +488,12 @@ class ReadPosition(BroadcastPosition):
         entry, number = found
         self._dropped += number - self._number
         self._number = number + 1
-        # After its last delta, the entry is let go of.
+        # After its last delta, the reference to the entry ends.
         self.at = entry_with(entry, number + 1)
         return entry.deltas[number - entry.number]
 
     def _first(self) -> tuple[BroadcastEntry, int] | None:
-        """The entry and the number of what it reads next."""
+        """The entry and the number of the next delta."""
         end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
@@ -509,7 +513,7 @@ class ReadPosition(BroadcastPosition):
 
 
 class CallPosition(BroadcastPosition):
-    """That of a subscriber that is called: the one of all recipients, from the delta on that was next when it came."""
+    """The position of called subscribers: the common position of all recipients, from its first delta on."""
 
     __slots__ = ("_member", "_start")
 

@@ -1,11 +1,12 @@
-"""The compiler: makes a view of a query, which keeps its result up to date, or raises ReQL's sentence that says why it cannot.
+"""The compiler: makes a view of a query, which keeps its result up to date, or raises ReQL's sentence about the
+reason against it.
 
     get                                  PointView
     table, get_all, between, filter, ...  SelectView
-    order_by, with skip and limit        WindowView   (without a limit: where offsets are asked for)
+    order_by, with skip and limit        WindowView   (without a limit: with the option of offsets)
     min, max                             WindowView of one
-    count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over one of the above
-    union                                UnionView of the members, each with the steps that follow
+    count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over any of the above
+    union                                UnionView of the members, each with the later steps
 
 Rule of this file: a query that cannot be kept up to date is refused here, before anything subscribes.
 """
@@ -95,7 +96,7 @@ def compile_query(
         failures: Counts the documents that cannot be computed. It belongs to the view.
 
     Raises:
-        TableNotFound, IndexNotFound: The query names one that does not exist.
+        TableNotFound, IndexNotFound: The query names a missing table or index.
         UnsupportedFeed: The result cannot be kept up to date, or has no offsets to include.
         InvalidOption: The catalogue is asked for, and the query is not of all tables.
         QueryError: The query makes no sense.
@@ -162,7 +163,7 @@ def _check_after_union(step: Step) -> None:
 
 
 def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
-    """The view of distinct, group and aggregates, over the view of what they are applied to."""
+    """The view of distinct, group and aggregates, over the view of their input."""
     # Imported here because most queries are watched as they are.
     from reactdb.feeds.views.aggregate import AggregateView, GroupView
     from reactdb.feeds.views.distinct import DistinctView
@@ -186,14 +187,14 @@ def _aggregate(step: Step) -> Aggregate:
 
 
 def _subscription_kind(view: View, members: Sequence[_Member]) -> str:
-    """What ReQL calls the feed, in its sentence about offsets."""
+    """ReQL's name of the feed, in its sentence about offsets."""
     if view.kind == "point":
         return "point"
     return "empty" if all(member.is_empty for member in members) else "range"
 
 
 class _Member:
-    """One query over one table, taken apart.
+    """One query over one table, in parts.
 
     Attributes:
         access: How its documents leave the file.
@@ -225,8 +226,8 @@ class _Member:
         self._key = first.key_bytes if isinstance(first, Get) else None
 
     def _extreme(self, steps: list[Step]) -> Step | None:
-        """min and max without groups are an ordered query with a limit of one. After a skip or limit, and for groups, an
-        accumulator holds all values instead."""
+        """min and max without groups are an ordered query with a limit of one. After a skip or limit, and for groups,
+        an accumulator holds all values instead."""
         step = self.last[0] if len(self.last) == 1 else None
         if not isinstance(step, Aggregate) or step.kind not in ("min", "max"):
             return None
@@ -238,7 +239,7 @@ class _Member:
         return None if step.index is not None else Ranked(step.expression, step.kind == "max")
 
     def _take(self, step: Step) -> None:
-        """Take in a step, or refuse one that cannot follow the earlier ones."""
+        """Take in a step, or refuse a step that cannot follow the earlier ones."""
         if isinstance(step, (Limit, Skip)):
             self._cut(step)
         elif isinstance(step, (Filter, HasFields, Map)):
@@ -284,7 +285,7 @@ class _Member:
             is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
             return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
-        # skip and limit count values, and null is one of them.
+        # skip and limit count values, and null is a value.
         steps = pipeline(self.steps, prefix, keeps_null=True)
         return WindowView(source, steps, failures, skip, None if limit is None else skip + limit)
 

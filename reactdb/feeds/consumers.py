@@ -1,26 +1,27 @@
-"""Consumers: what polls subscriptions, when, and what is done with the events.
+"""Consumers: they poll subscriptions and pass the events on, each at its own moment.
 
-    PushConsumer     calls an observer: where the commit is delivered, or where its scheduler says
-    PullConsumer     is read by a thread that waits: `for change in feed`, cursors
+    PushConsumer     calls an observer: in the delivering thread, or where its scheduler decides
+    PullConsumer     is read by a waiting thread: `for change in feed`, cursors
     AsyncConsumer    is read by a coroutine
-    ReaderConsumer   is read by whoever calls, who never waits, and calls back when there is something to read
+    ReaderConsumer   is polled by any thread, without waiting, and calls back when there is something to read
 
-One consumer may have several subscriptions (a union of feeds). All take events from these in one way (`BaseConsumer._poll`),
-one at a time, in whichever thread; a lock says whose turn it is. A thread that finds the turn of a PushConsumer taken leaves a
-note and goes; the thread that has the turn looks at the note after giving it back. A thread that reads a cursor waits for its
-turn.
+One consumer may have several subscriptions (a union of feeds). All consumers take events from them in one way
+(`BaseConsumer._poll`), one at a time, in any thread; a lock gives the turn. A thread that finds the turn of a
+PushConsumer taken leaves a note and goes; the thread with the turn checks the note after giving the turn back. A
+thread that reads a cursor waits for its turn.
 
-A subscriber that raises ends its own feed, whatever it raises: an Exception, or what is none, such as CancelledError. Only
-`errors.INTERRUPTS` go on to whoever delivers, at once, because a program must end also where subscribers set off each other for
-ever; who was to be called next is called with the next commit.
+A subscriber that raises ends its own feed, with any exception, also with a BaseException such as CancelledError. Only
+`errors.INTERRUPTS` are raised to the delivering thread, at once, because a program must end also where subscribers
+set off each other for ever; the remaining subscribers are called with the next commit.
 
-There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls those that are called and have nothing left of
-how they began. They stay two because they answer opposite questions. A poll asks one subscription for whatever comes next: how
-it begins, a batch, a page of the log, its end. A broadcast has one event for many, and makes it once; asked one by one, 300
-callbacks would cost four times as much. What both need is shared: the queue, the event, and `_pass_on` where there are terms.
+There are two loops that deliver: `_poll` here, and `Broadcast.run`, which calls the live observers without initial
+events. They stay two because they take opposite views. A poll takes the next thing of one subscription: its opening,
+a batch, a page of the log, its end. A broadcast has one event for many subscribers, and makes it once; polled one by
+one, 300 callbacks would cost four times as much. The common parts are shared: the queue, the event, and `_pass_on`
+where there are terms.
 
-Rule of this file: a wake-up may come in vain. A consumer that is woken polls, and one that goes to sleep has polled after saying
-so. No lock but the consumer's own turn is held while an observer is called.
+Rule of this file: a wake-up may come in vain. A woken consumer polls, and a consumer that goes to sleep first says so
+and then polls once more. No lock but the consumer's own turn is held while an observer is called.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class Flow:
         return set().union(*(part.hubs() for part in self.parts)) if self.hub is None else {self.hub}
 
     def token(self, consumer: BaseConsumer | None) -> str | None:
-        """How far the consumer has delivered; without a consumer, where it would begin. None: begin anew.
+        """The consumer's delivered position as a token; without a consumer, the position where a new one would begin.
+        None: begin from the start.
 
         Raises:
             UsageError: There are feeds of several databases in it.
@@ -119,14 +121,14 @@ class Flow:
 
 
 class BaseConsumer:
-    """What all consumers share: their subscriptions, and the way of an event through the terms."""
+    """The common part of all consumers: their subscriptions, and the path of an event through the terms."""
 
     __slots__ = ("__weakref__", "_final", "_generation", "_lines", "error", "is_closed", "members")
 
     def __init__(self) -> None:
         self._generation = fork.generation
         self.members: tuple[Subscription, ...] = ()
-        # The members, and those of each database together.
+        # The members, and the members of each database together.
         self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
         # How far it came with the members that it had at its end.
         self._final: Bookmark | None = None
@@ -135,14 +137,15 @@ class BaseConsumer:
 
     @property
     def is_inherited(self) -> bool:
-        """This is a child of fork(), and the consumer is a copy of the parent's: what it holds is delivered in the parent."""
+        """This is a child of fork(), and the consumer is a copy of the parent's: its events are delivered in the
+        parent."""
         return self._generation != fork.generation
 
     def open(self, flow: Flow) -> None:
         """Subscribe to everything in the flow, or to nothing.
 
         Raises:
-            What `FeedHub.attach` raises.
+            All errors of `FeedHub.attach`.
         """
         self.members = tuple(self._subscriptions(flow, ()))
         try:
@@ -156,7 +159,8 @@ class BaseConsumer:
             raise
 
     def _begin_together(self) -> None:
-        """Members that tell whole commits begin one after the other, and what is committed in between they do not all know of."""
+        """Let members that deliver whole commits begin after the same commit: they begin one after the other, and the
+        commits in between would reach only some of them."""
         together = [one for one in self.members if one.request.options.batches]
         if len(together) > 1:
             latest = max(one.since for one in together)
@@ -191,7 +195,8 @@ class BaseConsumer:
 
     @property
     def lines(self) -> list[list[Subscription]]:
-        """The members of each database. Those of one are delivered in the order of its log; two logs have no order in common."""
+        """The members of each database. Members of one database are delivered in the order of its log; two logs have
+        no order in common."""
         members, known = self.members, self._lines
         if known is None or known[0] is not members:
             lines: dict[Hub, list[Subscription]] = {}
@@ -202,11 +207,11 @@ class BaseConsumer:
 
     @staticmethod
     def _whose_turn(line: Sequence[Subscription]) -> Subscription | None:
-        """Which of the members of one database delivers next. None: there is nothing to deliver now.
+        """The next member of one database to deliver. None: there is nothing to deliver now.
 
         How a member begins comes before all changes; then the earliest change, and the first of the members that have it.
         """
-        # Those that have ended, or are cut off by a `limit`, are members no more.
+        # Ended members, and members cut off by a `limit`, are no longer counted.
         line = [one for one in line if not one.is_closed]
         take_together(line)
         found = earliest(line)
@@ -214,15 +219,15 @@ class BaseConsumer:
             return None
         engine = found.request.engine
         if (found.look() or 0) > engine.publisher.published:
-            # A commit is offered to one after the other. When the lock is free, all have it.
+            # A commit is offered to one member after the other. When the lock is free, all have it.
             with found.hub.held():
                 pass
-        # Commits are offered in the order of the log: all before this one are there by now, but perhaps not when they were
-        # looked for.
+        # Commits are offered in the order of the log: all earlier ones are in the queues by now, but perhaps were not
+        # when we looked.
         return earliest(line)
 
     def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
-        """The next event of the members of one database, and whose it is. It may be NOTHING, or ENDED."""
+        """The next event of the members of one database, with its member. It may be NOTHING, or ENDED."""
         if len(line) == 1:
             return line[0], line[0].poll()
         while (member := self._whose_turn(line)) is not None:
@@ -232,12 +237,12 @@ class BaseConsumer:
                 if seq and event is not ENDED and member.request.options.batches:
                     event = self._united(line, member, seq, event)
                 return member, event
-            # How that one begins is over, or what it had was nothing.
+            # The member's opening is over, or it had no event.
         return None, NOTHING
 
     @staticmethod
     def _united(line: Sequence[Subscription], member: Subscription, seq: int, event: list[Any]) -> list[Any]:
-        """The list of one commit, with what that commit does to the others."""
+        """Add to the list of one commit the other members' events of the same commit."""
         lists = [[*zip(member.seqs, event, strict=True)]]
         for other in line:
             if other is not member and not other.is_closed and other.look() == seq:
@@ -266,7 +271,7 @@ class BaseConsumer:
     def _interrupt(self) -> None:
         """Ctrl-C struck while an event was on its way, and it is unknown whether it was delivered. So the feed ends, and says so
         when it is polled or woken next."""
-        self.error = FeedAborted("Changefeed aborted (interrupted while an event was told)")
+        self.error = FeedAborted("Changefeed aborted (interrupted during the delivery of an event)")
         self.close()
 
     def _member_ended(self, member: Subscription) -> bool:
@@ -333,13 +338,13 @@ def earliest(line: Iterable[Subscription]) -> Subscription | None:
 
 
 def take_together(line: Sequence[Subscription]) -> None:
-    """Let those that deliver net differences at the same interval take theirs at one moment, when the first of them is due: the
-    differences of one commit are then delivered together, as those of a single feed are."""
+    """Let members with the same squash interval take their net differences at one moment, when the first of them is
+    due: then the differences of one commit are delivered together, as in a single feed."""
     for member in line:
         if not member.is_batch_due:
             continue
         interval_s = member.request.options.squash_s
-        # With the lock, because a commit is offered to one after the other.
+        # With the lock, because a commit is offered to one member after the other.
         with member.hub.held():
             member.take_batch()
             for other in line:
@@ -348,10 +353,10 @@ def take_together(line: Sequence[Subscription]) -> None:
 
 
 class PushConsumer(BaseConsumer):
-    """An observer that is called: by the committing thread, or where its scheduler says.
+    """An observer with a callback: called by the committing thread, or where its scheduler decides.
 
     Attributes:
-        on_next: What is called with each event.
+        on_next: Called with each event.
     """
 
     __slots__ = (
@@ -383,13 +388,13 @@ class PushConsumer(BaseConsumer):
         # Made when there is something to deliver first: most of very many feeds are idle.
         self._turn: Any = None
         self._is_called = False
-        # A thread came while another one delivers, which has not looked since.
+        # A thread came while another one delivers, and the other has not checked since.
         self._is_asked = False
         self._is_scheduled = False
-        # What will wake it, where something waits for its time: in a list, which is empty while it is being set.
+        # The pending timer or wake-up, in a list; the list is empty while the timer is being set.
         self._timer: list[Any] | None = None
         self._is_done = False
-        # While a term has made several items of one event: how far it came before that.
+        # While a term has made several items of one event: the position before that event.
         self._floor: Bookmark | None = None
 
     @property
@@ -446,8 +451,8 @@ class PushConsumer(BaseConsumer):
     def _arm(self, wait_s: float) -> None:
         if self._timer is not None or self.is_closed:
             return
-        # It may go off before it is known here. So it is put into what stands for it, and never in the place of what stands here
-        # by then: a timer that is over, there, would keep the next from being set.
+        # The timer may fire before this line ends. So it goes into its own list, and never into the place of a later
+        # list: an expired timer there would keep the next timer from being set.
         armed: list[Any] = []
         self._timer = armed
         armed.append(self._set_timer(wait_s))
@@ -461,7 +466,7 @@ class PushConsumer(BaseConsumer):
             except INTERRUPTS:
                 raise
             except BaseException:
-                # One that cannot wait, such as ImmediateScheduler. Then we wait for it.
+                # A scheduler that cannot wait, such as ImmediateScheduler. Then this thread waits for it.
                 logger.debug("%r cannot wait", self._scheduler, exc_info=True)
         return timers.call_later(wait_s, self._ring)
 
@@ -481,8 +486,8 @@ class PushConsumer(BaseConsumer):
     # Delivering
 
     def _deliver(self) -> None:
-        """Deliver what there is. A thread that is delivering already looks again before it goes: it clears `_is_asked` before it
-        polls, and looks at it once more after giving the turn back, so no request is lost."""
+        """Deliver all pending events. A delivering thread checks again before it goes: it clears `_is_asked` before
+        it polls, and reads it once more after giving the turn back, so no request is lost."""
         self._is_asked = True
         wait_s: float | None = None
         while self._is_asked:
@@ -503,7 +508,7 @@ class PushConsumer(BaseConsumer):
                     self._interrupt()
                     raise
                 except BaseException as error:
-                    # A filter of the feed for what is read from the log, or the clock of its scheduler.
+                    # A filter of the feed may raise for events from the log, and so may the clock of its scheduler.
                     self._broken(error, is_observers=True)
                     return
             finally:
@@ -552,7 +557,7 @@ class PushConsumer(BaseConsumer):
         return self.on_next or ignore
 
     def _pass_through(self, member: Subscription, event: Any) -> None:
-        """One event to the observer, through its terms."""
+        """Pass one event through the terms to the observer."""
         if self._pass_on(member, event) and not self.members:
             self._complete()
 
@@ -566,7 +571,7 @@ class PushConsumer(BaseConsumer):
             self.wake(member)
 
     def _pass_on(self, member: Subscription, event: Any) -> bool:
-        """One event to the observer. False: the feed has ended."""
+        """Pass one event to the observer. False: the feed has ended."""
         try:
             if not member.path:
                 if self.on_next is not None:
@@ -632,14 +637,14 @@ class PushConsumer(BaseConsumer):
 
 
 class AskedConsumer(BaseConsumer):
-    """What cursors share: the next event, if there is one."""
+    """The common part of cursors: the next event, if there is one."""
 
     __slots__ = ("_floor", "_out", "_turn")
 
     def __init__(self) -> None:
         super().__init__()
         self._out: deque[Any] | None = None
-        # Where it stood before what is in `_out` was taken.
+        # The position before the items in `_out` were taken.
         self._floor = Bookmark(0)
         self._turn = threading.Lock()
 
@@ -649,7 +654,7 @@ class AskedConsumer(BaseConsumer):
 
     @property
     def bookmark(self) -> Bookmark:
-        # In this order: what is in `_out` by now was not delivered when this looked.
+        # In this order: items that are in `_out` by now were not delivered at the time of the look.
         found, floor = super().bookmark, self._floor
         if not self._out:
             return found
@@ -659,13 +664,13 @@ class AskedConsumer(BaseConsumer):
         """The next event; NOTHING where there is none now; ENDED after the last.
 
         Raises:
-            ForkedDatabase: It was opened by the parent of this process. What it holds is the parent's to deliver, and a thread
-                that did not come along may hold its locks.
-            Exception: What ended the feed, once.
+            ForkedDatabase: The parent of this process opened it. The parent delivers its events, and a thread of the
+                parent may hold its locks.
+            Exception: The error that ended the feed, once.
         """
         if self._generation != fork.generation:
             raise ForkedDatabase(
-                "this cursor was opened before fork(), and what it has still to tell is for the parent; open it again in the "
+                "this cursor was opened before fork(), and its events belong to the parent; open it again in the "
                 "child, from a database that reactdb.connect has opened there"
             )
         event = NOTHING
@@ -693,7 +698,7 @@ class AskedConsumer(BaseConsumer):
                 self.close()
                 return ENDED
             try:
-                # A consumer that finds events need not be woken. One that finds none says so, and polls once more.
+                # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
                 if not self._look() and not (self._rearm() and self._look()):
                     return NOTHING
             except Exception:
@@ -727,10 +732,10 @@ class AskedConsumer(BaseConsumer):
 
 
 class ReaderConsumer(AskedConsumer):
-    """For readers: it is asked for what there is, and calls back once there is something again.
+    """For readers: it is polled, and calls back once when there is something again.
 
     Attributes:
-        on_ready: What is called; None for nothing.
+        on_ready: The callback; None: no callback.
     """
 
     __slots__ = ("_clock", "_is_told", "_telling", "_timer", "on_ready")
@@ -739,7 +744,7 @@ class ReaderConsumer(AskedConsumer):
         super().__init__()
         self.on_ready = on_ready
         self._clock = clock
-        # It was called, and not everything was read since. Of two threads that find it was not, one calls.
+        # The callback was called, and not everything was read since. Of two threads that get here, the first calls.
         self._is_told = False
         self._telling = threading.Lock()
         self._timer: Any = None
@@ -752,11 +757,12 @@ class ReaderConsumer(AskedConsumer):
         return self._clock()
 
     def wake(self, subscription: Subscription) -> None:
-        # In the dispatcher's line, because what it calls is the user's.
+        # In the dispatcher's line, because it calls user code.
         subscription.hub.ready(self)
 
     def run(self) -> None:
-        """Call back, if there is something to read. Called by the dispatcher, and by whoever sets what is called."""
+        """Call back, if there is something to read. Called by the dispatcher, and by the thread that sets the
+        callback."""
         on_ready = self.on_ready
         if on_ready is None or self._is_told or self.is_inherited:
             return
@@ -787,7 +793,7 @@ class ReaderConsumer(AskedConsumer):
             member.hub.drain()
 
     def rearm(self) -> bool:
-        """Call back again for what comes from now on. True: there may be something already."""
+        """Call back again for later events. True: there may be something already."""
         self._is_told = False
         return self._rearm()
 
@@ -795,17 +801,17 @@ class ReaderConsumer(AskedConsumer):
         """The events that there are, at most `most`.
 
         Raises:
-            Exception: What ended the feed, where no event is left.
+            Exception: The error that ended the feed, after the last event.
         """
         events: list[Any] = []
         try:
-            # Before the look, so that after the last event nothing is to be looked for once more: most polls find one.
+            # Before the look, so that no further look is needed after the last event: most polls find one event.
             self._rearm()
             while len(events) < most:
                 event = self.take()
                 if event is NOTHING or event is ENDED:
                     if event is NOTHING:
-                        # As `_take` does it, because somebody may have been told of it in between.
+                        # As in `_take`, because `on_ready` may have been called in between.
                         self._is_told = False
                         wait_s = self.wait_s
                         if wait_s is not None and self.on_ready is not None:
@@ -851,7 +857,7 @@ class PullConsumer(AskedConsumer):
         super().__init__()
         # Made by the thread that waits first: it takes more room than all the rest.
         self._condition: threading.Condition | None = None
-        # Another one at each wake-up. A flag would be taken down by one of several threads that wait, for all of them.
+        # A new one at each wake-up. With a flag, one of several waiting threads would clear it for all of them.
         self._signal = object()
 
     def wake(self, subscription: Subscription | None = None) -> None:
@@ -874,7 +880,7 @@ class PullConsumer(AskedConsumer):
         Raises:
             TimeoutError: None came within `timeout_s` seconds.
             StopIteration: The feed was closed or has completed.
-            Exception: What ended the feed, once.
+            Exception: The error that ended the feed, once.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -886,7 +892,7 @@ class PullConsumer(AskedConsumer):
                 return event
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
-                raise TimeoutError(f"the feed told nothing for {timeout_s:g} s")
+                raise TimeoutError(f"the feed delivered nothing for {timeout_s:g} s")
             self._wait(signal, left_s)
 
     def _wait(self, signal: object, left_s: float | None) -> None:
@@ -904,7 +910,7 @@ class PullConsumer(AskedConsumer):
 
 
 class AsyncConsumer(AskedConsumer):
-    """For `async for`. The tasks that wait for it at one time, because they share a cursor, belong to one event loop."""
+    """For `async for`. The waiting tasks share a cursor, so they belong to one event loop."""
 
     __slots__ = ("_loop", "_taken", "_waiting")
 
@@ -927,13 +933,13 @@ class AsyncConsumer(AskedConsumer):
         except INTERRUPTS:
             raise
         except BaseException as error:
-            # A loop of somebody's own. Others are still to be woken.
+            # A closed loop of a user's. The others must still be woken.
             logger.exception("the event loop of a feed refused: the feed ends")
             self.error = as_end(error)
             super().close()
 
     def _wake_up(self) -> None:
-        # All of them: one is woken for a burst, and how many events are in it shows when they look.
+        # All of them: one wake-up covers a burst, and only a look shows how many events it has.
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -947,7 +953,7 @@ class AsyncConsumer(AskedConsumer):
 
         Raises:
             StopAsyncIteration: The feed was closed or has completed.
-            Exception: What ended the feed, once.
+            Exception: The error that ended the feed, once.
         """
         self._taken += 1
         if self._taken % EVENTS_WITHOUT_PAUSE == 0:
@@ -966,7 +972,7 @@ class AsyncConsumer(AskedConsumer):
 
         loop = get_running_loop()
         if self._waiting and loop is not self._loop:
-            raise UsageError("somebody waits for this cursor in another event loop; take one for each loop")
+            raise UsageError("this cursor is awaited in another event loop; take a cursor for each loop")
         self._loop = loop
         while True:
             future: asyncio.Future[None] = loop.create_future()
@@ -988,7 +994,7 @@ class AsyncConsumer(AskedConsumer):
 
 
 def _cancel(armed: Iterable[Any]) -> None:
-    """Cancel timers, which may be those of a scheduler of the user's."""
+    """Cancel timers. They may belong to a scheduler of the user's."""
     for timer in armed:
         try:
             timer.dispose()

@@ -1,13 +1,13 @@
-"""Dispatch: from a commit to the views that it concerns, and from what these report to the subscribers' queues.
+"""Dispatch: from a commit to the views that it concerns, and from their reports to the subscribers' queues.
 
     commit -> `LiveViews.dispatch` -> View.advance -> `Node.publish` -> broadcasts, and queues of subscriptions' own
            -> Dispatcher -> consumers that are called, or poll
 
     Node          one view, and its subscribers: equal queries have one node, however many subscribe
-    LiveViews     all nodes, and the subscriptions that read on from the log instead
-    Dispatcher    the line of those that have something to deliver, in the order in which they became ready
+    LiveViews     all nodes, and the subscriptions that read from the log instead
+    Dispatcher    the line of objects with something to deliver, in the order in which they became ready
 
-What fails ends the feeds of the view that it failed in, and no others.
+A failure ends the feeds of the failed view, and no others.
 
 Thread safety: nodes and registrations belong to the thread that holds the publish lock. Any thread may call the dispatcher.
 
@@ -36,7 +36,7 @@ from reactdb.store.file.sqlite import SQLiteError
 
 
 class Dispatcher:
-    """See the head of this file. What a subscriber writes while it is called gets in line behind what is being delivered.
+    """See the head of this file. A write by a subscriber during its call gets in line behind the present deliveries.
 
     Attributes:
         line: The broadcasts and consumers that have something to deliver.
@@ -51,8 +51,8 @@ class Dispatcher:
         self.ready = self.line.append
 
     def run(self) -> None:
-        """Deliver all that is ready. Returns at once if a thread is delivering already, this one or another: that one delivers
-        it, because it looks at the line again after it has given the turn back."""
+        """Deliver everything that is ready. Returns at once if a thread, this or another, is delivering already: that
+        thread checks the line again after it has given the turn back."""
         line, turn = self.line, self._turn
         while line:
             if turn._is_owned():  # type: ignore[attr-defined]
@@ -83,14 +83,14 @@ class Node:
     """One view, and the subscriptions to its result.
 
     Attributes:
-        key: What equal queries have in common.
+        key: The common key of equal queries.
         includes_meta: It is also given the changes that change nothing but metadata.
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
-        routes: Where it is found by a value that may fail to be computed; the documents that it fails for never come here.
-        apart: Subscriptions with queues of their own: those that want net differences or offsets, or must not lose a change,
-            or are still delivering how they begin.
-        broadcasts: The queues of all others. Subscriptions that get the same events share one.
+        routes: The routes on values that may fail to be computed; documents without such a value never come here.
+        apart: Subscriptions with their own queues: they need net differences or offsets, or must not lose a change,
+            or are still delivering their opening.
+        broadcasts: The queues of all others. Subscriptions that get the same events share a queue.
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Node:
 
     @property
     def subscriptions(self) -> list[Subscription]:
-        """A copy, because a subscriber that is called may leave."""
+        """A copy, because a subscriber may leave during its call."""
         found = list(self.apart or ())
         for broadcast in self.broadcasts:
             found += cast(Iterable[Subscription], broadcast.members)
@@ -170,11 +170,12 @@ class Node:
         self.broadcasts = [one for one in self.broadcasts if not one.is_empty]
 
     def publish(self, deltas: Sequence[AnyDelta], first: int, *, is_whole: bool = True) -> bool:
-        """Put what a commit does into all queues. False: not all could take it.
+        """Put the deltas of a commit into all queues. False: some queue had no room.
 
         Args:
             first: The seq of the commit's first change.
-            is_whole: False where the view failed in the middle of the commit: who wants whole commits gets nothing of it.
+            is_whole: False where the view failed in the middle of the commit: subscribers of whole commits then get
+                nothing of it.
         """
         took = True
         if self.apart:
@@ -205,10 +206,10 @@ class LiveViews:
     """See the head of this file.
 
     Attributes:
-        nodes: By what equal queries have in common.
+        nodes: By the common key of equal queries.
         behind: Subscriptions that read on from the log, and have no node.
         router: Which nodes a change concerns.
-        dispatcher: Delivers what is ready.
+        dispatcher: Delivers the ready events.
     """
 
     def __init__(self, state: StateAt, say: Say) -> None:
@@ -218,17 +219,17 @@ class LiveViews:
         self.router: Router[Node] = Router(say)
         self.dispatcher = Dispatcher()
         self._state = state
-        # The node that is being advanced, or published.
+        # The node in advance, or in publication.
         self._current: Node | None = None
-        # What the commit that is being dispatched does to each view, as far as that was worked out.
+        # The deltas of each view for the commit in dispatch, as far as they are computed.
         self._pending: dict[Node, Sequence[AnyDelta]] = {}
 
     def dispatch(self, commit: Commit) -> None:
-        """Advance the views that the commit concerns, change by change, and then queue what each of them reports.
+        """Advance the views that the commit concerns, change by change, and then queue their reports.
 
-        Whatever fails ends the feeds of the view that it failed in, and every other view is advanced. An interrupt of this
-        thread is raised after that: KeyboardInterrupt, SystemExit, and what is no Exception and came from no view, such as
-        what the handler of a signal raises.
+        Any failure ends the feeds of the failed view, and every other view is advanced. An interrupt of this thread
+        is raised after that: KeyboardInterrupt, SystemExit, and any other BaseException from outside a view, such as
+        from a signal handler.
         """
         router, state, pending = self.router, self._state, self._pending
         interrupt: BaseException | None = None
@@ -249,7 +250,8 @@ class LiveViews:
                         if deltas:
                             found = pending.get(node)
                             if found is None:
-                                # Most commits do one thing to a view: kept as the view says it, it takes half the room.
+                                # Most commits change a view in one way: kept as the view reports it, this takes half
+                                # the room.
                                 pending[node] = deltas
                             elif type(found) is list:
                                 found += deltas
@@ -278,8 +280,8 @@ class LiveViews:
             raise interrupt
 
     def _broke_off(self, commit: Commit, error: BaseException) -> bool:
-        """End the feeds of the view that was being advanced, because its state is unknown.
-        Whether there are feeds left to go on with."""
+        """End the feeds of the view that was being advanced, because its state is unknown. Returns: whether there are
+        feeds left."""
         node, self._current = self._current, None
         is_interrupt = isinstance(error, INTERRUPTS)
         if isinstance(error, SQLiteError):
@@ -303,13 +305,13 @@ class LiveViews:
         return True
 
     def _publish_part(self, node: Node, commit: Commit) -> None:
-        """The node gets no more of the commit than what is worked out."""
+        """Give the node the computed part of the commit, and no more."""
         deltas = self._pending.pop(node, None)
         if deltas:
             node.publish(deltas, commit.changes[0].seq, is_whole=False)
 
     def _spill(self, node: Node) -> None:
-        """Let those go that had no room: they read on from the log. And those that could not take it."""
+        """Move the subscriptions without room to the log. End the subscriptions that cannot read it."""
         for subscription in node.subscriptions:
             if subscription.is_behind:
                 self.leave(subscription)
@@ -333,7 +335,7 @@ class LiveViews:
     # Joining, leaving, ending
 
     def add(self, plan: Plan, seq: int) -> Node:
-        """A node for the plan, whose view has taken in everything up to `seq`."""
+        """Add a node for the plan. Its view has taken in everything up to `seq`."""
         node = Node(plan, seq, self.dispatcher.ready)
         routes = plan.view.routes()
         self.router.add(node, routes)
@@ -377,15 +379,15 @@ class LiveViews:
             subscription.finish(end)
         except Exception:
             # Its consumer could not be woken: it finds the end when it polls next.
-            logger.exception("a feed that ends could not be told so")
+            logger.exception("a feed could not be notified of its end")
 
     def abort(self, error: ReactDBError) -> None:
-        """Commits were compacted away before they were delivered, or the file is in trouble: no node can go on."""
+        """End all nodes: commits were compacted away before their delivery, or the file is in trouble."""
         for node in list(self.nodes.values()):
             self.end(node, error)
 
     def end_all(self, end: Any) -> None:
-        """End every feed, also those that read on from the log."""
+        """End every feed, also feeds that read from the log."""
         for node in list(self.nodes.values()):
             self.end(node, end)
         for subscription in list(self.behind):
@@ -394,5 +396,5 @@ class LiveViews:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing is registered, and nothing is left of what was."""
+        """Whether nothing is registered, and nothing is left behind."""
         return not self.nodes and not self.behind and self.router.is_empty

@@ -1,18 +1,18 @@
-"""Edits: the shortest way from one ordered list to another, as deletes and inserts with offsets.
+"""Edits: the shortest path from one ordered list to another, as deletes and inserts with offsets.
 
-A reader holds the list that was last delivered. The deltas that it gets next must, item by item, delete at `old_offset` and then
-insert at `new_offset`, and end with the present list: whatever happened in between.
+A reader holds the last delivered list. Its next deltas must, item by item, delete at `old_offset` and then insert at
+`new_offset`, and end with the present list, whatever happened in between.
 
     left the list        delete          paired with an arrival where there is one: the list never grows past its limit
     came into it         insert
     changed its rank     delete and insert
     changed its value    delete and insert at the same offset
 
-Elements that keep their value and their order among themselves stay, the longest such row of them:
-no event says that nothing changed.
+Elements that keep their value and their order among themselves stay, the longest such row of them: no event says that
+nothing changed.
 
-Where the caller knows the changes that the items are of, the items come in their order. So those of one commit have the order in
-which it wrote, whether its changes are delivered one by one or as a net difference.
+Where the caller knows the changes behind the items, the items come in the order of these changes. So the items of one
+commit have the order of its writes, whether its changes are delivered one by one or as a net difference.
 
 Rule of this file: lists in, items out. It knows neither feeds nor documents.
 """
@@ -26,15 +26,15 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Element(Protocol):
-    """What stands at one offset."""
+    """The element at one offset."""
 
     @property
     def identity(self) -> Hashable:
-        """Of one list, no two elements have the same."""
+        """The name of the element: in one list, no two elements have the same."""
 
     @property
     def value(self) -> Any:
-        """What the reader sees."""
+        """The value for the reader."""
 
 
 class Edit(NamedTuple):
@@ -56,11 +56,12 @@ def edits(
     same: Callable[[Any, Any], bool],
     moment_of: Callable[[Any], int] = of_one_change,
 ) -> list[Edit]:
-    """What turns `before` into `after`, in as few items as can be, in the order of their changes.
+    """The items that turn `before` into `after`, as few as possible, in the order of their changes.
 
     Args:
         same: Compares values.
-        moment_of: The seq of the change by which an element of `before` left its place, or one of `after` came to it.
+        moment_of: The seq of the change by which an element of `before` left its place, or an element of `after` took
+            its place.
     """
 
     def is_unchanged(old: Element, new: Element) -> bool:
@@ -96,13 +97,13 @@ class _Script:
         self.same = same
         self.moment_of = moment_of
         self.current: list[Hashable] = [element.identity for element in old]
-        # Ranks of the elements that stand where they belong, relative to each other.
+        # Ranks of the elements that are in the right order relative to each other.
         self.settled = self._settled()
         self._edits: list[Edit] = []
 
     def _settled(self) -> list[int]:
-        """As many as can be of those that keep their value: the others are an item each, wherever they stand. Then of these, too,
-        who fit between them."""
+        """The most elements that can stay among those with an unchanged value: each other element costs an item,
+        wherever it is. Then the changed elements that fit between them."""
         staying = [self.rank[identity] for identity in self.current if identity in self.rank]
         kept = longest_rise([rank for rank in staying if not self._is_altered(rank)])
         found, following, last = [], iter([*kept, len(self.new)]), -1
@@ -131,7 +132,7 @@ class _Script:
         ]
         altered = {self.new[rank].identity for rank in self.settled if self._is_altered(rank)}
         pairs, gone, arrived = self._paired(gone, arrived)
-        # The list never grows past its limit: of those without a partner, all go or all come.
+        # The list never grows past its limit: unpaired elements either all leave or all enter.
         moves: list[tuple[Hashable, Hashable]] = [
             *((identity, None) for identity in gone),
             *pairs,
@@ -150,7 +151,8 @@ class _Script:
     def _paired(
         self, gone: Sequence[Hashable], arrived: Sequence[Hashable]
     ) -> tuple[list[tuple[Hashable, Hashable]], list[Hashable], list[Hashable]]:
-        """Those that go, each with one that comes: what one change did, then others. And those that are left without."""
+        """Pair each leaving element with an entering one: first those of the same change, then others. Returns the
+        pairs, and the elements without a partner."""
         waiting: defaultdict[int, deque[Hashable]] = defaultdict(deque)
         for entering in arrived:
             waiting[self._came(entering)].append(entering)
@@ -203,7 +205,7 @@ class _Script:
         )
 
     def _place_for(self, rank: int) -> int:
-        """Behind the nearest element before it that stands where it belongs."""
+        """The place behind the nearest earlier element that is in the right order."""
         place = bisect_left(self.settled, rank)
         if place == 0:
             return 0

@@ -1,4 +1,4 @@
-"""Events: deltas as the plain dicts that RethinkDB's manual prints, with the fields that were asked for and no others.
+"""Events: deltas as the plain dicts that RethinkDB's manual prints, with exactly the fields of the options.
 
     {"old_val": ..., "new_val": ...}          a change; None where the result had, or has, no such value
     {"new_val": ...}                          an initial value
@@ -6,10 +6,10 @@
     {"error": "Changefeed cache over array size limit, skipped 6 elements."}
     {"kind": "table_create", "table": ...}    a table or an index was made, renamed or dropped: see `CatalogueChange`
 
-then, where asked for: `old_offset`, `new_offset`, `type`, `seq`, `commit`, `origin`, `meta`; `table` on feeds of all tables and
-`group` on grouped ones. A feed of whole commits delivers these in lists.
+then, by options: `old_offset`, `new_offset`, `type`, `seq`, `commit`, `origin`, `meta`; `table` on feeds of all
+tables and `group` on grouped ones. A feed of whole commits delivers these in lists.
 
-Rule of this file: each event is a dict of its own; what is inside is shared and frozen.
+Rule of this file: each event is a dict of its own; the values inside are shared and frozen.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def state(name: str, options: FeedOptions) -> Event:
 
 
 def alone(event: Event, options: FeedOptions) -> Any:
-    """What is delivered of an event that belongs to no commit."""
+    """The delivered form of an event that belongs to no commit."""
     return [event] if options.batches else event
 
 
 def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
-    """What makes an event of a delta; None for one that is not delivered."""
+    """The function that makes an event of a delta; it returns None for a delta that is not delivered."""
     return _renderer(
         options.include_offsets,
         options.include_types,
@@ -87,7 +87,7 @@ def _renderer(
             event["old_offset"] = delta.old_offset
             event["new_offset"] = delta.new_offset
         if has_types:
-            # Where there are offsets, a null may stand in the list.
+            # With offsets, a null may be in the list.
             old, new = (event["old_offset"], event["new_offset"]) if has_offsets else (old_val, new_val)
             event["type"] = "add" if old is None else "remove" if new is None else "change"
         if has_seq:

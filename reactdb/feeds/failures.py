@@ -1,12 +1,13 @@
 """Failures: the documents that a view could not compute. They are counted, and the first of them is logged with its place.
 
-What a filter or a mapping raises for a document must not reach the writer of that document. So the view passes over the document,
-as RethinkDB does, and says so here: a feed whose condition is wrong for every document would otherwise be silent for ever, and
-look exactly like a feed that has nothing to tell. With `raises`, the error ends the feeds of the view instead.
+An error of a filter or a mapping for a document must not reach the writer of that document. So the view skips the
+document, as RethinkDB does, and notes the failure here: a feed whose condition is wrong for every document would
+otherwise be silent for ever, and look exactly like a feed without news. With `raises`, the error ends the feeds of
+the view instead.
 
-A field that is missing is no failure where ReQL says what counts then: a `filter` has its default.
+A missing field is no failure where ReQL has a rule for it: a `filter` has its default.
 
-Rule of this file: it counts and describes; that a failure ends a feed is done by whoever advances the view.
+Rule of this file: it counts and describes; the code that advances the view ends its feeds.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from reactdb.values import collation
 
 
 class Failures:
-    """See the head of this file. One for each view, and one for each axis that feeds are found by.
+    """See the head of this file. One for each view, and one for each axis of the router.
 
     Attributes:
         count: How many documents failed.
         seeded: How many of them when the view went live.
         raises: The error is raised, and nothing is counted.
 
-    Thread safety: `note` by whoever advances the view; `count` may be read by any thread.
+    Thread safety: `note` by the thread that advances the view; `count` may be read by any thread.
     """
 
     __slots__ = ("_last", "_say", "count", "raises", "seeded", "table")
 
     def __init__(self, table: str, *, raises: bool = False, say: Say | None = None) -> None:
-        """`say` takes what is to be logged and lets it be logged where no lock is held; None: at once."""
+        """`say` takes a message and logs it where no lock is held; None: it is logged at once."""
         self.table = table
         self.raises = raises
         self.count = 0
@@ -49,7 +50,7 @@ class Failures:
         Args:
             key: Its primary key.
             change: Names the change that wrote it: a document with several places in a result is counted once.
-            where: What failed, in words; asked for the first time only.
+            where: Describes the failed step; called for the first failure only.
 
         Raises:
             error: Where failures are to be raised.
@@ -69,7 +70,7 @@ class Failures:
 
 
 class FirstFailure:
-    """One line of the log."""
+    """One message for the log."""
 
     __slots__ = ("_error", "_key", "_table", "_where")
 
@@ -80,7 +81,7 @@ class FirstFailure:
         self._where = where
 
     def run(self) -> None:
-        """Write it. A handler of the user's that raises is no reason to tell nobody else."""
+        """Log the message. If a user's log handler raises, delivery continues."""
         try:
             logger.warning(
                 "a feed of table %r passes over documents that %s fails for; the first is %s: %s; "
@@ -98,7 +99,7 @@ Say = Callable[[FirstFailure], None]
 
 
 def shown_error(error: Exception) -> str:
-    """The first line of its message, and the line of the user's code that raised it, where one did.
+    """The first line of the error's message, and the line of the user's code that raised it, where there is one.
 
     The rest of ReQL's messages is the document, which has no place in a log.
     """
@@ -114,7 +115,7 @@ def shown_error(error: Exception) -> str:
 
 
 def step_in_words(step: Step) -> str:
-    """A step as a message names it: what it is, and what it computes."""
+    """A step as a message names it: its name, and its expression."""
     if isinstance(step, (Filter, HasFields)):
         return f"filter({in_words(step.predicate)})"
     if isinstance(step, Map):

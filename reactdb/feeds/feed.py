@@ -1,4 +1,5 @@
-"""Feed: what `changes()` returns: an Observable of change events that can also be iterated, awaited and chained as in ReQL.
+"""Feed: the result of `changes()`: an Observable of change events that can also be iterated, awaited and chained as
+in ReQL.
 
     feed.subscribe(print)                       called on the committing thread, or where a scheduler says
     feed.pipe(ops.buffer_with_count(10))        every operator of reactivex
@@ -9,7 +10,7 @@
 
 Cold: each of these subscribes anew. The methods are ReQL's. The operators of Rx are reached through `pipe`.
 
-Rule of this file: it does nothing but connect. What makes a feed an Observable of reactivex is in `rx`.
+Rule of this file: it only connects the parts. `rx` makes a feed an Observable of reactivex.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Feed(Stays, Observable[Event]):
         return self._of(self._flow.then(term), self._scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
-    # It is one object, and true, as every Observable is; it is not what it will deliver
+    # A feed is one object, and true, as every Observable is; it has no length
 
     __hash__ = object.__hash__
 
@@ -81,11 +82,11 @@ class Feed(Stays, Observable[Event]):
         if other is None or is_observable(other):
             return self is other
         raise NotAValue(
-            "a feed is not the events that it tells: compare what it told, as in `cursor.next(timeout=1) == ...`"
+            "a feed is not its events: compare the delivered events, as in `cursor.next(timeout=1) == ...`"
         )
 
     def __bool__(self) -> bool:
-        # As reactivex asks: `other or reactivex.never()`.
+        # As reactivex does: `other or reactivex.never()`.
         return True
 
     def __len__(self) -> NoReturn:
@@ -111,11 +112,12 @@ class Feed(Stays, Observable[Event]):
             scheduler: Where; None for the database's, or the committing thread after its write is done.
 
         Returns:
-            What ends it: `dispose()`. A subscription that is not disposed lives as long as the database.
+            An object whose `dispose()` ends the subscription. Otherwise the subscription lives as long as the
+            database.
 
         Raises:
-            InvalidOption: There is something that cannot be called, or a scheduler that cannot be called from every thread.
-            Whatever keeps it from beginning, where there is no `on_error` to tell it to.
+            InvalidOption: An argument cannot be called, or a scheduler cannot be called from every thread. Also any
+            error that keeps the feed from beginning, where there is no `on_error` for it.
         """
         if hasattr(on_next, "on_next"):
             observer = cast("abc.ObserverBase[Event]", on_next)
@@ -146,7 +148,7 @@ class Feed(Stays, Observable[Event]):
         self._newest = consumer
 
     def _deliver_opening(self, consumer: PushConsumer) -> None:
-        """Deliver what it begins with, before `subscribe` returns, unless a thread is delivering already."""
+        """Deliver the opening before `subscribe` returns, unless a thread is delivering already."""
         hubs = self._flow.hubs()
         if not consumer.members or any(hub.engine.has_transaction_here() for hub in hubs):
             consumer.run()
@@ -160,7 +162,7 @@ class Feed(Stays, Observable[Event]):
         return Cursor(consumer, self._flow)
 
     def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader:
-        """Subscribe, and get a reader that is asked what there is, and never waits: for a server, or an event loop.
+        """Subscribe, and get a reader that is polled and never waits: for a server, or an event loop.
 
         A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
         unless `on_overflow` says otherwise.
@@ -228,7 +230,7 @@ class Feed(Stays, Observable[Event]):
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
     def with_fields(self, *fields: Any) -> Feed:
-        """`has_fields` and `pluck` in one."""
+        """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
     def limit(self, count: int) -> Feed:
@@ -240,12 +242,12 @@ class Feed(Stays, Observable[Event]):
         return self._then(Skip(terms.count_of("SKIP", count)))
 
     def default(self, value: Any) -> Feed:
-        """The value in place of each item that is null."""
+        """The value in place of each null item."""
         return self._then(terms.default_term(value))
 
     def union(self, *others: Feed) -> Feed:
-        """The items of several feeds, each with its own states, and changes in the order of the log. Those of several databases
-        have no order in common."""
+        """The items of several feeds, each with its own states, and changes in the order of the log. Feeds of several
+        databases have no order in common."""
         for other in others:
             if not isinstance(other, Feed):
                 raise QueryError("a feed can only be united with feeds")
@@ -272,14 +274,15 @@ class Feed(Stays, Observable[Event]):
     contains = coerce_to = for_each = fold = terms.refuse
 
     # -----------------------------------------------------------------------------------------------------------
-    # What it is and where it stands
+    # Description and position
 
     @property
     def token(self) -> str | None:
         """The position up to which the newest subscription has delivered everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. Before any subscription: where one would begin. In the middle of initial
-        values it leads to the rest of them, or is None where they cannot be gone on with: then begin anew.
+        It moves on also where nothing matched. Before any subscription: the position where one would begin. In the
+        middle of initial values it leads to the rest of them, or is None where they cannot be continued: then begin
+        from the start.
 
         Raises:
             UsageError: It is a union of feeds of several databases.
@@ -304,7 +307,7 @@ class Feed(Stays, Observable[Event]):
         )
 
     def explain(self) -> dict[str, Any]:
-        """What kind of feed it is, what it reads, how changes find it, and what it holds in memory."""
+        """What kind of feed it is, which tables it reads, how changes find it, and how much it holds in memory."""
         found = [explain(request) for request in self._flow.requests()]
         return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
 
@@ -322,8 +325,8 @@ def in_batches(feed: Feed) -> Feed:
 def without_end(what: str) -> UsageError:
     return UsageError(
         f"a feed has no end, and {what}: use `for change in feed` (in a coroutine `async for change in feed`), "
-        "`feed.subscribe(callback)`, or `feed.cursor()` and its next(timeout=); for what the query gives now, call run() "
-        "on the selection, without changes(); of `feed.limit(n)`, `list(...)` gives the first n"
+        "`feed.subscribe(callback)`, or `feed.cursor()` and its next(timeout=); for the present result, call run() "
+        "on the selection, without changes(); `list(...)` of `feed.limit(n)` returns the first n"
     )
 
 
@@ -342,14 +345,14 @@ class Handle(DisposableBase):
 
 
 class Cursor(ListeningInBlock[PullConsumer]):
-    """A subscription that is asked. An iterator and a context manager; a forgotten one is closed."""
+    """A subscription for reading. An iterator and a context manager; an unreferenced cursor is closed."""
 
     @property
     def token(self) -> str | None:
         """The position up to which this cursor has given everything, for `since`, also in another process.
 
-        It moves on also where nothing matched. After the end: where that was. In the middle of initial values it leads to the
-        rest of them, or is None where they cannot be gone on with: then begin anew.
+        It moves on also where nothing matched. After the end: the last position. In the middle of initial values it
+        leads to the rest of them, or is None where they cannot be continued: then begin from the start.
 
         Raises:
             UsageError: It is a cursor of a union of feeds of several databases.
@@ -378,13 +381,13 @@ class Cursor(ListeningInBlock[PullConsumer]):
         try:
             return self._consumer.next(None)
         except BaseException:
-            # As in `AsyncCursor`: Ctrl-C, for one.
+            # As in `AsyncCursor`: Ctrl-C, for example.
             del self
             raise
 
 
 class AsyncCursor(Listening[AsyncConsumer]):
-    """A subscription that a coroutine reads. A forgotten one is closed."""
+    """A subscription that a coroutine reads. An unreferenced cursor is closed."""
 
     @property
     def token(self) -> str | None:
@@ -398,8 +401,8 @@ class AsyncCursor(Listening[AsyncConsumer]):
         try:
             return await self._consumer.next()
         except BaseException:
-            # The task was cancelled, for one. A loop over a feed lets go of its cursor then. But the error's traceback keeps this
-            # frame, and so would keep the subscription for as long as somebody keeps the error.
+            # The task was cancelled, for example. A loop over a feed releases its cursor then. But the error's
+            # traceback keeps this frame, and would keep the subscription for as long as the error exists.
             del self
             raise
 

@@ -1,7 +1,7 @@
-"""FeedHub: the feeds of one database: which subscriptions join, leave and catch up, and what the store publishes.
+"""FeedHub: the feeds of one database: subscriptions join, leave and catch up, and the store publishes commits.
 
     attach, rejoin    join a node: from this moment's state on, or back from the log
-    forget            leave. It never waits for the lock: without the lock it leaves a note, which the lock's holder reads
+    forget            leave. It never waits for the lock: without the lock it leaves a note for the lock's holder
     route, drain      the store has committed: see `dispatch`
 
 Thread safety: nodes and registrations belong to the thread that holds the publish lock.
@@ -33,7 +33,7 @@ from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 
-NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside somebody's commit"
+NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside a commit"
 # The most changes of the log that are read under the publish lock, when a feed that has caught up goes live.
 LAST_CHANGES = 64
 # Times that a view with state is made ready without the lock, before writers are made to wait for it.
@@ -41,10 +41,10 @@ BOOTSTRAPS = 8
 
 
 def hub_of(engine: Engine) -> FeedHub:
-    """The hub of an engine, made when it is first asked for."""
+    """The hub of an engine, made at its first use."""
     hub = engine.publisher.listener
     if isinstance(hub, FeedHub):
-        # Without the lock: whoever holds it has to look at what was forgotten meanwhile.
+        # Without the lock: the lock's holder has to check for forgotten subscriptions.
         return hub
     with engine.publisher.lock:
         hub = engine.publisher.listener
@@ -59,7 +59,7 @@ class FeedHub:
 
     Attributes:
         live: The nodes, and the subscriptions that read on from the log.
-        open_views: The nodes by what equal queries have in common.
+        open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
     """
 
@@ -70,9 +70,9 @@ class FeedHub:
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
-        # Commits whose documents are decoded, until they are delivered.
+        # Commits with decoded documents, until their delivery.
         self._in_hand: deque[Commit] = deque()
-        # The lock's holder is in the middle of something, and subscriptions must not be removed meanwhile.
+        # The lock's holder is in the middle of an operation, and subscriptions must not be removed now.
         self._is_busy = False
         self._following_lock = threading.Lock()
         self._is_following: bool | None = False
@@ -96,10 +96,11 @@ class FeedHub:
                 self._sweep()
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Deliver all that is ready. Inside a transaction nothing is: what subscribers write would become a part of it.
+        """Deliver everything that is ready. Inside a transaction nothing is delivered: the writes of subscribers
+        would become a part of it.
 
         Args:
-            is_outside: Of any transaction of this thread: it need not be asked.
+            is_outside: The caller knows that this thread is in no transaction, so there is no check.
         """
         dispatcher = self.live.dispatcher
         if dispatcher.line:
@@ -113,7 +114,8 @@ class FeedHub:
             self._update_following()
 
     def _let_go(self) -> None:
-        """What was delivered just now is no longer needed decoded. (What another thread publishes meanwhile is decoded again.)"""
+        """Release the decoded documents of delivered commits. (Commits that another thread publishes now are decoded
+        again.)"""
         in_hand = self._in_hand
         try:
             while in_hand:
@@ -127,15 +129,15 @@ class FeedHub:
         self.live.abort(error)
 
     def end_all(self, end: Any) -> None:
-        """End every feed, also those that read on from the log. Under the publish lock."""
+        """End every feed, also feeds that read from the log. Under the publish lock."""
         self.live.end_all(end)
 
     def close(self) -> None:
-        """Every feed completes, after what it has queued is delivered."""
+        """Complete every feed, after the delivery of its queued events."""
         with self._alone():
             if self._earliest is not None:
                 try:
-                    # Tokens are asked for afterwards, too.
+                    # Tokens are read afterwards, too.
                     self.token(self._earliest)
                 except Exception:
                     logger.debug("reading the epochs of %s failed", self.engine.path, exc_info=True)
@@ -154,7 +156,7 @@ class FeedHub:
     def lowest_needed(self, oldest: int) -> int | None:
         """The smallest position >= `oldest` from which some feed has still to read the log, or None."""
         with self.held():
-            # What is published later may not fit into a queue. What another process has written is read before it is delivered.
+            # Later commits may not fit into a queue. Another process's changes are read before they are delivered.
             needed = [self.engine.publisher.published] if self.live.nodes else []
             for subscription in self.live.behind:
                 position = subscription.reads_from
@@ -184,7 +186,7 @@ class FeedHub:
         if self.engine.publisher.is_routing() or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
         if self.open_views and not self.engine.is_memory:
-            # Shared views stand where the publisher does: they should not begin behind what a read would show.
+            # Shared views are at the publisher's position: they should not begin behind the result of a read.
             self.engine.catch_up()
         self.engine.check_end()
         request = subscription.request
@@ -253,15 +255,15 @@ class FeedHub:
                         reader.read_last(snapshot, LAST_CHANGES + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
-                # The snapshot stands still, so writers need not wait for it to be read.
+                # The snapshot is fixed, so writers need not wait until it has been read.
                 subscription.provide(read_result(view, snapshot, later, subscription.request.options))
         return True
 
     def _join_now(
         self, subscription: Subscription, plan: Plan, snapshot: Snapshot, bootstrapped: View | None = None
     ) -> View | None:
-        """Join, with a view that is as of the snapshot or is to be seeded. Returns the view whose result is still to be read,
-        from the snapshot, and provided."""
+        """Join, with a view that is as of the snapshot or needs a seed. Returns the view whose result is still to be
+        read from the snapshot, and provided."""
         request = subscription.request
         node = self._node(plan, snapshot, bootstrapped)
         view = node.view
@@ -269,18 +271,19 @@ class FeedHub:
         if not view.is_stateful:
             subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
         else:
-            # The node is where the publisher is; the snapshot may be ahead by a commit that is about to be published.
+            # The node is at the publisher's position; the snapshot may be ahead by a commit on its way to
+            # publication.
             seq = max(self.engine.publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(read_now(view, then, seq, request.options))
-        # What the view passed over when it was bootstrapped is missing in what this one begins with.
+        # Documents that the view skipped during the bootstrap are missing in its first result.
         self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
 
     def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
-        """The node of a plan. A new one has `view`, which is as of the snapshot, or is bootstrapped."""
+        """The node of a plan. A new node has `view`, which is as of the snapshot, or is bootstrapped."""
         node = self.live.nodes.get(plan.key)
         if node is not None:
             return node
@@ -315,8 +318,8 @@ class FeedHub:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """With the publish lock, to look at something. What was forgotten before is gone, and what is forgotten meanwhile is let
-        go of afterwards: who forgets does not wait for the lock."""
+        """Hold the publish lock, to read something. Subscriptions that were forgotten before are removed first, and
+        those forgotten during the block afterwards: forgetting never waits for the lock."""
         was_late = bool(self._forgotten)
         try:
             with self._lock:
@@ -338,7 +341,7 @@ class FeedHub:
         self._update_following()
 
     def tidy(self) -> None:
-        """Let those go that were forgotten while the lock was held. Not under the publish lock."""
+        """Remove the subscriptions that were forgotten while the lock was held. Not under the publish lock."""
         if self._forgotten:
             self._sweep_if_free()
             self._update_following()
@@ -356,7 +359,7 @@ class FeedHub:
                 # Not free: the lock's holder sweeps before it gives the lock back, or looks again afterwards.
                 if not lock.acquire(blocking=False):
                     return
-                # Ctrl-C may strike after every call, but what `with` has taken it gives back.
+                # Ctrl-C may strike after every call, but `with` gives back everything that it has taken.
                 with lock:
                     lock.release()
                     if self._is_busy:
@@ -385,7 +388,7 @@ class FeedHub:
         with self._following_lock:
             wanted = bool(self.live.nodes or self.live.behind)
             if not self._is_following and not self.engine.is_usable:
-                # In a forked child, whatever is open here is the parent's. (But of a file that was moved, it is `follow` that
+                # In a forked child, every open subscription belongs to the parent. (But for a moved file, `follow`
                 # ends the feeds.)
                 wanted = False
             if wanted is self._is_following:
@@ -406,7 +409,8 @@ class FeedHub:
         return self._bootstrap.at(subscription.request, position)
 
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
-        """Back into a node, without a gap: what is left of the log is read with the publish lock held. False: too much is."""
+        """Move a subscription back into a node, without a gap: the rest of the log is read with the publish lock
+        held. False: the rest is too long."""
         with self._alone():
             if subscription.is_closed or subscription.end is not None:
                 return False
@@ -415,7 +419,7 @@ class FeedHub:
                     return False
                 deltas, is_last = reader.read(snapshot)
                 if not is_last:
-                    # It failed for one of them. Those before it are delivered, and then why it ends.
+                    # A document failed. The earlier ones are delivered, and then the error.
                     subscription.read_on(deltas, reader.position)
                     return False
                 gone = why_gone(reader.plan.view, snapshot)
@@ -445,7 +449,7 @@ class FeedHub:
         return f"{engine.database_id}.{epoch}.{seq}"
 
     def subscriptions(self) -> list[Subscription]:
-        """Those that are open."""
+        """The open subscriptions."""
         with self.held():
             return [one for node in self.live.nodes.values() for one in node.subscriptions] + list(
                 self.live.behind
@@ -453,6 +457,6 @@ class FeedHub:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing is registered, and nothing is left of what was."""
+        """Whether nothing is registered, and nothing is left behind."""
         with self.held():
             return self.live.is_clean

@@ -1,12 +1,13 @@
-"""What a feed begins with: states, and the initial values, read while they are delivered, or before; and how far that came.
+"""The opening of a feed: states, and the initial values, read during their delivery or before it; and the delivered
+position.
 
-    a table, a filter, a range    page by page, from a snapshot that stands still until the last is delivered (`store.walk`).
-                                  A feed that resumes with a token goes on behind the last that was delivered, as of the
-                                  same moment
+    a table, a filter, a range    page by page, from a snapshot that stays fixed until the last is delivered (`store.walk`).
+                                  A feed that resumes with a token continues behind the last delivered value, as of
+                                  the same moment
     everything else               at once: it has to be put in order, or is in memory anyway. There is no token before the
-                                  last was delivered, and a feed that resumes begins anew
+                                  last delivered value, and a feed that resumes begins from the start
 
-Rule of this file: what is delivered is the state that the subscription has joined at, whichever way it is read.
+Rule of this file: the delivered state is the one at which the subscription has joined, in whatever way it is read.
 """
 
 from __future__ import annotations
@@ -26,21 +27,23 @@ from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, as_of
 from reactdb.store.walk import Page, Place, Walk
 
-# A place in an index may be as long as what is indexed. A token should fit where tokens are kept, such as a header of HTTP.
+# A place in an index may be as long as the indexed value. A token should fit into usual stores of tokens, such as an
+# HTTP header.
 LONGEST_PLACE = 1_000
 NO_MORE: Any = object()
-# Initial values that a feed of whole commits gets in one list, where they are read while they are delivered.
+# Initial values that a feed of whole commits gets in one list, where they are read during their delivery.
 VALUES_IN_A_LIST = 1_000
 
 
 class Later:
-    """A context that holds a snapshot which is opened somewhere within it (`enter`), and closes it at its end, unless somebody
-    takes it over (`keep`).
+    """A context that holds a snapshot which is opened somewhere within it (`enter`), and closes it at its end, unless
+    a caller takes it over (`keep`).
 
     Attributes:
-        is_lasting: The snapshot that was entered may be kept past the end: it holds up nobody.
+        is_lasting: The entered snapshot may be kept past the end: it holds up no other code.
 
-    Not an ExitStack: one that is interrupted while it exits keeps itself, and the snapshot, until the garbage collector comes.
+    Not an ExitStack: after an interrupt during its exit it keeps itself, and the snapshot, until the garbage
+    collector comes.
     """
 
     __slots__ = ("_inner", "engine", "is_lasting")
@@ -76,10 +79,10 @@ class Later:
 
 
 class InitialValues:
-    """What a feed begins with, as an iterator of events.
+    """The opening of a feed, as an iterator of events.
 
     Attributes:
-        walk: What they are read from while they are delivered; None where they were read before.
+        walk: The walk from which they are read during their delivery; None where they were read before.
     """
 
     __slots__ = ("_before", "_events", "_is_told", "_order", "_place", "_seq", "walk")
@@ -87,10 +90,10 @@ class InitialValues:
     def __init__(
         self, seq: int, walk: Walk | None = None, order: str | None = None, after: Place | None = None
     ) -> None:
-        """As of `seq`. `order`: what the places are in the order of; None where there are none."""
+        """As of `seq`. `order`: the name of the order of the places; None without an order."""
         self._seq = seq
         self._order = order
-        # Of the last that was delivered, and of the one before it.
+        # The place of the last delivered value, and of the value before.
         self._place = self._before = after
         self._is_told = False
         self._events: Iterator[Event] = iter(())
@@ -101,7 +104,7 @@ class InitialValues:
 
     @property
     def bookmark(self) -> Bookmark | None:
-        """How far they were delivered; None where that is to the end."""
+        """The delivered position; None at the end."""
         return None if self._is_told else self._inside(self._place)
 
     @property
@@ -117,10 +120,10 @@ class InitialValues:
         return Bookmark(self._seq, Inside(self._order, place))
 
     def read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> InitialValues:
-        """Of documents that come in an order. Whatever a filter or a map raises is raised where the event is asked for."""
+        """Read documents that come in an order. Errors of a filter or a map are raised where the event is taken."""
         self._events = self._read(view, found, options)
         if options.batches:
-            # One page after the other: all of them may be more than there is memory for.
+            # One page after the other: all of them may need more memory than there is.
             self._events = self._in_lists(self._events, VALUES_IN_A_LIST)
         return self
 
@@ -169,7 +172,7 @@ class InitialValues:
         while following is not NO_MORE:
             event = following
             try:
-                # One ahead, so that the token behind the last one is there with it.
+                # One ahead, so that the token behind the last value comes with it.
                 following = next(events, NO_MORE)
             except Exception as failure:
                 error, following = failure, NO_MORE
@@ -181,10 +184,10 @@ class InitialValues:
 
 
 class Opening:
-    """What a subscription delivers before anything that is queued.
+    """The events that a subscription delivers before all queued ones.
 
     Attributes:
-        events: What is left of it.
+        events: The rest of them.
         initial: The initial values among them.
     """
 
@@ -198,7 +201,7 @@ class Opening:
     def with_state(
         cls, options: FeedOptions, then: str, initial: InitialValues | None = None
     ) -> Opening | None:
-        """The initial values, then the state of that name, where they were asked for. None: nothing."""
+        """The initial values, then the state of that name, as far as the options include them. None: nothing."""
         after = iter((alone(state(then, options), options),)) if options.include_states else None
         if initial is None:
             return None if after is None else cls(after)
@@ -207,18 +210,18 @@ class Opening:
         return cls(chain((alone(state("initializing", options), options),), initial, after), initial)
 
     def fail(self, error: Exception) -> None:
-        """Whoever asks for the next event gets the error."""
+        """Raise the error where the next event is taken."""
         self.events = raised(error)
 
     def close(self) -> None:
-        """Nothing more of it is delivered: let go of what initial values are read from."""
+        """Deliver nothing more: release the source of the initial values."""
         walk = None if self.initial is None else self.initial.walk
         if walk is not None:
             walk.close()
 
 
 AWAITED: Final = Opening(iter(()))
-"""How a subscription begins is not known yet, and nothing is delivered before that."""
+"""The opening of a subscription is not known yet, and nothing is delivered before it."""
 
 
 def raised(error: Exception) -> Iterator[Event]:
@@ -237,7 +240,7 @@ def read_result(view: View, snapshot: Snapshot, held: Later, options: FeedOption
 def read_rest(
     view: View, snapshot: Snapshot, seq: int, held: Later, options: FeedOptions, inside: Inside
 ) -> InitialValues:
-    """What comes after a place in the result as of `seq`, which is long past for `snapshot`."""
+    """Read the rest after a place in the result as of `seq`, which is long past for `snapshot`."""
     assert isinstance(view, SelectView)
     then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
     return _walked(view, then, seq, held, options, inside.place)
@@ -256,5 +259,5 @@ def _walked(
 
 
 def read_now(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> InitialValues | None:
-    """The result, read before this returns; None where it was not asked for."""
+    """The whole result, read before this returns; None where the options do not include it."""
     return InitialValues(seq).of(view.result(snapshot), options) if options.include_initial else None

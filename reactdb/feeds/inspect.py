@@ -1,4 +1,4 @@
-"""What a feed is and how it stands, for people: `feed.explain()` and `feed.stats()`.
+"""Descriptions and figures of a feed for people: `feed.explain()` and `feed.stats()`.
 
 Rule of this file: it looks, and changes nothing.
 """
@@ -72,7 +72,7 @@ def routing_in_words(routes: Sequence[Route]) -> str:
 
 
 def figures(subscription: Subscription) -> dict[str, Any]:
-    """One open subscription in a list of all: what it watches, and whether it keeps up."""
+    """One open subscription in a list of all: its query, and whether it keeps up."""
     request, source = subscription.request, subscription.origin
     table = request.query.table
     return {
@@ -90,7 +90,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
     """Figures of one subscription; zeros where there is none."""
     members = () if consumer is None else consumer.members
     oldest = min((time for member in members if (time := member.oldest_time) is not None), default=None)
-    # Looked at once each: they may be gone when one looks again.
+    # Read once each: another thread may remove them.
     sources = [source for member in members if (source := member.origin) is not None]
     held = {id(source): source.view.documents_held for source in sources}
     return {

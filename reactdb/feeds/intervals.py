@@ -1,8 +1,8 @@
-"""Intervals: which of many ranges hold a given value, in time that depends on how many do.
+"""Intervals: finds the ranges that hold a given value, in time that depends on the number of matches.
 
-Ranges are kept sorted by their start, with a tree of the greatest stops over them: of the ranges that start at or before the
-value, it finds those that stop after it without looking at the others. A few new ones wait in a list until there are enough
-to be worth sorting in, and removed ones are passed over until there are many.
+Ranges are kept sorted by their start, with a tree of the greatest stops over them: among the ranges that start at or
+before the value, the tree leads to those that stop after it, without a look at the others. A few new ranges wait in a
+list until there are enough to be worth sorting in, and removed ranges are skipped until there are many.
 
 Rule of this file: bytes and opaque tokens. It is not thread safe; the router holds the lock.
 """
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# New ranges that are looked at one by one, at least, before all are sorted again.
+# New ranges that are checked singly, at least, before all are sorted again.
 _FEW = 32
 
 
@@ -22,7 +22,7 @@ class Intervals(Generic[T]):
     """Ranges with start <= value < stop, each with an item.
 
     Attributes:
-        lowest, highest: No range holds a value below the one, or from the other on.
+        lowest, highest: No range holds a value below `lowest`, or from `highest` on.
     """
 
     __slots__ = (

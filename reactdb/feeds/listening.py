@@ -1,4 +1,4 @@
-"""Listening: what a program holds of a subscription, a cursor or a reader. It ends when it is closed or forgotten.
+"""Handles: a program's handle of a subscription, a cursor or a reader. It ends when it is closed or unreferenced.
 
 Rule of this file: nothing here takes an event.
 """
@@ -17,7 +17,7 @@ Consumer = TypeVar("Consumer", bound=BaseConsumer)
 
 
 class Stays:
-    """What belongs to its process."""
+    """A handle that belongs to its process."""
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -34,13 +34,14 @@ class Listening(Stays, Generic[Consumer]):
         self._flow = flow
 
     def close(self) -> None:
-        """End it. Any thread; a second call does nothing. A thread that waits for an event of it goes on at once."""
+        """End it. Any thread; a second call does nothing. A thread that waits for an event of it continues at
+        once."""
         self._consumer.close()
         self._consumer.settle()
 
     def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
-        # When the program ends, there is nobody to unsubscribe from, and Python may have taken the names of this module away
-        # already. So the function that tells is a default.
+        # When the program ends, there is no hub to unsubscribe from, and Python may have removed the names of this
+        # module already. So the function is bound as a default.
         consumer = getattr(self, "_consumer", None)
         if consumer is not None and not _is_finalizing():
             consumer.close()

@@ -1,15 +1,15 @@
-"""LiveList: a list that follows an ordered selection: what a user interface binds to.
+"""LiveList: a list that follows an ordered selection, for user interfaces to bind to.
 
     board = LiveList(games.order_by(desc("score")).limit(10))
     board[0]                                   the leader, now
-    board.subscribe(lambda edits: redraw())    called once for each commit, which is in the list already
-    board.state, board.error                   whether it still follows, and why it does not
+    board.subscribe(lambda edits: redraw())    called once for each commit, after the list has changed
+    board.state, board.error                   whether it still follows, or the error that stopped it
 
-When the feed ends (its table is dropped, the file is moved, the database is closed), the list keeps its last documents, and
-each subscriber hears of the end once.
+When the feed ends (its table is dropped, the file is moved, the database is closed), the list keeps its last
+documents, and each subscriber is notified of the end once.
 
-Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at `new_offset`.
-What one commit does to it is seen whole or not at all.
+Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at
+`new_offset`. The edits of one commit are seen whole or not at all.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class Watchable(Protocol):
 
 
 class Edits(list[Event]):
-    """What one commit did to a list: its events, in order. Each deletes at `old_offset`, and then inserts at `new_offset`.
+    """The edits that one commit made to a list: its events, in order. Each deletes at `old_offset`, and then inserts
+    at `new_offset`.
 
-    Of a commit that made one edit, `edits["new_val"]` is that of the edit.
+    For a commit with one edit, `edits["new_val"]` is that of the edit.
     """
 
     def __getitem__(self, place: Any) -> Any:
@@ -71,7 +72,7 @@ def apply(edit: Event, documents: list[Document]) -> None:
 
 
 def call(listener: Callable[..., object], *arguments: Any) -> None:
-    """What a listener raises is logged, and nobody else notices, unless it is an interrupt."""
+    """Call a listener. Its exceptions are logged and have no other effect, unless they are interrupts."""
     try:
         listener(*arguments)
     except INTERRUPTS:
@@ -95,19 +96,19 @@ class LiveList(Sequence[Document]):
 
         Raises:
             UnsupportedFeed: The selection has no order.
-            UsageError: The feed tells no offsets, or no initial values.
+            UsageError: The feed has no offsets, or no initial values.
         """
         if not isinstance(feed, Feed):
-            # What is dropped could never be made good again.
+            # A dropped event could never be made up for.
             feed = feed.changes(include_initial=True, include_offsets=True, on_overflow="spill")
         elif not feed.is_list:
             raise UsageError(
                 "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it"
             )
-        # Held while the list is read, or changed where nobody else's code is called in between.
+        # Held while the list is read, or changed without calls of user code in between.
         self._lock = threading.Lock()
         self._documents: list[Document] = []
-        # The thread that calls hooks, and the list that it sees.
+        # The thread that calls hooks, and the list as that thread sees it.
         self._stepping: tuple[int, list[Document]] | None = None
         self._listeners: dict[object, Listener] = {}
         self._state = LIVE
@@ -121,7 +122,7 @@ class LiveList(Sequence[Document]):
     # Following
 
     def _apply(self, events: list[Event]) -> None:
-        """What one commit does. Called by one thread at a time."""
+        """Apply the edits of one commit. Called by one thread at a time."""
         if "error" in events[0]:
             raise FeedOverflow(int(events[0]["error"].split()[-2]))
         if "state" in events[0]:
@@ -158,7 +159,7 @@ class LiveList(Sequence[Document]):
         self._end(CLOSED, None)
 
     def _end(self, state: str, error: Exception | None) -> None:
-        """Tell each subscriber of the end, once. A later end changes nothing."""
+        """Notify each subscriber of the end, once. A later end changes nothing."""
         with self._lock:
             if self._state != LIVE:
                 return
@@ -204,15 +205,15 @@ class LiveList(Sequence[Document]):
         """Call back once after each commit that changed the list, with its `Edits`. The list has all of them already.
 
         Args:
-            before: Called before each of the edits, with its event: the list is then as the edits before it have left it, to this
-                thread; to others it is as before the commit, until `callback` is called. For a model that must say what it is
-                about to insert, remove or move, such as Qt's.
-            on_error: Called once with the error that has stopped the list, such as FeedAborted where its table was dropped; at
-                once where that has happened already.
+            before: Called before each of the edits, with its event. To this thread the list is then as the earlier
+                edits have left it; to others it is as before the commit, until `callback` is called. For a model that
+                must announce an insert, a removal or a move beforehand, such as Qt's.
+            on_error: Called once with the error that has stopped the list, such as FeedAborted where its table was
+                dropped; at once where that has happened already.
             on_completed: Called once, without arguments, when the list or its database is closed; at once where it is.
 
         Returns:
-            What ends that.
+            A function that ends the subscription.
         """
         name, listener = object(), Listener(callback, before, on_error, on_completed)
         with self._lock:

@@ -1,9 +1,9 @@
-"""Reading on from the log: how a feed that is behind catches up, and how a view reads the state at one change.
+"""Reading the log: how a late feed catches up, and how a view reads the state at one change.
 
-A LogReader has a view of its own at a position of the log and advances it page by page. A view that needs documents which it
-does not hold asks StateAt: they must be the documents as of the change that it is advancing by, not those of today.
+A LogReader has a view of its own at a position of the log and advances it page by page. A view that needs further
+documents reads them through StateAt: as of the change by which it is advancing, and not today's.
 
-Rule of this file: a page is read within one snapshot, and nothing is delivered from here.
+Rule of this file: a page is read within one snapshot, and this file delivers nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PAGE_CHANGES = 512
 
 
 class StateAt:
-    """Snapshots as of any change of one commit, or of one page of the log; a view asks for them in rising order.
+    """Snapshots as of any change of one commit, or of one page of the log; a view requests them in rising order.
 
     Nothing is read before the first call. A context manager, where it opens the snapshot itself.
 
     Attributes:
-        is_behind: It is of a page of the log: all that follows has to be taken back for each snapshot.
+        is_behind: It is for a page of the log: all later changes have to be reverted for each snapshot.
         stack: Of the snapshot that it has opened itself; None where there is nothing to close.
     """
 
@@ -44,7 +44,7 @@ class StateAt:
         self._undo: Undo | None = None
 
     def at(self, seq: int) -> Snapshot:
-        """The documents as of `seq`. Asked in rising order, the log is read once."""
+        """The documents as of `seq`. For rising arguments, the log is read once."""
         now = self._now
         if now is None:
             self.stack = ExitStack()
@@ -54,7 +54,7 @@ class StateAt:
         return PastSnapshot(now, seq, self._undo) if self._undo.until > seq else now
 
     def translated(self, error: Exception) -> ReactDBError:
-        """SQLite's error in a read of a snapshot that was opened here, as one of ours."""
+        """SQLite's error, from a read of a snapshot that was opened here, as one of ours."""
         return self._engine.translated(error, "read")
 
     def close(self) -> None:
@@ -65,7 +65,8 @@ class StateAt:
 
 
 def let_go(view: Any) -> None:
-    """What ordered views hold because it was dear to read while they were behind, they need no longer."""
+    """Release the documents that ordered views hold in reserve: reading was slow while they were behind, and is quick
+    now."""
     if isinstance(view, WindowView):
         view.let_go()
     for below in (getattr(view, "below", None), *getattr(view, "members", ())):
@@ -77,7 +78,7 @@ class LogReader:
     """See the head of this file.
 
     Attributes:
-        plan: What is kept up to date. Its view belongs to this reader alone.
+        plan: The plan of the query. Its view belongs to this reader alone.
         position: Every change up to it has been taken in.
     """
 
@@ -94,8 +95,8 @@ class LogReader:
     ) -> None:
         """
         Args:
-            is_whole: No page ends inside of a commit, and the position is not inside of one.
-            names: What is known already of the names that tables had.
+            is_whole: No page ends inside of a commit, and the position is not inside of a commit.
+            names: The already known earlier names of tables.
         """
         self._engine = engine
         self.plan = plan
@@ -105,7 +106,8 @@ class LogReader:
         if names is None and getattr(plan.view, "tells_names", False):
             self._names = PastNames()
         self._is_seeded = not plan.view.is_stateful
-        # A document could not be computed, and that is to be raised; but first, what comes before it is delivered.
+        # A document could not be computed, and its error is to be raised; but first, the earlier changes are
+        # delivered.
         self._error: Exception | None = None
 
     @property
@@ -119,7 +121,7 @@ class LogReader:
 
     @property
     def is_seeded(self) -> bool:
-        """Its view has what it advances from."""
+        """Whether its view has a state to advance from."""
         return self._is_seeded
 
     @property
@@ -139,14 +141,14 @@ class LogReader:
             return self.read(snapshot)
 
     def read(self, now: Snapshot, limit: int = PAGE_CHANGES) -> tuple[list[AnyDelta], bool]:
-        """What the next changes do, and whether these were the last.
+        """The deltas of the next changes, and whether these were the last.
 
         Args:
             limit: Changes that are read.
 
         Raises:
-            HistoryLost: They were compacted away.
-            What a step of the query raised for the next one, where that is to be raised.
+            HistoryLost: They were compacted away. Also the error of a step of the query for the next change, where
+            errors are to be raised.
         """
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""FeedOptions: what `changes()` was asked for, checked.
+"""FeedOptions: the checked options of `changes()`.
 
 Numbers and sentences are ReQL's; the native API wants real booleans, where the wire takes anything that ReQL calls true.
 
@@ -30,12 +30,12 @@ class FeedOptions(Value):
     """See `FeedSource.changes`.
 
     Attributes:
-        include_meta: Events have `meta`, what the table's write hook derived (bytes or None), and there is one also for a change
-            of nothing else. Only for dialects, through the session.
-        squash_s: None tells every change; 0 the net difference whenever the subscriber is free; more: at most every so
-            many seconds.
+        include_meta: Events have `meta`, the result of the table's write hook (bytes or None), and a change of the
+            metadata alone is an event, too. Only for dialects, through the session.
+        squash_s: None delivers every change; 0 the net difference whenever the subscriber is free; more: at most once
+            in so many seconds.
         queue_size: Changes kept for a subscriber that lags.
-        batches: Each event is the list of what one commit does.
+        batches: Each event is the list of the changes of one commit.
         skip_origin: Changes of this origin are left out; None for none.
         on_overflow: One of OVERFLOWS.
         is_overflow_asked: The caller said which.
@@ -87,14 +87,13 @@ NAMES: Final = (
 
 
 def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:
-    """Options by name, as a value; what is missing has its default.
+    """Make a value of options by name; missing options have their defaults.
 
     Args:
         check_query: Called with the options before the queue's size is looked at, which has its default there.
 
     Raises:
-        InvalidOption: With ReQL's sentence where it has one.
-        Whatever `check_query` raises.
+        InvalidOption: With ReQL's sentence where it has one. Also every error of `check_query`.
     """
     for name in options:
         if name not in NAMES:
@@ -108,12 +107,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
     if since is not None and flags["include_initial"]:
         raise InvalidOption(
-            "since and include_initial exclude each other: a resumed feed goes on with what an uninterrupted one would tell"
+            "since and include_initial exclude each other: a resumed feed continues as an uninterrupted one would"
         )
     on_overflow = options.get("on_overflow")
     flags["is_overflow_asked"] = on_overflow is not None
     if on_overflow is None:
-        # A list that is made from offsets is wrong for good when one of them is missing; so is half of what whole commits say.
+        # A list built from offsets is wrong for good after a lost event; so is a half of a whole commit.
         on_overflow = "spill" if flags["include_offsets"] or flags["batches"] else "drop"
     elif not is_one_of(on_overflow, OVERFLOWS):
         raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
@@ -128,7 +127,7 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
 
 @lru_cache(maxsize=64)
 def _shared(**options: Any) -> FeedOptions:
-    """One value for the many feeds that are opened alike."""
+    """One value for the many feeds with the same options."""
     return FeedOptions(**options)
 
 
@@ -149,7 +148,7 @@ def check_union(members: Sequence[FeedOptions], *, has_terms: bool) -> None:
         return
     if not all(one.batches for one in members):
         raise InvalidOption(
-            "batches is for all members of a union of feeds, or for none: a commit is told by all together"
+            "batches is for all members of a union of feeds, or for none: all members deliver a commit together"
         )
     if any(one.squash_s is not None for one in members):
         raise InvalidOption(
@@ -158,11 +157,11 @@ def check_union(members: Sequence[FeedOptions], *, has_terms: bool) -> None:
         )
     if any(one.on_overflow == "drop" for one in members):
         raise InvalidOption(
-            'members of a union of feeds with batches cannot drop what a commit does: on_overflow is "spill" or "error"'
+            'members of a union of feeds with batches cannot drop changes of a commit: on_overflow is "spill" or "error"'
         )
     if has_terms:
         raise InvalidOption(
-            "terms stand after a union of feeds with batches, and not inside: each is given what the whole commit does"
+            "terms come after a union of feeds with batches, and not inside: each gets the whole commit"
         )
 
 
@@ -221,7 +220,7 @@ def check_timeout(value: Any) -> float | None:
 
 
 def check_seconds(name: str, value: Any, also: str = "") -> float:
-    """Raises: InvalidOption, which calls the option `name` and says what it may be `also`."""
+    """Raises: InvalidOption, which names the option `name` and lists its other values in `also`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_TIMEOUT_S:
         raise InvalidOption(
             f"{name} is a number of seconds from 0 to {MAX_TIMEOUT_S:,}{also}, not {shown(value)}"
@@ -230,7 +229,7 @@ def check_seconds(name: str, value: Any, also: str = "") -> float:
 
 
 def _is_finite(value: float | Decimal) -> bool:
-    # An int is, however large: as a float it might be none. To ask a Decimal is the only way that takes its NaNs.
+    # An int is finite, however large: as a float it might overflow. Only a method of Decimal recognizes its NaNs.
     return value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or isfinite(value)
 
 

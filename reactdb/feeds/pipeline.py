@@ -1,14 +1,15 @@
-"""Pipeline: the steps of a query that look at one document at a time, as one function that also says where the result sorts.
+"""Pipeline: the steps of a query that work on single documents, as one function that also returns the sort key of the
+result.
 
-    filter, has_fields     the document goes on, or not
-    map, pluck, merge, ... a value goes on in its place
-    order_by, min, max     the value goes on, and what it is ordered by is put before its sort key
+    filter, has_fields     the document passes, or not
+    map, pluck, merge, ... a value replaces it
+    order_by, min, max     the value passes, and its order key is put before its sort key
 
 A sort key is bytes: results are in the order of their sort keys. Key bytes are prefix-free, so sort keys are made by joining
 them; for a descending order every byte is inverted.
 
-Rule of this file: what a step does to a value is in `steps`. What a step raises is raised here too: whether that ends a feed
-or leaves a document out, the view decides.
+Rule of this file: `steps` defines the effect of a step on a value. Errors of a step are raised here too: the view
+decides whether such an error ends a feed or leaves a document out.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from reactdb.query import Filter, HasFields, Map, OrderBy, Step
 from reactdb.steps import Convert, Keep, operator_of, sort_key_of
 from reactdb.values import codec
 
-# What lacks the field that is ordered by has this key. It sorts before every other one, and after every other one inverted.
+# The key of a document without the ordered field. It sorts before every other key, and after every other one
+# inverted.
 MISSING = b"\x00"
 INVERTED = bytes(255 - byte for byte in range(256))
 
 
 def inverted(sort_key: bytes) -> bytes:
-    """Bytes that sort the other way round among sort keys that were all inverted."""
+    """Bytes that sort in the opposite order among inverted sort keys."""
     return sort_key.translate(INVERTED)
 
 
 class Ranked(Step):
-    """For min and max: in order of an expression (None: of the whole value), without what has no value of it."""
+    """For min and max: in order of an expression (None: of the whole value), without elements that lack it."""
 
     __slots__ = ("expression", "is_max")
     meaning = __slots__
@@ -51,16 +53,16 @@ class Boxed(NamedTuple):
     sort_key: bytes
 
 
-# A value and its sort key -> those of the result; None for what is not in the result.
+# A value and its sort key -> those of the result; None for a document outside the result.
 Sorted = tuple[Any, bytes]
 Work = Callable[[Any, bytes], Sorted | None]
 
 
 class Pipeline:
-    """Called with a document and its sort key: (value, sort key) of the result, or None for a document that is not in it.
+    """Called with a document and its sort key: (value, sort key) of the result, or None for a document outside it.
 
     Attributes:
-        is_identity: Every document goes on as it is.
+        is_identity: Every document passes unchanged.
         only_tests: Values are the documents themselves and sort keys stay; only whether they are there is decided.
         only_values: Values are the documents themselves.
         boxed: Values are boxed, because they go into an aggregate.
@@ -111,12 +113,13 @@ class Pipeline:
         """The same, where a document that cannot be computed is not in the result.
 
         Args:
-            failures: Where that is noted for what is written now. None for what was written before: its failure was noted then.
+            failures: Notes the failure of a newly written document. None for an earlier document: its failure was
+                noted then.
             key, change: The primary key of the document, and the name of the change that wrote it.
 
         Raises:
-            MemoryError: That says nothing of the document.
-            What a step raised, where failures are to be raised.
+            MemoryError: It says nothing about the document. Also the error of a step, where failures are to be
+            raised.
         """
         try:
             return (self._run or self._made())(document, sort_key)
@@ -128,7 +131,7 @@ class Pipeline:
             return None
 
     def failing_step(self, document: Any, sort_key: bytes) -> str:
-        """Which step fails for the document, in words. The steps are done once more, one by one."""
+        """Which step fails for the document, in words. The steps run once more, one by one."""
         value = document
         for step in self.steps:
             try:
@@ -152,14 +155,14 @@ IDENTITY = Pipeline(())
 
 
 def pipeline(steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: bool = False) -> Pipeline:
-    """The pipeline of these steps. All views without steps share one."""
+    """The pipeline of these steps. All views without steps share one pipeline."""
     if not steps and prefix is None:
         return IDENTITY
     return Pipeline(steps, prefix, keeps_null=keeps_null)
 
 
 def _work(step: Step) -> Work:
-    """What a step does to a value and its sort key."""
+    """The function that a step applies to a value and its sort key."""
     if isinstance(step, OrderBy):
         return _ordering(step.keys)
     if isinstance(step, Ranked):
@@ -219,15 +222,15 @@ def _ranking(step: Ranked) -> Work:
 
 
 def value_function(function: Any) -> Callable[[Any], Any]:
-    """An expression or a callable, as a function whose values may be shared: they are frozen, and what a document can hold.
+    """An expression or a callable, as a function whose values may be shared: they are frozen, and valid in documents.
 
     Raises, when called:
-        InvalidDocument: A callable returned what no document could hold.
+        InvalidDocument: A callable returned a value that no document could hold.
     """
     compute = compile_function(function)
     if isinstance(compute, Expression):
         return lambda value: codec.freeze(compute(value))
-    # A callable may return a tuple, or somebody's mutable list: encoding and decoding it makes it a value.
+    # A callable may return a tuple, or a mutable list of its own: encoding and decoding make it a value.
     return lambda value: codec.freeze(codec.decode_value(codec.encode_value(compute(value))))
 
 
@@ -242,5 +245,5 @@ def same_value(old: Any, new: Any) -> bool:
     try:
         return codec.same(old, new)
     except InvalidDocument:
-        # An expression may give what is no document value, such as a function.
+        # An expression may return a function, for example, which is no document value.
         return False

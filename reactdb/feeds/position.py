@@ -1,17 +1,18 @@
 """Positions: how far a feed was delivered, as a seq within one process and as a token beyond it.
 
-    Bookmark(seq)           everything up to this change; what is past it is in the log
-    Bookmark(seq, inside)   of the initial values as of this change, those up to this sort key; the rest is read again as of then
-    ANEW                    a part of what cannot be read again from its middle: an order with a limit, groups, a union, ...
+    Bookmark(seq)           everything up to this change; the rest is in the log
+    Bookmark(seq, inside)   the initial values of this change's state, up to this sort key; the rest is read again
+    ANEW                    a part of a result without a re-readable middle: an order with a limit, groups, a union, ...
 
 The second is possible where initial values are read in the order of keys, or of an index, and are delivered in it.
 
-As text a token is `database id.epoch.seq`, and inside of initial values `database id.epoch.seq.inside`, where `inside` is
-`order-key`, or for an index `order-value-key-tag`, in hexadecimal digits; `order` alone before the first. Its holder may come
-back to another file, or to one whose newest commits were lost and written over; both are found out, because a seq alone would
-silently mean something else.
+As text a token is `database id.epoch.seq`, and inside of initial values `database id.epoch.seq.inside`, where
+`inside` is `order-key`, or for an index `order-value-key-tag`, in hexadecimal digits; `order` alone before the first.
+The token may be used with another file, or with a file whose newest commits were lost and written over; both are
+detected, because a seq alone would silently have another meaning.
 
-Rule of this file: a bookmark is never ahead of what was delivered, and a position is good or refused, never guessed.
+Rule of this file: a bookmark is never ahead of the delivered events, and a position is good or refused, never
+guessed.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Inside(NamedTuple):
     """A position in the initial values.
 
     Attributes:
-        order: Names the order in which they are read. A place is valid in that order only.
-        place: That of the last one that was delivered; None before the first.
+        order: The name of the reading order. A place is valid in that order only.
+        place: The place of the last delivered value; None before the first.
     """
 
     order: str
@@ -52,7 +53,7 @@ class Bookmark(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """What the token has after the seq."""
+        """The part of the token after the seq."""
         if self.inside is None:
             return ""
         order, place = self.inside
@@ -65,16 +66,16 @@ class Bookmark(NamedTuple):
 
 
 ANEW = Bookmark(-1)
-"""No token leads to the rest, so there is none, and a feed that resumes begins anew."""
+"""No token leads to the rest, so there is none, and a feed that resumes begins from the start."""
 
 
 def first_of(bookmarks: Iterable[Bookmark]) -> Bookmark:
-    """The one that is ahead of none of them."""
+    """The bookmark that is ahead of none of the others."""
     found = list(bookmarks)
     if len(found) == 1:
         return found[0]
     if any(one.inside is not None or one == ANEW for one in found):
-        # One token for several, of which one is inside of its initial values, would have to name that one.
+        # A common token for several feeds, with one inside of its initial values, would have to name that feed.
         return ANEW
     return Bookmark(min(one.seq for one in found))
 
@@ -104,7 +105,8 @@ def no_token(since: object) -> InvalidOption:
 
 
 def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> str:
-    """The name of an order of documents, which no other has: an index that was made anew has another id."""
+    """The name of an order of documents, unique in the file: an index that was dropped and made again has another
+    id."""
     text = f"{table_id} {index_id} {is_reversed}"
     # Imported here because it takes as long as opening a file, and only a token in the middle of initial values has a checksum.
     from hashlib import blake2s
@@ -114,17 +116,17 @@ def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> 
 
 def not_this_order() -> HistoryDiverged:
     return HistoryDiverged(
-        "this token is inside the initial values of another query, or the index that they were read by was made anew: "
+        "this token is inside the initial values of another query, or their index was dropped and made again: "
         "begin again with include_initial=True"
     )
 
 
 def resolve_since(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
-    """The seq that `since` names in this file; inside of initial values, the one that they are as of.
+    """The seq that `since` names in this file; inside of initial values, the seq of their snapshot.
 
     Raises:
         InvalidOption: It is no token.
-        HistoryDiverged: It is a position of another file, or of a future that this one does not have.
+        HistoryDiverged: The position belongs to another file, or to a future that this file does not have.
         HistoryLost: The changes past it were compacted away.
     """
     since, _ = taken_apart(since)

@@ -1,16 +1,16 @@
-"""Queues: what is not delivered yet to a subscriber that has a queue of its own.
+"""Queues: the undelivered deltas of a subscriber with a queue of its own.
 
     FeedQueue       every step
     CommitQueue     every step, in whole commits
     SquashQueue     for each position in the result, the net difference
     OrderedQueue    the same for results that are lists
-    UnionQueue      the same for unions: one of these for each member
-    Pace            when net differences are taken from one of the last three, and whether they are delivered one by one
+    UnionQueue      the same for unions: one queue for each member
+    Pace            when net differences are taken from the last three, and whether they are delivered one by one
 
-Bounded, because a reader that stops reading must not fill the writer's memory. What is dropped is the earliest, it is counted,
-and the count is delivered next. (Subscribers that get the same events share a queue: see `broadcast`.)
+Bounded, because a reader that stops reading must not fill the writer's memory. The earliest deltas are dropped and
+counted, and the count is delivered next. (Subscribers with the same events share a queue: see `broadcast`.)
 
-One thread adds (the one that publishes) while another takes. Rule of this file: no threads of its own, no clock, no
+One thread (the publishing thread) adds while another takes. Rule of this file: no threads of its own, no clock, no
 Rx. The caller brings those.
 """
 
@@ -35,7 +35,7 @@ EARLY_S = 0.0005
 
 
 class Queue(Protocol):
-    """What a subscription needs of any queue."""
+    """The interface of every queue for a subscription."""
 
     @property
     def dropped(self) -> int:
@@ -51,32 +51,32 @@ class Queue(Protocol):
 
 
 class OwnQueue(Queue, Protocol):
-    """What it needs of a queue of its own."""
+    """The interface of a subscription's own queue."""
 
     def has_room(self, deltas: Sequence[AnyDelta]) -> bool:
         """Whether these fit without dropping any."""
 
     def add(self, deltas: Sequence[AnyDelta]) -> None:
-        """Put in what one change did; where there is no room, the earliest go."""
+        """Put in the deltas of one change; without room, the earliest are dropped."""
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
         """The same without the bound, for a subscription that reads from the log at its own pace."""
 
 
 class BatchQueue(OwnQueue, Protocol):
-    """One that squashes."""
+    """A queue that squashes."""
 
     def take_batch(self) -> deque[AnyDelta] | None:
         """All that waits as net differences; None where these are nothing."""
 
 
 class Pace:
-    """When net differences are taken out of a queue, and the batch of them that is being delivered, whole or not at all.
+    """When net differences are taken out of a queue, and the batch in delivery, whole or not at all.
 
-    Times are in seconds, on the clock of whoever calls.
+    Times are in seconds, on the caller's clock.
 
     Attributes:
-        batch: What is left of it; empty while it is being taken, None where none is.
+        batch: The rest of the batch; empty while it is being taken, None without a batch.
         before: Everything up to this seq was delivered before the batch.
         due_at: When the next batch is due.
     """
@@ -84,7 +84,7 @@ class Pace:
     __slots__ = ("_interval_s", "_limit", "batch", "before", "due_at")
 
     def __init__(self, interval_s: float, limit: int, now: float) -> None:
-        """`interval_s`: 0 takes them whenever they are asked for. The first batch is what is delivered on subscribing."""
+        """`interval_s`: 0 takes the differences at each poll. The first batch is the opening of the subscription."""
         self._interval_s = interval_s
         self._limit = limit
         self.batch: deque[AnyDelta] | None = None
@@ -107,7 +107,7 @@ class Pace:
         """The next batch; None where the net difference is nothing, after which no interval is waited for. `position`: up to
         there everything is delivered."""
         self.before = position
-        # There before it leaves the queue: the figures must not say meanwhile that all is delivered.
+        # In the batch before it leaves the queue: the figures must not say in between that all is delivered.
         self.batch = deque()
         batch = self.batch = queue.take_batch()
         if batch:
@@ -115,7 +115,7 @@ class Pace:
         return batch
 
     def rest(self) -> list[AnyDelta]:
-        """What is left of the batch."""
+        """The rest of the batch."""
         assert self.batch is not None
         found, self.batch = list(self.batch), None
         return found
@@ -132,8 +132,8 @@ class Pace:
 class FeedQueue:
     """Every delta, in order.
 
-    The deque is made when there is something to keep (an empty one takes 750 bytes, and most feeds are idle most of the time).
-    A deque's `append` and `popleft` are atomic, so no lock is needed between the thread that adds and the one that takes.
+    The deque is made when the first delta comes (an empty one takes 750 bytes, and most feeds are idle most of the
+    time). A deque's `append` and `popleft` are atomic, so the adding and the taking thread need no lock.
 
     Attributes:
         held: The deque.
@@ -188,7 +188,7 @@ class FeedQueue:
 
 
 class CommitDeltas:
-    """What one commit does.
+    """The deltas of one commit.
 
     Attributes:
         deltas: In the order of the log; at least one.
@@ -210,7 +210,7 @@ class CommitDeltas:
 
 
 class CommitQueue:
-    """Every delta, in order, in the commits that made them: what is taken, or dropped, is all that one commit does.
+    """Every delta, in order, in its commit: a commit is taken, or dropped, as a whole.
 
     The bound is on deltas. A commit of more than that has room where nothing else is queued.
     """
@@ -259,7 +259,7 @@ class CommitQueue:
                 self._pop()
 
     def take(self) -> Sequence[AnyDelta] | None:
-        """What the next commit does."""
+        """The deltas of the next commit."""
         with self._lock:
             return self._pop().deltas if self._held else None
 
@@ -281,7 +281,7 @@ def _commit_of(delta: AnyDelta) -> int:
 class SquashQueue:
     """For each position in the result, its value when it was last delivered and its value now.
 
-    An entry keeps the place in line of its first change; one that came back to where it was is nothing, and goes.
+    An entry keeps the place in line of its first change; an entry that returns to its first value is removed.
     """
 
     __slots__ = ("_first", "_has_groups", "_has_pairs", "_limit", "_lock", "_pending", "dropped")
@@ -293,9 +293,10 @@ class SquashQueue:
         # identity -> the first delta and the last one.
         self._pending: dict[Hashable, tuple[AnyDelta, AnyDelta]] = {}
         self._first: AnyDelta | None = None
-        # Whether entries are of groups, whose values are counted and not known by their position.
+        # Whether entries belong to groups: their values are counted and have no known positions.
         self._has_groups = False
-        # Whether one step was about two positions: what left the one and came to the other is delivered together.
+        # Whether one step was about two positions: the removal from one and the addition to the other are delivered
+        # together.
         self._has_pairs = False
         self.dropped = 0
 
@@ -308,7 +309,7 @@ class SquashQueue:
             return True
         names = {delta.leaving for delta in deltas if type(delta) is Delta and delta.leaving is not None}
         names.update(map(identity_of, deltas))
-        # A document that is queued already takes no more room, however often it changes.
+        # A queued document takes no more room, however often it changes.
         return len(pending) + sum(name not in pending for name in names) <= self._limit
 
     def put(self, deltas: Sequence[AnyDelta]) -> None:
@@ -361,7 +362,8 @@ class SquashQueue:
 
     @property
     def first(self) -> AnyDelta | None:
-        """The first that was folded, also where its entry came back to where it was: the others begin from what it left."""
+        """The first folded delta, also where its entry returned to its first value: the others begin from that
+        state."""
         with self._lock:
             return self._first if self._pending else None
 
@@ -371,11 +373,12 @@ class SquashQueue:
 
 
 def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
-    """The net differences of each position, as net differences of each group. Subscribers see which values a group has, and not
-    at which position: a value that left one position while an equal value took another is no difference to them.
+    """Turn the net differences of each position into net differences of each group. Subscribers see the values of a
+    group, and not their positions: a value that left one position while an equal value took another is no difference
+    for them.
 
-    `has_pairs`: Some steps were an old and a new value in one event. Then old and new values are paired here, too, or there would
-    be more events than there were steps.
+    `has_pairs`: Some steps were an old and a new value in one event. Then old and new values are paired here, too, or
+    there would be more events than steps.
     """
     groups: dict[Hashable, list[AnyDelta]] = {}
     for delta in deltas:
@@ -394,7 +397,8 @@ def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
 
 
 def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta]]:
-    """(those whose old value goes, those whose new value comes), without those that go at one position and come at another."""
+    """(deltas whose old value is removed, deltas whose new value is added), without values that leave one position
+    and enter another."""
     gone = [(spelling(one.old_val), one) for one in deltas if one.old_val is not None]
     come = [(spelling(one.new_val), one) for one in deltas if one.new_val is not None]
     stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
@@ -402,7 +406,7 @@ def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta
 
 
 def paired(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
-    """A value that goes with one that comes, as far as there are both; for subscribers that get no offsets."""
+    """Pair removed values with added ones, as far as there are both; for subscribers without offsets."""
     for left, came in zip_longest(old, new):
         last = came or left
         assert isinstance(last, Delta)
@@ -445,13 +449,13 @@ def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
 
 
 class ListItem:
-    """What stands at one offset of a list that was delivered.
+    """The element at one offset of a delivered list.
 
-    `name` is the view's, of the document; `identity` is this queue's. They are not the same, because a view need not report that
-    one document replaced another with an equal value, so a name may be out of date, and be met twice.
+    `name` is the view's, of the document; `identity` is this queue's. They differ, because a view need not report
+    that one document replaced another with an equal value. So a name may be out of date, and occur twice.
 
     Attributes:
-        moment: The seq of the change by which it came there, or, once it has left, of the one by which it left.
+        moment: The seq of the change that put it there, or, after its removal, of the removing change.
     """
 
     __slots__ = ("identity", "moment", "name", "value")
@@ -467,11 +471,12 @@ moment_of = attrgetter("moment")
 
 
 class OrderedQueue:
-    """Squashing for a result that is a list: the list last delivered and the list now.
+    """Squashing for a list as the result: the last delivered list and the present list.
 
-    Offsets cannot be folded delta by delta: each counts in the list that the one before it left. So the edits
-    from the one list to the other are delivered. A subscriber that asked for no offsets gets values alone: a value that
-    goes at one offset and comes at another is no difference. It needs no bound of its own: both lists are as long as the result.
+    Offsets cannot be folded delta by delta: each offset counts in the list after the delta before. So the edits from
+    the delivered list to the present one are delivered. A subscriber without offsets gets values alone: a value that
+    leaves one offset and enters another is no difference. It needs no bound of its own: both lists are as long as the
+    result.
     """
 
     __slots__ = (
@@ -491,7 +496,8 @@ class OrderedQueue:
         self._lock = threading.RLock()
         self._delivered = [ListItem(item.identity, item.value, object()) for item in items]
         self._now = list(self._delivered)
-        # Name -> identity of what left the list since it was delivered: if it comes back, it was only away.
+        # Name -> identity of elements that left the list since the last delivery: if an element returns, it keeps its
+        # identity.
         self._away: dict[Hashable, Hashable] = {}
         self._has_offsets = has_offsets
         self.first: Change | None = None
@@ -538,7 +544,7 @@ class OrderedQueue:
         if len(delivered) == len(now) and all(
             old is new or same_value(old.value, new.value) for old, new in zip(delivered, now, strict=True)
         ):
-            # Elements that look alike may have been exchanged: to the reader it is the list that it was.
+            # Elements that look alike may have been exchanged: to the reader it is the same list.
             return None
         found: deque[AnyDelta] = deque()
         for edit in edits(delivered, now, same_value, moment_of):
@@ -556,7 +562,8 @@ class OrderedQueue:
         if not self._has_offsets:
             old, new = net_sides(found)
             if max(len(old), len(new)) < len(found):
-                # As the last one moved up, say, where a null went and another came: the steps may have delivered nothing.
+                # As when the last one moves up, where one null was replaced by another: the steps may have delivered
+                # nothing.
                 found = deque(paired(old, new))
         return found or None
 
@@ -576,16 +583,16 @@ def squash_queue(limit: int, order: Order, *, has_offsets: bool) -> BatchQueue:
 class UnionQueue:
     """Squashing for a union: a queue for each member, because each member is a result of its own.
 
-    A member with an order needs a queue that knows its list, and others must not be held up by it. What is taken is one batch of
-    all members' net differences: each member's in the order in which its queue gives them, and of two members the earlier change
-    first. The bound is each member's.
+    A member with an order needs a queue that knows its list, and must not hold up the others. A batch has all
+    members' net differences: each member's in the order of its queue, and of two members the earlier change first.
+    Each member has its own bound.
     """
 
     __slots__ = ("_lock", "_members")
 
     def __init__(self, members: Sequence[BatchQueue]) -> None:
         self._members = list(members)
-        # What one change does is taken from all members or from none. Re-entrant, as `SquashQueue` says.
+        # The deltas of one change are taken from all members or from none. Re-entrant, as `SquashQueue` says.
         self._lock = threading.RLock()
 
     def __len__(self) -> int:

@@ -1,12 +1,12 @@
-"""FeedReader: a feed that is asked what there is, and never waits: what servers and event loops stand on.
+"""FeedReader: a feed that is polled and never waits: the basis of servers and event loops.
 
     reader = feed.reader(on_ready=event.set)
-    reader.poll()                   the events that there are now, oldest first
+    reader.poll()                   the pending events, oldest first
     reader.position                 a token, for `since`: everything up to there was polled
     reader.close()
 
-`on_ready` is called once when there is something to poll, by the thread that committed it or another one, and again only after
-`poll` has found nothing more. So who waits for it polls until nothing is left, and then waits.
+`on_ready` is called once when there is something to poll, by the committing thread or another one, and again only
+after `poll` has found nothing more. So poll until nothing is left, and then wait.
 
 Rule of this file: it connects. How events are taken from subscriptions is in `consumers`.
 """
@@ -25,7 +25,7 @@ MAX_EVENTS = 1_000
 
 
 class FeedReader(ListeningInBlock[ReaderConsumer]):
-    """See the head of this file, and `Feed.reader`. A context manager; a forgotten one is closed.
+    """See the head of this file, and `Feed.reader`. A context manager; an unreferenced reader is closed.
 
     Thread safety: any method from any thread. Two threads that poll get different events.
     """
@@ -34,15 +34,14 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         """`clock`: seconds, for the times of net differences.
 
         Raises:
-            InvalidOption: `on_ready` cannot be called.
-            What keeps the feed from beginning.
+            InvalidOption: `on_ready` cannot be called. Also any error that keeps the feed from beginning.
         """
         super().__init__(ReaderConsumer(checked(on_ready), clock), flow.changed(spilling))
         self._consumer.open(self._flow)
         self._consumer.run()
 
     def poll(self, max: int = MAX_EVENTS) -> list[Any]:
-        """The events that there are, oldest first; an empty list where there are none. It never waits for one.
+        """The pending events, oldest first; an empty list where there are none. It never waits.
 
         Args:
             max: The greatest number of events. Where as many come, there may be more, and `on_ready` is not called for them:
@@ -51,7 +50,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         Raises:
             InvalidOption: `max` is no number from 1 on.
             ForkedDatabase: It was opened before fork().
-            Exception: What ended the feed, once, after the last event.
+            Exception: The error that ended the feed, once, after the last event.
         """
         if isinstance(max, bool) or not isinstance(max, int) or max < 1:
             raise InvalidOption(f"max is a number of events from 1 on, not {shown(max)}")
@@ -59,10 +58,10 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
 
     @property
     def on_ready(self) -> Callable[[], object] | None:
-        """What is called, without arguments, when there is something to poll, or the feed has ended; None for nothing.
+        """The callback, without arguments, for new events and for the end of the feed; None: no callback.
 
-        It is called at once where there is something when it is set. It runs where the commit is delivered: it should set an
-        event, and return. What it raises is logged.
+        If events are pending when it is set, it is called at once. It runs where the commit is delivered: it should
+        set an event, and return. Its exceptions are logged.
         """
         return self._consumer.on_ready
 
@@ -88,7 +87,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
 
     @property
     def is_ending(self) -> bool:
-        """The feed has ended: what is queued can still be polled."""
+        """The feed has ended: queued events can still be polled."""
         return self._consumer.is_ending
 
     @property
@@ -114,5 +113,5 @@ def checked(on_ready: object) -> Any:
 
 
 def spilling(request: Request) -> Request:
-    """The request of a reader: one that has fallen behind reads on from the log, unless it was said what happens then."""
+    """The request of a reader: a late reader continues from the log, unless the caller has set `on_overflow`."""
     return request if request.options.is_overflow_asked else request.changed(on_overflow="spill")

@@ -1,4 +1,4 @@
-"""Request: what all subscriptions of one feed share: the query, the options, and the form of its events.
+"""Request: the common part of all subscriptions of one feed: the query, the options, and the form of its events.
 
 Rule of this file: a request has no subscribers, and no state that could not be made again.
 """
@@ -38,11 +38,11 @@ class Request:
     def __init__(
         self, engine: Engine, say: Say, query: Query, options: Mapping[str, Any], handle: object = None
     ) -> None:
-        """Checks the options and the query, in ReQL's order, and raises what subscribing would raise.
+        """Checks the options and the query, in ReQL's order, and raises the errors that subscribing would raise.
 
         Args:
             say: Lets a failure be logged where no lock is held.
-            handle: What the file is open for. It is referred to, so that it is not lost while there is a feed or a subscription.
+            handle: The handle of the file. The reference keeps it open while there is a feed or a subscription.
 
         Raises:
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
@@ -78,7 +78,7 @@ class Request:
         )
 
     def changed(self, **options: Any) -> Request:
-        """The same with other options, which do not change what the query means."""
+        """A copy with other options; they do not change the meaning of the query."""
         found = copy(self)
         found.options = self.options.changed(**options)
         # A view has one owner.

@@ -1,4 +1,4 @@
-"""Router: which views a change concerns, found by hashing what is in the change and not by asking every view.
+"""Router: finds the views that a change concerns, by hashing the values of the change and not by checking every view.
 
     one key             table, key bytes                      a dict
     one value           table, axis, value: old and new       a dict for each axis
@@ -6,12 +6,14 @@
     a whole table       table                                 a dict
     everything                                                a dict
 
-An axis is a field or an index. Both documents are looked up: a view must learn what leaves it too. Documents are decoded only
-where some view of the table has an axis, and that is not an index whose values the writer has noted.
+An axis is a field or an index. Both documents are looked up: a view must learn of documents that leave it, too.
+Documents are decoded only where some view of the table has an axis, except for an index whose values the writer has
+noted.
 
 A range may move while it is registered (`MovingRange`): with the end of a window.
 
-Rule of this file: it may find a view twice or in vain, never miss one. Not thread safe: the hub holds the publish lock.
+Rule of this file: it may find a view twice or in vain, but never misses one. Not thread safe: the hub holds the
+publish lock.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Multimap(Generic[T]):
-    """Items by key. One item alone needs no container: there may be 100,000 such keys."""
+    """Items by key. A single item needs no container: there may be 100,000 such keys."""
 
     __slots__ = ("held",)
 
@@ -82,7 +84,8 @@ class AxisRoutes(Generic[T]):
     __slots__ = ("failures", "ranges", "values")
 
     def __init__(self) -> None:
-        # Documents whose value could not be computed, so that no item was found for them. None as long as there are none.
+        # Documents whose value could not be computed, so that no item was found for them. None without such
+        # documents.
         self.failures: Failures | None = None
         self.values: Multimap[T] = Multimap()
         self.ranges: Intervals[T] = Intervals()
@@ -123,7 +126,7 @@ class TableRoutes(Generic[T]):
         return not self.all and not self.axes
 
     def on_axis(self, axis: Axis | None) -> AxisRoutes[T]:
-        """The routes on an axis, made when they are first asked for."""
+        """The routes on an axis, made at their first use."""
         on_axis = self.axes.get(axis)
         if on_axis is None:
             on_axis = self.axes[axis] = AxisRoutes()
@@ -150,7 +153,7 @@ class Router(Generic[T]):
 
     def find(self, change: Change) -> list[T]:
         """The items that the change may concern; some perhaps twice."""
-        # Most changes concern no item, and there is one for each write: that is what has to be quick.
+        # Most changes concern no item, and every write has one: this path has to be quick.
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
@@ -162,7 +165,7 @@ class Router(Generic[T]):
                 values = unroutable.values
                 on_axis.note(unroutable.error, change, axis, self._say)
             except Exception:
-                # It is unknown what the change concerns, so all items get it; those that fail report it.
+                # The items that the change concerns are unknown, so all items get it; failing items report it.
                 found += on_axis.all_items()
                 continue
             held = on_axis.values.held
@@ -233,7 +236,7 @@ class Router(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is registered, and nothing is left of what was."""
+        """Whether nothing is registered, and nothing is left behind."""
         return not self.everything and not self.tables and not self._tokens
 
     def _move(self, on_axis: AxisRoutes[T], item: T, route: MovingRange) -> None:

@@ -5,7 +5,7 @@ a callback, a cursor and a loop need nothing of it. So a feed does not inherit f
 one (`abc.ABCMeta.register`). It has what reactivex itself calls on an Observable: `subscribe`, `pipe` and `lock`. The operators
 are reached through `pipe`, because many of their names are also ReQL's, with another meaning.
 
-    isinstance(feed, reactivex.Observable)      true: the program that asks has imported reactivex
+    isinstance(feed, reactivex.Observable)      true: such a program has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before
     feed.debounce(1.0)                          refused, with the sentence that shows the `pipe`
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     class Observable:
-        """What a feed has of reactivex's Observable.
+        """The methods that a feed takes from reactivex's Observable.
 
         Attributes:
             lock: Operators that combine several Observables take turns with it.
@@ -43,7 +43,7 @@ else:
 
         @property
         def __class__(self) -> type:
-            # `isinstance` asks for this where the type alone does not answer it.
+            # `isinstance` reads this where the type alone does not decide.
             if "reactivex" in sys.modules:
                 _register()
             return type(self)
@@ -67,7 +67,7 @@ else:
             return sorted({*object.__dir__(self)} - {"lock", "to_future"})
 
     class DisposableBase:
-        """What ends a subscription: `dispose()`, or leaving a `with` block."""
+        """The handle of a subscription: `dispose()`, or leaving a `with` block, ends it."""
 
         __slots__ = ()
 
@@ -81,7 +81,7 @@ else:
 
 
 def _register() -> Any:
-    """reactivex's Observable, which knows from now on that feeds are Observables."""
+    """Return reactivex's Observable, after registering feeds as Observables."""
     import reactivex
 
     if not issubclass(Observable, reactivex.Observable):
@@ -91,15 +91,15 @@ def _register() -> Any:
 
 
 def is_observable(value: object) -> bool:
-    """Whether the value is one of reactivex's Observables, or a feed."""
+    """Whether the value is an Observable of reactivex, or a feed."""
     if isinstance(value, Observable):
         return True
     return "reactivex" in sys.modules and isinstance(value, _register())
 
 
 def observable(subscribe: Callable[..., Callable[[], None]]) -> reactivex.Observable[Any]:
-    """An Observable of whatever calls back: `subscribe` takes three callbacks (of a value, an error and the end) and gives what
-    ends it."""
+    """Make an Observable from a function: `subscribe` takes three callbacks (for a value, an error and the end) and
+    returns the handle that ends it."""
     import reactivex
 
     def begin(

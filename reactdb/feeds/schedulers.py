@@ -1,9 +1,9 @@
-"""Schedulers that may be called in one thread only, made callable from every thread, or refused.
+"""Schedulers that only one thread may call, made callable from every thread, or refused.
 
-A feed schedules where it has something to tell: on the thread that commits, on the one that follows other processes, on a timer.
-Schedulers of event loops and user interfaces want to be called in the loop's own thread; elsewhere what they are given runs late
-or never, without a word. Where their toolkit has a way to run a function in that thread which is documented as thread-safe,
-the feed goes that way; where it has none, `subscribe` says so.
+A feed schedules deliveries from several threads: the committing thread, the follower of other processes, a timer.
+Schedulers of event loops and user interfaces must be called in the loop's own thread; elsewhere their actions run
+late or never, without a word. Where the toolkit has a documented thread-safe way to run a function in that thread,
+the feed uses it; where it has none, `subscribe` raises an error that says so.
 
 Rule of this file: the toolkits are reached through the scheduler that the caller made, and never imported.
 """
@@ -19,7 +19,7 @@ Post = Callable[[Callable[[], None]], Any]
 
 
 def for_any_thread(scheduler: Any) -> Any:
-    """The scheduler as it is, where any thread may call it, or what calls it in its own thread.
+    """Return the scheduler as it is, where any thread may call it, or a wrapper that calls it in its own thread.
 
     Raises:
         InvalidOption: It can be called in its own thread only.
@@ -32,15 +32,16 @@ def for_any_thread(scheduler: Any) -> Any:
     name = _name(inner)
     if name in NO_WAY_IN:
         raise InvalidOption(
-            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed has something to tell on "
-            f"whichever thread commits: take a cursor instead, and ask it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
+            f"scheduler: a {name} may be called in the thread of its event loop only, and a feed delivers on "
+            f"any thread that commits: take a cursor instead, and read it there with cursor.next(timeout=0), {NO_WAY_IN[name]}"
         )
     way = WAYS_IN.get(name)
     return scheduler if way is None else InItsThread(scheduler, way(inner))
 
 
 def _name(scheduler: Any) -> str | None:
-    """Of reactivex's class that the scheduler is, or is made of, which has a rule about threads; None for any other."""
+    """The name of reactivex's class behind the scheduler, if that class has a rule about threads; None for any
+    other."""
     for kind in type(scheduler).__mro__:
         if kind.__module__.startswith("reactivex.") and kind.__name__ in NAMED:
             return kind.__name__
@@ -48,7 +49,7 @@ def _name(scheduler: Any) -> str | None:
 
 
 class InItsThread:
-    """As much of a scheduler as a feed uses. What is scheduled is handed to the scheduler in the scheduler's own thread."""
+    """The part of a scheduler that a feed uses. Actions are handed to the scheduler in the scheduler's own thread."""
 
     __slots__ = ("_post", "_scheduler")
 
@@ -77,7 +78,7 @@ class InItsThread:
 
 
 class Appointment:
-    """What was scheduled. `dispose`, which any thread may call, cancels it where that is still possible."""
+    """A scheduled action. `dispose`, which any thread may call, cancels it where that is still possible."""
 
     __slots__ = ("_is_disposed", "_made", "_post", "_schedule")
 
@@ -108,7 +109,7 @@ class Appointment:
 
 
 def _through_qt(scheduler: Any) -> Post:
-    """A signal that is queued for an object in the application's thread: a timer of another thread's would never fire.
+    """A signal, queued for an object in the application's thread: a timer of another thread's would never fire.
 
     Raises:
         InvalidOption: There is no application yet, and so no thread of its.
@@ -125,7 +126,7 @@ def _through_qt(scheduler: Any) -> Post:
     return found[1].posted.emit  # type: ignore[no-any-return]
 
 
-# An object of Qt's must not be let go of in another thread, so there is one for each binding, which stays.
+# An object of Qt's must not be released in another thread, so there is one for each binding, for ever.
 _bridges: dict[Any, tuple[Any, Any]] = {}
 
 
@@ -147,7 +148,8 @@ def _bridge(qt: Any, thread: Any) -> Any:
     return bridge
 
 
-# By reactivex's scheduler: how a function is run in its thread. Each is what the toolkit's manual names for other threads.
+# For each scheduler of reactivex: how to run a function in its thread. Each way is from the toolkit's manual about
+# other threads.
 WAYS_IN: dict[str | None, Callable[[Any], Post]] = {
     "AsyncIOScheduler": lambda scheduler: scheduler._loop.call_soon_threadsafe,
     "IOLoopScheduler": lambda scheduler: scheduler._loop.add_callback,
@@ -155,7 +157,7 @@ WAYS_IN: dict[str | None, Callable[[Any], Post]] = {
     "TwistedScheduler": lambda scheduler: scheduler._reactor.callFromThread,
     "WxScheduler": lambda scheduler: scheduler._wx.CallAfter,
 }
-# Those whose toolkit has none, and where their users ask a cursor instead.
+# The schedulers whose toolkits have none, and the advice to use a cursor instead.
 NO_WAY_IN: dict[str | None, str] = {
     "EventletScheduler": "in a green thread that sleeps in between",
     "GEventScheduler": "in a greenlet that sleeps in between",

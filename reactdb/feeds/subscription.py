@@ -1,20 +1,20 @@
-"""Subscription: what one subscriber gets of one query: how it begins, then what is queued, then how it ends.
+"""Subscription: the events of one query for one subscriber: the opening, then the queued events, then the end.
 
-It is in one of five states, and `MOVES` has every way from one to another:
+It is in one of five states, and `MOVES` has every legal move:
 
-    opening    it is in its node, which reports to it; first it delivers how it begins: states, initial values
-    live       it delivers what its node reports
-    behind     it is in no node and reads on from the log: after `since`, or where its queue was full and nothing may be lost
-    ended      nothing more will be queued; what is queued is still delivered, and then why it ended
+    opening    it is in its node, which reports to it; first it delivers its opening: states, initial values
+    live       it delivers its node's reports
+    behind     it is in no node and reads from the log: after `since`, or after a full queue where no event may be lost
+    ended      nothing more will be queued; queued events are still delivered, and then the reason of the end
     closed     it delivers nothing more
 
-In its node it has a queue of its own. Once it is live and has delivered everything in that, it has a position in a queue that is
-shared with others instead (see `broadcast`).
+In its node it has a queue of its own. Once it is live and has emptied that queue, it has a position in a shared queue
+instead (see `broadcast`).
 
-Two threads meet here: one offers (under the publish lock), one polls (in the consumer's turn). They share the queue, which knows
-how, and the state, which is changed by `_move` only; any third thread may close.
+Two threads meet here: one offers (under the publish lock), the other polls (in the consumer's turn). They share the
+queue, which is made for it, and the state, which only `_move` changes; any third thread may close.
 
-Rule of this file: it gives events to the consumer that polls. When to poll, and what to do with events, is up to the consumer.
+Rule of this file: it gives events to the polling consumer. The consumer decides when to poll, and how to deliver.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _moving = threading.RLock()
 
 
 class Sign:
-    """What `poll` gives where there is no event."""
+    """The result of `poll` where there is no event."""
 
     __slots__ = ("_name",)
 
@@ -69,13 +69,13 @@ NOTHING: Final = Sign("NOTHING")
 ENDED: Final = Sign("ENDED")
 COMPLETED: Final = Sign("COMPLETED")
 
-# How a consumer comes by events. "called": by the thread that delivers the commit, with each; "woken": it is told that there are
-# some, and polls; "looking": it polls before it waits.
+# How a consumer receives events. "called": the thread that delivers the commit calls it with each; "woken": it is
+# woken when there are some, and polls; "looking": it polls before it waits.
 Way = Literal["called", "woken", "looking"]
 
 
 class Consumer(Protocol):
-    """What polls a subscription."""
+    """The poller of a subscription."""
 
     @property
     def way(self) -> Way:
@@ -89,7 +89,7 @@ class Consumer(Protocol):
 
 
 class Origin(Protocol):
-    """What its deltas come from: its node, or a reader of the log."""
+    """The source of its deltas: its node, or a reader of the log."""
 
     @property
     def view(self) -> View: ...
@@ -100,7 +100,7 @@ class Origin(Protocol):
 
 
 class Hub(Protocol):
-    """What subscriptions join: the feeds of one database. `hub.FeedHub` is one."""
+    """The feeds of one database, as subscriptions see them. `hub.FeedHub` implements this."""
 
     ready: Callable[[Runnable], None]
 
@@ -134,18 +134,18 @@ class Subscription:
     """See the head of this file.
 
     Attributes:
-        hub: What it joins.
-        request: What it asked for.
-        consumer: What polls it.
-        path: What is applied to its events after `changes()`.
+        hub: The hub to join.
+        request: The query with its options.
+        consumer: The poller.
+        path: The terms that are applied to its events after `changes()`.
         state: Which of the five it is.
         node: The shared view that reports to it; None while it is behind, and after its end.
-        opening: What is delivered before anything that is queued: how it begins. None where that was delivered.
-        queue: What it has still to deliver; None before it is attached, and after it was closed.
+        opening: The first events, delivered before all queued ones. None after their delivery.
+        queue: The undelivered deltas; None before it is attached, and after it was closed.
         reader: Reads on from the log for it while it is behind; None before it has begun to.
         end: COMPLETED, or the error, once it has ended.
         seqs: Of whole commits: the seq of each event in the list that was polled last.
-        since: Changes up to this seq are in what it began with.
+        since: Its opening includes the changes up to this seq.
         is_woken: The consumer knows that there is something.
     """
 
@@ -187,26 +187,26 @@ class Subscription:
         self.end: Any = None
         self.seqs: Sequence[int] = ()
         self.since = 0
-        # A consumer that looks before it waits need not be woken before that.
+        # A consumer of the way "looking" needs no wake-up before it polls.
         self.is_woken = consumer.way == "looking"
         self.opening: Opening | None = AWAITED
         # For net differences.
         self._pace: Pace | None = None
         self._delivered = 0
         self._dropped_delivered = 0
-        # Everything up to here is delivered or in the queue; None while that is everything that was published.
+        # Everything up to here is delivered or in the queue; None while nothing published is missing there.
         self._base: int | None = None
         # The newest change that was taken from the queue: it may be delivered while it is still being published.
         self._taken = 0
         self._final: int | None = None
-        # What counts documents that could not be computed, its count to begin from, and how many there were before.
+        # The counter of documents that could not be computed, its first value here, and the number from before.
         self._failed = NO_FAILURES
 
     # -----------------------------------------------------------------------------------------------------------
     # The state
 
     def _move(self, to: State) -> bool:
-        """Change the state, where that is legal."""
+        """Change the state by a legal move."""
         with _moving:
             if to not in MOVES[self.state]:
                 return False
@@ -220,7 +220,7 @@ class Subscription:
 
     @property
     def called(self) -> Called | None:
-        """Its consumer, where that is called with each event."""
+        """Its consumer, if it has a callback for each event."""
         return cast(Called, self.consumer) if self.consumer.way == "called" else None
 
     @property
@@ -234,8 +234,8 @@ class Subscription:
 
     @property
     def origin(self) -> Origin | None:
-        """What its deltas come from now. For figures: any thread may ask."""
-        # Not `or`: a node that nobody has joined yet has no members, and is false.
+        """The present source of its deltas. For figures: any thread may read it."""
+        # Not `or`: a node without subscriptions has no members, and is false.
         node = self.node
         return self.reader if node is None else node
 
@@ -248,8 +248,8 @@ class Subscription:
     # Beginning: called by the hub, under the publish lock
 
     def begin(self, plan: Plan, seq: int, ordered: Order, *, is_prepared: bool) -> None:
-        """In its node from `seq` on. `ordered`: what offsets begin with. Without `is_prepared`, nothing is delivered before
-        `provide` says how it begins."""
+        """Begin in its node, from `seq` on. `ordered`: the first list for offsets. Without `is_prepared`, nothing is
+        delivered before `provide` sets the opening."""
         self.since = seq
         self._prepare(plan, ordered)
         if is_prepared:
@@ -263,7 +263,7 @@ class Subscription:
             opening.close()
 
     def begin_behind(self, reader: LogReader, *, is_prepared: bool) -> None:
-        """At the reader's position; what came since is read from the log. Without `is_prepared`, as `begin`."""
+        """Begin at the reader's position; later changes are read from the log. Without `is_prepared`, as `begin`."""
         self.since = self._base = reader.position
         self.reader = reader
         self.count_failures_of(reader, 0)
@@ -273,9 +273,9 @@ class Subscription:
             self._open(self._opening_then())
 
     def begin_after(self, seq: int) -> None:
-        """Deliver no commit up to `seq`. The members of a union of feeds of whole commits began one after the other, and a commit
-        that only some of them saw must not be delivered by halves. A member that resumes (`since`) is left as it is, and so is
-        one of a feed without batches."""
+        """Skip every commit up to `seq`. The members of a union of feeds of whole commits began one after the other,
+        and a commit for only some of them must not be delivered by halves. A member that resumes (`since`) is left as
+        it is, and so is a member without batches."""
         queue = self.queue
         if self.request.options.since is None and type(queue) is CommitQueue:
             self.since = max(self.since, seq)
@@ -288,7 +288,7 @@ class Subscription:
             self.queue = (CommitQueue if options.batches else FeedQueue)(options.queue_size)
         else:
             if options.skip_origin is not None:
-                # A list needs every change that is made to it.
+                # A list needs every change to it.
                 ordered = None
             self._pace = Pace(options.squash_s, options.queue_size, self.consumer.now())
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
@@ -313,8 +313,8 @@ class Subscription:
     # In a node: called under the publish lock
 
     def offer(self, deltas: Sequence[AnyDelta], first: int) -> bool:
-        """Take what a commit does, whose first change is `first`, into its own queue. False: there was no room, and it will read
-        on from the log."""
+        """Put the deltas of a commit, whose first change is `first`, into its own queue. False: there was no room,
+        and it will read from the log."""
         queue = cast(OwnQueue, self.queue)
         if self.state == "closed":
             return True
@@ -345,7 +345,7 @@ class Subscription:
                 queue.add(change)
                 left -= len(change)
                 continue
-            # What is queued is delivered first. It is complete up to here, so the log can be read on from here.
+            # Queued deltas are delivered first. They are complete up to here, so the log can be read from here.
             one = change_of(change[0])
             self._base = max(one.commit if options.batches else one.seq, self.since + 1) - 1
             if options.on_overflow == "spill":
@@ -355,7 +355,7 @@ class Subscription:
         return True
 
     def _wanted(self, deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
-        """Without what will not be delivered, which must neither fill the queue nor be counted."""
+        """Leave out the deltas that will not be delivered: they must neither fill the queue nor be counted."""
         options = self.request.options
         if options.skip_origin is not None:
             deltas = [delta for delta in deltas if change_of(delta).origin != options.skip_origin]
@@ -365,11 +365,12 @@ class Subscription:
 
     @property
     def kind(self) -> tuple[int, Render]:
-        """Subscriptions of one node with the same kind get the same events: (queue size, what makes events)."""
+        """Subscriptions of one node with the same kind get the same events: (queue size, function that makes
+        events)."""
         return self.request.options.queue_size, self._render
 
     def can_share(self, seq: int) -> bool:
-        """Whether it delivers every step, and has nothing left to deliver but what is published after `seq`."""
+        """Whether it delivers every step, and has nothing left to deliver except changes after `seq`."""
         options, queue = self.request.options, self.queue
         return (
             self.state == "live"
@@ -383,7 +384,7 @@ class Subscription:
         )
 
     def share(self, queue: ReadPosition | CallPosition) -> None:
-        """From now on, what is published is in a broadcast, where this is its position."""
+        """From now on, read published deltas from a broadcast, at this position."""
         if self.queue is not None:
             queue.carry(self.queue.dropped)
         self.queue = queue
@@ -412,18 +413,19 @@ class Subscription:
             queue.broadcast.sleepers[self] = None
 
     def fail(self, error: Exception) -> bool:
-        """It could not take in what it was offered, so what is queued is all that it can deliver. Returns False, as `offer`."""
+        """Note that an offer could not be taken: only the queued deltas can still be delivered. Returns False, as
+        `offer`."""
         self._stop()
         self._end(error)
         try:
             self.wake()
         except Exception:
             # Its consumer cannot be woken: it finds the end when it polls next.
-            logger.exception("a feed that ends could not be told so")
+            logger.exception("a feed could not be notified of its end")
         return False
 
     def finish(self, end: Any) -> None:
-        """Nothing more will come; what is queued is still delivered. `end` is COMPLETED or the error."""
+        """Note the end; queued events are still delivered. `end` is COMPLETED or the error."""
         if self.end is None:
             if self._base is None:
                 self._base = max(self._published(), self.since)
@@ -444,8 +446,8 @@ class Subscription:
     def poll(self, *, is_in_line: bool = False) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last one (see `error`).
 
-        `is_in_line`: others are polled together with this one, so after how it begins, and after each page of the log, it gives
-        NOTHING, and the consumer looks again whose turn it is.
+        `is_in_line`: other subscriptions are polled together with this one. So after its opening, and after each page
+        of the log, it returns NOTHING, and the consumer checks again whose turn it is.
         """
         try:
             while self.state != "closed":
@@ -496,8 +498,8 @@ class Subscription:
         return ENDED
 
     def look(self) -> int | None:
-        """Where in the log that stands which `poll` would give: 0 for what stands nowhere, such as initial values; None where
-        there is nothing to give now. For a consumer that delivers several subscriptions in the order of the log."""
+        """The seq of the event that `poll` would return next: 0 for an event without a seq, such as an initial value;
+        None if nothing is ready. For a consumer that delivers several subscriptions in the order of the log."""
         try:
             return self._look()
         except Exception as error:
@@ -523,7 +525,7 @@ class Subscription:
             if first is not None:
                 engine = self.request.engine
                 if first > engine.publisher.published and (self.state == "behind" or first <= self.since):
-                    # It has read in the file what is not published to the others yet.
+                    # It has read changes in the file that are not published to the others yet.
                     engine.catch_up()
                 return first
             assert queue is not None
@@ -553,7 +555,7 @@ class Subscription:
         return pace is not None and self._is_idle and queue is not None and self._is_due(pace, queue)
 
     def take_batch(self) -> None:
-        """Take the net differences, for `poll` to give, and wait for the next ones from now on."""
+        """Take the net differences, for `poll` to return, and begin the next interval."""
         pace, queue = self._pace, self.queue
         if pace is not None and self._is_idle and queue is not None and self.state != "closed":
             self._take_batch(pace, cast(BatchQueue, queue))
@@ -569,7 +571,7 @@ class Subscription:
         return True
 
     def _net(self, pace: Pace, queue: Any) -> Any:
-        """The net difference that is delivered next, or all of a batch where whole commits are delivered. None: nothing."""
+        """The next net difference, or a whole batch where whole commits are delivered. None: nothing."""
         if pace.batch is None and not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
             return None
         return pace.rest() if self.request.options.batches else pace.next()
@@ -603,7 +605,7 @@ class Subscription:
             return False
         if self.end is not None or pace.is_full(queue):
             return True
-        # Of what was missed, the net difference is of all.
+        # The net difference covers all missed changes.
         return self.state != "behind" and pace.is_due(self.consumer.now())
 
     @property
@@ -626,7 +628,7 @@ class Subscription:
             return False
         if not self._is_idle or self.state == "behind" or self.end is not None:
             return True
-        # What recipients get comes from the broadcast.
+        # Recipients get their events from the broadcast.
         return (
             queue is not None
             and type(queue) is not CallPosition
@@ -653,7 +655,7 @@ class Subscription:
                 return
             deltas, is_last = reader.read_page()
             self.read_on(deltas, reader.position)
-            # What was missed is delivered before the feed is live again; squashed, it is one batch.
+            # Missed changes are delivered before the feed is live again; squashed, they are one batch.
             if is_last and (self._pace is not None or not deltas):
                 self.hub.rejoin(self, reader)
         except ReactDBError as error:
@@ -661,12 +663,13 @@ class Subscription:
             self._give_up(error)
 
     def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
-        """What the log has up to `position`."""
+        """Read the log up to `position`."""
         cast(OwnQueue, self.queue).put(self._wanted(deltas))
         self._base = position
 
     def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
-        """Called by the hub, under the publish lock: `deltas` were the last from the log, and its node reports what follows."""
+        """Join the node. Called by the hub, under the publish lock: `deltas` were the last from the log, and the node
+        reports the later changes."""
         cast(OwnQueue, self.queue).put(self._wanted(deltas))
         self.since = seq
         self._base = None
@@ -695,7 +698,7 @@ class Subscription:
             yield from ready.events
 
     def break_off(self, error: Exception) -> None:
-        """What it has to deliver cannot be delivered, so it ends at once."""
+        """End at once, because an event cannot be made."""
         if type(self.queue) is CallPosition:
             self.queue.clear()
         self._end(error)
@@ -706,7 +709,7 @@ class Subscription:
         self._end(self.end or error)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Figures: by any thread, while another one delivers
+    # Figures: read by any thread, while another one delivers
 
     def _published(self) -> int:
         return self.request.engine.publisher.published
@@ -716,8 +719,9 @@ class Subscription:
         """Every change up to this seq has been delivered, or did not concern it."""
         if self._final is not None:
             return self._final
-        # In this order: what is taken, or published, later than here is in the queue or the batch, or above what this says. The
-        # queue before the batch: what goes from the one to the other meanwhile is seen in one of them.
+        # In this order: a delta that is taken, or published, later than here is in the queue or the batch, or above
+        # this position. The queue before the batch: a delta that moves from one to the other is then seen in one of
+        # them.
         queue = self.queue
         taken = queue.broadcast.taken if type(queue) is CallPosition else self._taken
         base = self._base
@@ -732,7 +736,7 @@ class Subscription:
 
     @property
     def bookmark(self) -> Bookmark:
-        """What was delivered: `position`, and before that how much of the initial values."""
+        """The delivered position: `position`, and before that the place in the initial values."""
         opening = self.opening
         if opening is AWAITED and self.request.options.include_initial:
             return ANEW
@@ -743,7 +747,7 @@ class Subscription:
 
     @property
     def floor(self) -> Bookmark:
-        """Not ahead of what was delivered before the newest event, which may be on its way."""
+        """A position before the newest event, which may be on its way."""
         opening, queue = self.opening, self.queue
         if opening is not None and opening.initial is not None:
             return opening.initial.floor
@@ -775,7 +779,7 @@ class Subscription:
         """When the first change that waits to be delivered was made, in milliseconds since 1970."""
         first = None if self.queue is None else self.queue.first
         try:
-            # Of what is being delivered; the batch may end at any moment.
+            # The batch in delivery; it may end at any moment.
             return self._pace.batch[0].time  # type: ignore[index, union-attr]
         except (AttributeError, IndexError, TypeError):
             return None if first is None else first.time
@@ -787,7 +791,7 @@ class Subscription:
         return before if source is None else before + source.failed - begin
 
     def count_failures_of(self, source: Origin | None, begin: int | None = None) -> None:
-        """From now on, what `source` fails for is counted, where it has more than `begin`; None: more than it has now."""
+        """From now on, count the failures of `source` above `begin`; None: above its present number."""
         if source is not self._failed[0]:
             if source is not None and begin is None:
                 begin = source.failed
@@ -812,7 +816,7 @@ class Subscription:
             self.hub.forget(self)
 
     def release(self) -> None:
-        """Called by the hub when it has let go."""
+        """Called by the hub after the unsubscription."""
         self.node = None
         self.reader = None
         if self.queue is not None:

@@ -1,13 +1,14 @@
-"""Terms: what may stand after `changes()`: steps that are applied to each event on its way to the subscriber.
+"""Terms: steps after `changes()`, applied to each event on its way to the subscriber.
 
 State documents and overflow documents are ordinary items to them, as in ReQL: `.limit(3)` counts them, `["new_val"]` passes
 them over.
 
-    filter      a field that is missing counts as the default; other errors end the feed
-    ["field"]   passes over events that lack the field, like with_fields and has_fields; map does not
+    filter      a missing field counts as the default; other errors end the feed
+    ["field"]   skips events without the field, like with_fields and has_fields; map does not
     limit       ends the feed after n items
 
-Rule of this file: a term is a step like those of a query, and `steps` says what it does. Here arguments become terms.
+Rule of this file: a term is a step like those of a query, and `steps` defines its effect. Here arguments become
+terms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TERMINAL = "Cannot call a terminal (`reduce`, `count`, etc.) on an infinite stre
 
 
 def run_of(terms: Iterable[Step]) -> Run:
-    """The terms at work for one subscriber: a `limit` counts what that one was told."""
+    """The terms at work for one subscriber: a `limit` counts the events of that subscriber."""
     return Run(operator_of(term, event_function) for term in terms)
 
 
@@ -58,7 +59,7 @@ def field_term(name: str) -> Step:
 
 
 def default_term(value: Any) -> Step:
-    """What an item that is null becomes. A feed itself is never missing."""
+    """The replacement of an item that is null. A feed itself is never missing."""
     compute = event_function(expr(value)) if has_expression(value) else lambda event: value
     return Map(lambda event: compute(event) if event is None else event, "default")
 

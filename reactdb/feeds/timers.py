@@ -1,6 +1,7 @@
 """Timers for feeds that squash without a scheduler: one thread a process, which ends when nothing is due.
 
-Rule of this file: it calls back and knows no feed. A callback must be quick, or wake somebody who need not be.
+Rule of this file: it calls back and knows no feed. A callback must be quick, or wake another thread for the slow
+part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from reactdb.store.file import fork
 
 
 class Timer:
-    """One call that is due. `cancel` makes it not happen, unless it is happening."""
+    """One pending call. `cancel` prevents it, unless it is running already."""
 
     __slots__ = ("_timers", "callback", "due", "number")
 
@@ -33,7 +34,7 @@ class Timer:
 
 
 class Timers:
-    """Thread safety: all may be called from any thread; callbacks come on the timer thread, one after the other."""
+    """Thread safety: any thread may call all methods; callbacks come on the timer thread, one after the other."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()

@@ -1,16 +1,17 @@
-"""Blobs: large values in pieces, and which log entries refer to them.
+"""Blobs: large values in pieces, and their references from log entries.
 
-A blob is a row of `blobs` and its pieces, all of one size but the last. Its pieces are written by many small transactions. Until
-the last of them gives it its digest it is found by nobody; then it is whole, and never changes again. So a row without a digest
-is one that is being written, or was left in the middle, or is being removed.
+A blob is a row of `blobs` and its pieces, all of one size but the last. Many small transactions write the pieces.
+Only the last transaction sets the digest, and only then the blob can be found; from then on it is whole and never
+changes. So a row without a digest is being written, was left in the middle, or is being removed.
 
-A log entry whose document holds blobs has a row in `blob_refs` for each. They are written with the entry and removed with it.
-`used` of a blob says that there is one. What nothing refers to is removed, unless somebody may be about to refer to it:
+A log entry whose document holds blobs has a row in `blob_refs` for each. The rows are written and removed together
+with the entry. `used` of a blob says that there is a reference. A blob without references is removed after a time,
+because a document with it may be on its way:
 
     whole             once its newest `put` is GRACE_MS old
-    being written     once nothing was added to it for GRACE_MS: who wrote it is dead, or asleep, and is told if it comes back
+    being written     once nothing was added to it for GRACE_MS: its writer is dead, or asleep and will get an error
 
-Rule of this file: it is called inside the caller's transaction. What it reads is compared with its checksum.
+Rule of this file: it is called inside the caller's transaction. Every row that is read is compared with its checksum.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from reactdb.store.clock import DAY_MS
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.values.blob import Blob, blobs_in, digest_bytes
 
-# A piece is what is read and verified at once. With 64 KiB each costs a tenth more of a byte, with 1 MiB a reader holds more.
+# A piece is read and verified as a whole. With 64 KiB each byte costs a tenth more; with 1 MiB a reader holds more
+# memory.
 PIECE_BYTES: Final = 256 * 1024
 # Of a piece's number, the low bits count within its blob.
 NUMBER_BITS: Final = 24
@@ -34,7 +36,7 @@ MAX_BLOB_BYTES: Final = PIECE_BYTES << NUMBER_BITS
 GRACE_MS: Final = 3_600_000
 # Pieces that one transaction removes: 8 MiB, some 10 ms of work.
 MOST_PIECES: Final = 32
-# Pieces of one blob that a connection keeps in its page cache, which could hold 64 MiB of it: 8 MiB.
+# Pieces of one blob in the page cache of a connection, which could hold 64 MiB of it: 8 MiB.
 MOST_CACHED: Final = 32
 
 COLUMNS: Final = "id, digest, size, piece_bytes, time, used, seal"
@@ -112,7 +114,7 @@ def find_blob(connection: Connection, digest: bytes) -> StoredBlob | None:
     """The blob of this digest; None where none is whole.
 
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The row does not match its checksum.
     """
     row = connection.execute(BY_DIGEST, (digest,)).fetchone()
     return None if row is None else _verified(row)
@@ -122,7 +124,7 @@ def known_blob(connection: Connection, blob: Blob) -> StoredBlob:
     """
     Raises:
         BlobNotFound: The file does not have it.
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The row does not match its checksum.
     """
     stored = find_blob(connection, digest_bytes(blob.digest))
     if stored is None:
@@ -136,8 +138,8 @@ def read_piece(connection: Connection, stored: StoredBlob, number: int) -> bytes
     """The bytes of a piece; `number`: from 0.
 
     Raises:
-        BlobNotFound: The blob was removed meanwhile.
-        CorruptDatabase: It is not what was written.
+        BlobNotFound: The blob was removed since.
+        CorruptDatabase: The piece does not match its checksum.
     """
     piece = stored.pieces[number]
     row = connection.execute(GET_PIECE, (piece,)).fetchone()
@@ -159,7 +161,7 @@ def read_blob(connection: Connection, number: int) -> StoredBlob:
     """The blob of this number, whole or not, which is there.
 
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The row does not match its checksum.
     """
     return _verified(connection.execute(BY_ID, (number,)).fetchone())
 
@@ -168,7 +170,7 @@ def check_pieces(connection: Connection, stored: StoredBlob) -> None:
     """Read all of a blob.
 
     Raises:
-        CorruptDatabase: A piece, or all of them together, are not what was written.
+        CorruptDatabase: A piece does not match its checksum, or the whole does not match the digest.
     """
     from hashlib import sha256
 
@@ -181,7 +183,7 @@ def check_pieces(connection: Connection, stored: StoredBlob) -> None:
 def check_digest(stored: StoredBlob, digest: bytes) -> None:
     """
     Raises:
-        CorruptDatabase: The digest of what was read is not the blob's.
+        CorruptDatabase: The content does not match the blob's digest.
     """
     if digest != stored.digest:
         raise CorruptDatabase(
@@ -190,7 +192,7 @@ def check_digest(stored: StoredBlob, digest: bytes) -> None:
 
 
 def _release_pages(connection: Connection) -> None:
-    """Give back the memory of pages that were read, and of those that earlier transactions have written."""
+    """Give back the memory of read pages, and of the pages that earlier transactions have written."""
     connection.execute("PRAGMA shrink_memory")
 
 
@@ -207,7 +209,7 @@ def blob_totals(connection: Connection) -> tuple[int, int]:
 
 
 def whole_blobs(connection: Connection, after: bytes, most: int) -> list[Blob]:
-    """The blobs by digest, from the one after this digest on."""
+    """The blobs in the order of their digests, after this digest."""
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM blobs WHERE digest > ? ORDER BY digest LIMIT ?", (after, most)
     )
@@ -219,7 +221,7 @@ def whole_blobs(connection: Connection, after: bytes, most: int) -> list[Blob]:
 
 
 def begin_blob(connection: Connection, time: int) -> int:
-    """A blob without pieces, which nobody finds. Returns: its number.
+    """Make a blob without pieces, which no search finds yet. Returns: its number.
 
     Args:
         time: Now, in milliseconds since 1970. So below.
@@ -230,7 +232,7 @@ def begin_blob(connection: Connection, time: int) -> int:
 
 
 def add_pieces(connection: Connection, blob: int, first: int, pieces: Iterable[bytes], time: int) -> None:
-    """Add pieces, from the number `first` on, to a blob that is being written.
+    """Add pieces, from the number `first` on, to an unfinished blob.
 
     Raises:
         BlobNotFound: Nothing was added to it for so long that it was removed.
@@ -245,10 +247,10 @@ def add_pieces(connection: Connection, blob: int, first: int, pieces: Iterable[b
 
 
 def finish_blob(connection: Connection, blob: int, digest: bytes, size: int, time: int) -> bool:
-    """Make a blob, all of whose pieces are there, the blob of its digest.
+    """Set the digest of a blob after its last piece.
 
     Returns:
-        False where the file has that one already. Then this one is given up, for `remove_pieces`.
+        False where the file has a blob of this digest already. Then the new one is left for `remove_pieces`.
     """
     unfinished = _unfinished(connection, blob)
     if renew_blob(connection, digest, time):
@@ -263,7 +265,8 @@ def _unfinished(connection: Connection, blob: int) -> StoredBlob:
     unfinished = None if row is None else _verified(row)
     if unfinished is None or unfinished.digest is not None or not unfinished.time:
         raise BlobNotFound(
-            f"number {blob}", "got no bytes for so long that compaction removed what was there: put it again"
+            f"number {blob}",
+            "got no bytes for so long that compaction removed its first pieces: put it again",
         )
     return unfinished
 
@@ -284,14 +287,14 @@ def renew_blob(connection: Connection, digest: bytes, time: int) -> bool:
 def check_blobs(connection: Connection, body: bytes) -> None:
     """
     Raises:
-        BlobNotFound: A document that is about to be written holds a blob that the file does not have.
+        BlobNotFound: A document to be written holds a blob that the file does not have.
     """
     for blob in blobs_in(body):
         known_blob(connection, blob)
 
 
 def add_references(connection: Connection, entries: Iterable[tuple[int, bytes | None]]) -> None:
-    """Note which blobs log entries refer to, of which some hold blobs: their seqs and documents."""
+    """Write the references of log entries, given their seqs and documents."""
     for seq, body in entries:
         for blob in () if body is None else blobs_in(body):
             stored = known_blob(connection, blob)
@@ -301,7 +304,8 @@ def add_references(connection: Connection, entries: Iterable[tuple[int, bytes | 
 
 
 def drop_references(connection: Connection, seqs: str, parameters: Sequence[Any]) -> None:
-    """Forget what log entries refer to that are about to be removed. `seqs`: a statement that selects them."""
+    """Remove the references of log entries that are about to be removed. `seqs`: a statement that selects the
+    entries."""
     if connection.execute("SELECT 1 FROM blob_refs LIMIT 1").fetchone() is None:
         return
     where = f"FROM blob_refs WHERE seq IN ({seqs})"
@@ -322,7 +326,7 @@ class BlobsInUse:
     """The numbers of the blobs that this process has open to read: they are not removed by it."""
 
     def __init__(self) -> None:
-        # Re-entrant: a file that is dropped is closed by the garbage collector, in any line.
+        # Re-entrant: the garbage collector closes an unreferenced file, in any line.
         self._lock = threading.RLock()
         self._count: dict[int, int] = {}
 
@@ -355,12 +359,13 @@ def remove_unused(
     unused_ms: int = GRACE_MS,
     held: Collection[int] = (),
 ) -> RemovedBlobs:
-    """Remove blobs that nothing refers to, and what was left of others, by at most `MOST_PIECES` pieces.
+    """Remove blobs without references, and unfinished ones, by at most `MOST_PIECES` pieces.
 
     Args:
         now: In milliseconds since 1970.
-        unused_ms: How long ago whole ones were put, at least. For those that are being written it is GRACE_MS, or this if more.
-        held: Numbers of those that somebody reads.
+        unused_ms: The least time since whole blobs were put. For unfinished ones it is GRACE_MS, or this if it is
+            more.
+        held: Numbers of the blobs that are being read.
     """
     count, most = 0, MOST_PIECES
     # The machine's clock was ahead when they were put. From now on they grow old.
@@ -374,7 +379,7 @@ def remove_unused(
         if most <= 0:
             return RemovedBlobs(count, True)
         if stored.digest is not None:
-            # Before the first piece goes: from here on nobody finds it.
+            # Before the first piece is removed: from here on no search finds the blob.
             count += 1
             _keep(connection, stored._replace(digest=None, time=0))
         most -= remove_pieces(connection, stored.id, most)
@@ -391,10 +396,10 @@ def has_unused(connection: Connection, now: int) -> bool:
 
 
 def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) -> int:
-    """Remove at most `most` pieces of a blob that was given up; with the last one, the blob.
+    """Remove at most `most` pieces of an abandoned blob; with the last piece, the blob.
 
     Returns:
-        How many, and one for the blob.
+        The number of removed pieces, and one for the blob.
     """
     first, end = blob << NUMBER_BITS, (blob + 1) << NUMBER_BITS
     found = connection.execute(
@@ -410,7 +415,8 @@ def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) ->
 
 
 def give_up_blob(connection: Connection, blob: int) -> bool:
-    """Whoever was writing it does not go on. Whether it is there, and not whole: then its pieces can be removed."""
+    """Abandon an unfinished blob: its writer has stopped. Returns: whether the blob exists and is not whole, so that
+    its pieces can be removed."""
     row = connection.execute(BY_ID, (blob,)).fetchone()
     if row is None or row[1] is not None:
         return False

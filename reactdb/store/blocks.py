@@ -1,13 +1,13 @@
-"""Block: one `with db.transaction()`. The outermost is a transaction, those inside are savepoints of it.
+"""Block: one `with db.transaction()`. The outermost block is a transaction, inner blocks are savepoints of it.
 
 A block belongs to the flow (see `flows`) that began it. Others write to its transaction only where its object was handed to them:
 by the object itself, or, as members, while they share it. An exclusive block has no members: only the object is a way in.
 
-Blocks end in the opposite order in which they began, each by the flow that began it. Where they do not, everything that would be
-written by halves is taken back: the errors say which block was in the way.
+Blocks end in the opposite order of their beginning, each in the flow that began it. In any other order, all half-done
+writes are rolled back, and the errors name the block that was in the way.
 
-Rule of this file: it knows who may do what, and touches neither SQL nor locks. All of it is called by the thread that has the
-transaction.
+Rule of this file: it knows the rights of flows, and touches neither SQL nor locks. The thread with the transaction
+makes all calls.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["Block"]
 
 
 class Participant:
-    """A flow that is in a transaction, from where in the program.
+    """A flow inside a transaction, and its place in the program.
 
     Attributes:
-        transaction: That one.
+        transaction: The transaction that it takes part in.
         is_left: It is no longer in it, and knows that.
     """
 
@@ -50,10 +50,10 @@ class Block(Participant):
 
     Attributes:
         outer: The block around it; None where it is the outermost.
-        is_exclusive: Only what goes through its object is in it.
-        is_over: It has ended, or what it was a part of.
-        members: Of the outermost block: itself, the blocks inside that are open and the flows that share it, in the order in
-            which they began.
+        is_exclusive: Only writes through the block's object are in it.
+        is_over: The block, or its outer block, has ended.
+        members: For the outermost block: itself, the open inner blocks and the flows that share it, in the order of
+            their beginning.
         is_shared: Of the outermost block: another flow has, or had, a way in.
     """
 
@@ -76,7 +76,7 @@ class Block(Participant):
         return self if self.outer is None else self.outer.root
 
     def is_current(self) -> bool:
-        """Whether what the running flow does is a part of it, without its object."""
+        """Whether the running flow is a part of the block, without using its object."""
         if self.is_exclusive:
             return False
         root = self.root
@@ -88,7 +88,7 @@ class Block(Participant):
     # Refusals
 
     def refused(self, operation: str) -> TransactionOwned:
-        """The error for a write that is not a part of it, and cannot wait for its end in the same thread."""
+        """The error for a write outside the block, which cannot wait for its end in the same thread."""
         return TransactionOwned(
             operation,
             self.root.flow.in_words(),
@@ -102,7 +102,7 @@ class Block(Participant):
 
         Raises:
             TransactionEnded: It is over.
-            TransactionOwned: By another thread than the one that began it.
+            TransactionOwned: Another thread began the block.
         """
         if self.is_over:
             raise TransactionEnded(operation, self.place)
@@ -119,8 +119,8 @@ class Block(Participant):
             self.root.is_shared = True
 
     def check_savepoint(self, operation: str) -> ControlFlow | None:
-        """A write is about to begin. In a transaction that is shared, a savepoint belongs to one flow: what another one wrote
-        inside would be taken back with it.
+        """Check that a write may begin. In a shared transaction, a savepoint belongs to one flow: another flow's
+        writes inside would be rolled back with it.
 
         Returns:
             The flow that writes, where the transaction is shared.
@@ -133,7 +133,7 @@ class Block(Participant):
         flow = ControlFlow()
         savepoint = self.transaction.savepoint
         if savepoint is not None:
-            # One that began before the transaction was shared is of the flow that began the transaction.
+            # A savepoint from before the sharing belongs to the flow that began the transaction.
             owner = savepoint.flow or self.root.flow
             if not flow.is_same(owner):
                 inner = next(
@@ -151,7 +151,7 @@ class Block(Participant):
         """It is about to end without an exception.
 
         Raises:
-            TransactionEnded: What it is a part of has ended before.
+            TransactionEnded: The outer block has ended before.
             TransactionRolledBack: Another flow ends it, or not everything inside has ended. The caller takes it back.
         """
         if self.is_over:
@@ -169,10 +169,10 @@ class Block(Participant):
             )
 
     def end(self) -> list[Participant]:
-        """It has ended, and so has all that was inside.
+        """Mark the block, and everything inside it, as ended.
 
         Returns:
-            What is still open of that, in other flows than its own: they do not know of it yet.
+            The members that are still open in other flows: they do not know of the end yet.
         """
         members = self.root.members
         inside: list[Participant] = []
@@ -195,7 +195,7 @@ class Block(Participant):
         """Inside, the running flow is a member of the transaction.
 
         Raises:
-            TransactionEnded: The transaction has ended; also at the end, where it has ended meanwhile.
+            TransactionEnded: The transaction has ended; also raised at the end of the block.
             UsageError: It is exclusive.
         """
         self.check_object("share")

@@ -1,4 +1,5 @@
-"""Catalogue: the tables and indexes of a file, as an immutable value that is replaced whole when one of them changes.
+"""Catalogue: the tables and indexes of a file, as an immutable value. Any change of a table or an index replaces it
+as a whole.
 
 The fact `catalogue` in the file counts every change, so that a process notices another's with one small read.
 
@@ -36,20 +37,22 @@ def check_name(kind: str, name: object) -> str:
 
 
 def check_text(kind: str, name: object) -> None:
-    """Raises: InvalidName, for what is not even text. Text that no table can be named is a table that is not found."""
+    """Raises: InvalidName, for a value other than a text. A text that cannot be a table's name means a missing
+    table."""
     if not isinstance(name, str):
         raise InvalidName(kind, name)
 
 
 class IndexInfo:
-    """One secondary index. `value_of` computes the indexed value of a document, or raises QueryError for none.
+    """One secondary index. `value_of` computes the indexed value of a document; a QueryError means that there is
+    none.
 
     Where this process does not know an operation of the expression, `value_of` and `check` raise IncompatibleFormat, because no
     entry can be made or removed without it. The index can still be listed, renamed and dropped.
 
-    A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a hidden entry.
-    Operations that name the index never see it: get_all, between, order_by, min and max. A filter finds it, because comparisons
-    hold between all types, and objects are above all numbers.
+    A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a
+    hidden entry. Operations that name the index never see hidden entries: get_all, between, order_by, min and max. A
+    filter finds them, because comparisons hold between all types, and objects are above all numbers.
     """
 
     __slots__ = ("_fields", "_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
@@ -62,7 +65,7 @@ class IndexInfo:
         self.multi = multi
         self.value_of: Callable[[dict[str, Any]], Any] = self._first_value_of
         self._is_known = False
-        # By which the value is decided; None where that is not known.
+        # The fields that decide the value; None where they are not known.
         self._fields: frozenset[str] | None = None
 
     def check(self) -> None:
@@ -87,13 +90,13 @@ class IndexInfo:
     def entries(self, document: dict[str, Any]) -> list[tuple[bytes, int]]:
         """The document's places in this index as (value bytes, tag), without the hidden ones.
 
-        One for a simple index, one for each element of an array in a multi index, told apart by their tags; none where the
-        value is missing or fails.
+        A simple index has one, a multi index one for each element of an array, told apart by their tags; there is
+        none where the value is missing or fails.
         """
         return [(key, tag) for index_id, key, tag in self.stored_entries(document) if index_id > 0]
 
     def is_untouched(self, old: dict[str, Any], new: dict[str, Any]) -> bool:
-        """Whether both documents surely have the same entries, as far as that is seen without computing them."""
+        """Whether both documents surely have the same entries, without computing them."""
         if self._fields is None:
             return False
         for name in self._fields:
@@ -105,7 +108,8 @@ class IndexInfo:
     def stored_entries(self, document: dict[str, Any]) -> list[tuple[int, bytes, int]]:
         """The document's rows in the table `entries`, as (index_id, value bytes, tag), with the hidden ones.
 
-        Hidden ones have the index's number negated, so that a scan of the others meets none of them. Their value bytes are cut.
+        Hidden rows have the index's number negated, so that a scan of the others meets none of them. Their value
+        bytes are cut.
         """
         found = []
         try:
@@ -128,7 +132,7 @@ class TableInfo:
         created, dropped: Seqs: the table has changes in created < seq <= dropped.
         owner: None for an ordinary table; else the table is hidden, and belongs to the engine or the dialect of that name.
         hook: The name of its write hook (see `hooks`); None where it has none.
-        reference: What it is looked up by: its name, of a hidden table together with its owner.
+        reference: The key for look-ups: its name; for a hidden table also its owner.
     """
 
     __slots__ = ("created", "dropped", "hook", "id", "indexes", "name", "owner", "primary_key", "reference")
@@ -155,7 +159,7 @@ class TableInfo:
         self.indexes = indexes
 
     def renamed(self, name: str | None) -> TableInfo:
-        """The same with another name; None: with this one."""
+        """A copy with another name; None: the table itself."""
         if name is None:
             return self
         others = (self.primary_key, self.created, self.dropped, self.indexes, self.owner, self.hook)
@@ -166,9 +170,9 @@ class Catalogue:
     """All tables of the file, at one version of the list.
 
     Attributes:
-        live: Those that are not dropped, also hidden ones, by what they are looked up by.
+        live: The tables that are not dropped, also hidden ones, by their references.
         by_id: All, by number.
-        has_hidden: There is, or was, a hidden one.
+        has_hidden: There is, or was, a hidden table.
     """
 
     __slots__ = ("by_id", "has_hidden", "live", "version")
@@ -214,7 +218,7 @@ def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
     """Read the catalogue.
 
     Raises:
-        CorruptDatabase: It is not what was written (told by its checksum, unless not `is_checked`), or cannot be understood.
+        CorruptDatabase: The rows do not match their checksum (unless not `is_checked`), or cannot be understood.
     """
     if connection.in_transaction:
         return _load(connection, is_checked)

@@ -1,18 +1,19 @@
-"""Checkpoints: how the write-ahead log gets into the file, and what users are told while it does not.
+"""Checkpoints: copying the write-ahead log into the file, and the messages to users while that fails.
 
-Commits go on where a checkpoint fails, because they write to the log only: a full disk, or a reader that does not end, shows
-nowhere but in a log that grows. So each change of state is logged, once; `db.stats()` has the figures; and past a limit writes
-are refused, before the log has filled the disk.
+Commits succeed while a checkpoint fails, because they write to the log only: a full disk, or a reader that does not
+end, shows nowhere but in a growing log. So each change of state is logged, once; `db.stats()` has the figures; and
+past a limit writes are refused, before the log fills the disk.
 
-A checkpoint has two steps. First a connection of its own copies the pages (PASSIVE), while the writer's connection holds the
-write lock: nobody can commit meanwhile, which keeps it safe before SQLite 3.51.3 (see `file.sqlite`); FULL and TRUNCATE would
-take the lock themselves, but go on without it when they do not get it in time, and make writers wait for readers. Where all was
-copied, a commit that changes nothing begins the log anew. Where reads are in the way, the two steps are tried again while this
-process reads nothing: what a feed begins with is read into memory, other reads may end, and those that begin wait, for half a
-second at most. What is in the way then is another program's, or a read that takes longer.
+A checkpoint has two steps. First a connection of its own copies the pages (PASSIVE), while the writer's connection
+holds the write lock. So no commit happens during the copy, which keeps it safe before SQLite 3.51.3 (see
+`file.sqlite`). FULL and TRUNCATE would take the lock themselves, but continue without it when they do not get it in
+time, and make writers wait for readers. After a complete copy, a commit without changes begins the log again from its
+start. Where reads are in the way, the two steps are tried again while this process does not read: feeds read their
+initial data into memory, other reads may end, and new reads wait, for half a second at most. A reader that is still
+in the way belongs to another program, or takes longer.
 
-The log keeps the room that it had when the checkpoint was due, so that the next commits are written into it; a checkpoint that
-was asked for gives the room back.
+The log keeps the room that it had when the checkpoint was due, so that the next commits use it; a checkpoint on
+request gives the room back.
 
 Thread safety: `figures` from any thread; everything else only by the thread at the head of the write queue.
 """
@@ -30,13 +31,14 @@ from reactdb.store.open_file import FileWriter
 
 # Bytes in the write-ahead log that start a checkpoint: 16 MiB. At 4 MiB one commit in a hundred waits for it.
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-# While it fails: bytes that the log grows between two tries, or seconds between two commits that try, whichever is first.
+# After a failure: bytes by which the log grows between two tries, or seconds between two commits that try, whichever
+# comes first.
 RETRY_BYTES = 4 * 1024 * 1024
 AGAIN_S = 5.0
 # Seconds that it waits for readers, for each CHECKPOINT_BYTES in the log; and the most.
 WAIT_S = 0.1
 MOST_WAIT_S = 0.5
-# Seconds that it waits for the write lock, which others have for milliseconds.
+# Seconds to wait for the write lock. Other processes hold it for milliseconds.
 LOCK_WAIT_S = 1.0
 # A log with this in it is as good as empty.
 SMALL_BYTES = 64 * 1024
@@ -63,7 +65,8 @@ class Checkpoints:
     Attributes:
         limit_bytes: Size of the log beyond which writes are refused while checkpoints fail.
         is_over: The log is past that limit, and writes are refused.
-        due_bytes: Size of the log that starts the next one. It is larger than what the log keeps, so that it has grown.
+        due_bytes: Size of the log that starts the next checkpoint. It is larger than the kept room, so that the log
+            has grown.
     """
 
     def __init__(self, writer: FileWriter) -> None:
@@ -72,7 +75,7 @@ class Checkpoints:
         self.is_over = False
         self._is_large = False
         self.due_bytes = CHECKPOINT_BYTES
-        # What the log may grow to before anything is to be done.
+        # The size that the log may reach before any action.
         self._room_bytes = min(wal_room.FIRST_BYTES, self.due_bytes)
         # How many frames the log had when it was last copied.
         self._frames = 0
@@ -82,12 +85,12 @@ class Checkpoints:
         # Monotonic times: the wall clock may be set back.
         self._failing_since: float | None = None
         self._tried_at = 0.0
-        # A read of this process may be in the way of the one that is tried.
+        # A read of this process may be in the way of this try.
         self._is_ours = True
         self._keep(CHECKPOINT_BYTES)
 
     def after_commit(self, wal_bytes: int) -> None:
-        """A checkpoint, where the log has grown enough for one. Raises nothing."""
+        """Make a checkpoint, if the log has grown enough. Raises nothing."""
         if wal_bytes <= self._room_bytes and self._failing_since is None:
             return
         if wal_bytes <= self.due_bytes:
@@ -99,7 +102,7 @@ class Checkpoints:
         if self.run(keep_bytes=CHECKPOINT_BYTES):
             return
         self.due_bytes = self._room_bytes = wal_bytes + RETRY_BYTES
-        # A log that begins anew keeps CHECKPOINT_BYTES of room, so only a larger one has grown.
+        # A restarted log keeps CHECKPOINT_BYTES of room, so only a larger log has grown.
         if wal_bytes > max(self.limit_bytes, CHECKPOINT_BYTES):
             self.is_over = True
             logger.error(
@@ -130,7 +133,7 @@ class Checkpoints:
         raise WalTooLarge(operation, self._writer.path, self._wal_bytes, self.limit_bytes, self._error)
 
     def _keep(self, keep_bytes: int) -> None:
-        """How much room a log that begins anew keeps."""
+        """How much room a restarted log keeps."""
         self._writer.connection.execute(f"PRAGMA journal_size_limit={keep_bytes}")
 
     def _make_room(self, wal_bytes: int) -> None:
@@ -153,9 +156,9 @@ class Checkpoints:
             logger.debug("making room for the log of %s failed", writer.path, exc_info=True)
 
     def after_failure(self, error: ReactDBError) -> None:
-        """A write failed and was rolled back. An empty log gives room back to a full disk. And where COMMIT failed when all of it
-        was in the log (its flush did), a crash would bring back what everybody has read not to be there: emptied, or written
-        over, the log has it no more."""
+        """Clean up after a write failed and was rolled back. An emptied log gives room back to a full disk. And where
+        COMMIT failed after all its pages were in the log (the flush failed), a crash would bring back a write that
+        readers have seen rolled back: the log is emptied, or written over, to prevent that."""
         if not isinstance(error, (DiskFull, OutcomeUnknown)) or self._writer.connection.in_transaction:
             return
         if not self.run() and isinstance(error, OutcomeUnknown):
@@ -200,7 +203,7 @@ class Checkpoints:
         trouble = writer.guard.examine()
         if trouble:
             return f"checkpoint: {writer.engine.moved(trouble)}"
-        # Longer each time that it has failed: what reads for longer than that would otherwise let the log grow without end.
+        # Longer after each failure: otherwise a read that takes longer than that would let the log grow without end.
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES) * 2 ** min(self._failed, 3)
         end = time.monotonic() + min(MOST_WAIT_S, wait_s)
         pause_s = 0.003
@@ -211,8 +214,8 @@ class Checkpoints:
             self._is_ours = True
             reason = self._empty(keep_bytes)
             while reason:
-                # The reads of this process come first. Those that go on may end, and others wait: reads each of which begins
-                # before the last one has ended would keep the log for ever.
+                # First stop the reads of this process. Running reads may end, and new ones wait: reads that each
+                # begin before the last one has ended would keep the log for ever.
                 with writer.engine.hold_reads(end) as are_held:
                     self._is_ours = not are_held
                     reason = self._empty(keep_bytes)
@@ -231,7 +234,7 @@ class Checkpoints:
         return reason and f"checkpoint: {reason}"
 
     def _empty(self, keep_bytes: int) -> str:
-        """One try. Why it failed; empty where it did not."""
+        """One try. Returns: the reason of a failure; empty after success."""
         reason = self._copy_log()
         # After the copy: a feed that begins once all of it is in the file reads in the file, and is not in the way.
         self._writer.engine.settle_reads()
@@ -258,7 +261,7 @@ class Checkpoints:
         finally:
             copier.close()
         self._frames = pages
-        # The next commit, of any process, may begin the log anew.
+        # The next commit, of any process, may restart the log.
         writer.log_named = None
         if busy:
             return "another program is copying the write-ahead log"
@@ -269,7 +272,8 @@ class Checkpoints:
         )
 
     def _begin_log_anew(self, keep_bytes: int) -> str:
-        """Empty the log: the next commit does that, where nobody reads in it; so make one. Why it did not; empty where it did."""
+        """Empty the log. The next commit does that, if the log has no readers; so make a commit. Returns: the reason
+        of a failure; empty after success."""
         path = self._writer.path
         before = wal_room.generation(path)
         try:
@@ -283,10 +287,10 @@ class Checkpoints:
         return "" if is_anew else f"{self._reader()} is still in the write-ahead log"
 
     def write_over(self) -> None:
-        """A commit that changes nothing. It begins where the last one ended, or where one began that failed.
+        """Make a commit without changes. It begins at the end of the last commit, or where a failed commit began.
 
         Raises:
-            SQLiteError: COMMIT may have got as far as the one that failed; but the log has that one no more.
+            SQLiteError: COMMIT may have got as far as the failed one; but the log no longer has the failed one.
         """
         connection = self._writer.connection
         connection.execute("BEGIN IMMEDIATE")
@@ -301,13 +305,14 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
-        """Which reader is in the way: one of another program only where this process has none."""
+        """Describe the reader in the way: a reader of another program only where this process has none."""
         if not self._is_ours:
             return "a reader of another program"
         return f"a read of this process that began {self._writer.engine.oldest_read_s():.1f} s ago"
 
     def figures(self) -> dict[str, Any]:
-        """For `db.stats()`: whether the last one succeeded, and if not: why, how often and for how many seconds."""
+        """For `db.stats()`: whether the last checkpoint succeeded, and if not: why, how often and for how many
+        seconds."""
         since = self._failing_since
         return {
             "is_healthy": since is None,

@@ -1,22 +1,22 @@
-"""Checksums: what each log entry carries so that a byte which changed on the disk is noticed by the read that meets it.
+"""Checksums: each log entry carries a checksum, so that a read notices a byte that changed on the disk.
 
-SQLite checks the structure of a file and not the values in it: a flipped byte in a document comes back as if it had been
-written. The checksum of an entry (the column `seal`) is one integer of two parts:
+SQLite checks the structure of a file and not the values in it: a flipped byte in a document comes back as if it had
+been written. The checksum of an entry (the column `seal`) is one integer of two parts:
 
-    low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion): what a read of
-                    documents checks. The read computes it with the key that it looked for, so that a head which points
-                    to another document's entry is noticed too.
-    above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1: what a read of the
-                    log checks besides. The modulus is a prime, so that no change of a single byte of one column
+    low 32 bits     Adler-32 of the table's number, the key and the document (nothing, for a deletion). A read
+                    of documents checks it, with the key that the read looked for, so that a head which points to
+                    another document's entry is noticed too.
+    above them      the entry's other columns, as a sum weighted by small primes, modulo 2^31 - 1. A read of the log
+                    checks this, too. The modulus is a prime, so that no change of a single byte of one column
                     leaves the sum as it was.
 
-What is small and seldom written has the CRC-32 of its values in msgpack: each fact, each position; and the tables and indexes
-together, which is the fact `seal`.
+Small and seldom written rows have the CRC-32 of their values in msgpack: each fact, each position; and the tables and
+indexes together, in the fact `seal`.
 
-Adler-32 and not CRC-32: of 190 bytes it takes 80 ns where zlib's CRC-32 takes 190, and every read of a document pays it.
-It notices every change of one or two bytes, and of others all but one in 10^6 (a few bytes long) to 10^9.
+Adler-32 and not CRC-32: of 190 bytes it takes 80 ns where zlib's CRC-32 takes 190, and every read of a document pays
+it. It notices every change of one or two bytes, and of longer changes all but one in 10^6 (a few bytes long) to 10^9.
 
-Rule of this file: pure functions. What is written here is part of the file format and never changes.
+Rule of this file: pure functions. Their results are part of the file format and never change.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def insert_checksums(
     bodies: Sequence[bytes],
     origin: str | None,
 ) -> tuple[int, Iterable[int]]:
-    """The checksums of inserts that follow each other in one commit, the first with the given seq and step; none has a `prev`.
+    """The checksums of consecutive inserts of one commit, the first with the given seq and step; none has a `prev`.
 
     Returns:
         (the sum of their low parts, the checksums).
@@ -83,7 +83,8 @@ def insert_checksums(
 
 
 def is_whole(table_id: int, key: bytes, body: Any, checksum: Any) -> bool:
-    """Whether a document is what was stored under this key. In damaged rows values can have any type."""
+    """Whether a document matches the checksum that was stored for this key. In damaged rows values can have any
+    type."""
     try:
         return bool(adler32(body, adler32(key, table_id)) == checksum & LOW)
     except TypeError:
@@ -91,7 +92,7 @@ def is_whole(table_id: int, key: bytes, body: Any, checksum: Any) -> bool:
 
 
 def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], checksums: Sequence[Any]) -> bool:
-    """The same of many at once, by comparing sums: three times as quick as one by one."""
+    """The same for many documents at once, by comparing sums: three times as quick as single calls."""
     try:
         found = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
         return bool((sum(checksums) - found) % ONE_HIGH == 0)
@@ -100,7 +101,7 @@ def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], check
 
 
 def is_entry_whole(entry: Sequence[Any]) -> bool:
-    """Whether a log entry is what was written: its columns in the order of `entry_checksum`, and its checksum."""
+    """Whether a log entry matches its checksum: its columns in the order of `entry_checksum`, and its checksum."""
     *columns, checksum = entry
     try:
         return bool(entry_checksum(*columns) == checksum)
@@ -136,7 +137,8 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
 
 
 def are_steps_whole(columns: Sequence[Sequence[Any]]) -> bool:
-    """The same of entries whose documents were not read, by the upper part of the checksums. Tables and keys are not in it.
+    """The same for entries without their documents, by the upper part of the checksums. Tables and keys are not in
+    it.
 
     Args:
         columns: `seqs, kinds, steps, prevs, times, origins, metas, checksums`.
@@ -157,7 +159,7 @@ def _rests(
     origins: Sequence[str | None],
     metas: Sequence[bytes | None],
 ) -> int:
-    """The sum of what the upper parts of the checksums stand for."""
+    """The sum of the upper parts of the checksums."""
     rest = (
         sum(seqs) * SEQ + sum(steps) * STEP + sum(kinds) * KIND + sum(filter(None, prevs)) * PREV + sum(times)
     )
@@ -168,7 +170,7 @@ def _rests(
 
 
 def checksum_or_none(*columns: Any) -> int | None:
-    """`entry_checksum` for SQL; None for a row that cannot be an entry: reading it finds that."""
+    """`entry_checksum` for SQL; None for a row that cannot be an entry: a read of it reports that."""
     try:
         return entry_checksum(*columns)
     except (TypeError, AttributeError, ValueError):
@@ -176,7 +178,7 @@ def checksum_or_none(*columns: Any) -> int | None:
 
 
 def values_checksum(*values: Any) -> int:
-    """The checksum of what is small and seldom written: a fact, a position, the rows of `tables` and `indexes`."""
+    """The checksum of a small, seldom written row: a fact, a position, the rows of `tables` and `indexes`."""
     return crc32(packb(values))
 
 

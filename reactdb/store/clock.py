@@ -1,13 +1,14 @@
 """LogClock: the time that entries of the log get, also while this machine's clock is wrong.
 
-Times never go back along the log, so one entry that was written under a clock of the year 2099 lifts the times of all entries
-after it. If they all had that one time, nothing would grow old any more, and retention by age would remove nothing until 2099. So
-where the newest entry is ahead of the machine's clock by more than a day, the log has a clock of its own: it goes on from the
-newest entry as fast as the machine's clock goes. Retention by age, and all else that grows old in the file, asks this clock.
+Times never decrease along the log, so one entry from a clock of the year 2099 lifts the times of all later entries.
+With that one time nothing would grow old any more, and retention by age would remove nothing until 2099. So where the
+newest entry is ahead of the machine's clock by more than a day, the log has a clock of its own: it continues from the
+newest entry at the speed of the machine's clock. Retention by age, and every other age in the file, uses this clock.
 
-A difference of up to a day is left alone, because it is over within a day: entries have the time of the newest one until then.
+A difference of up to a day is left alone, because it ends within a day: until then entries have the time of the
+newest entry.
 
-Rule of this file: whoever calls brings the machine's time, in milliseconds since 1970.
+Rule of this file: the caller brings the machine's time, in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from reactdb.logs import logger
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import fact, set_fact
 
-# How far the newest entry may be ahead of the machine's clock before one of the two counts as wrong.
+# How far the newest entry may be ahead of the machine's clock before either counts as wrong.
 DAY_MS = 86_400_000
-# The fact that names a time that the log's clock has shown, and what the machine's clock showed then.
+# The name of the fact with a time of the log's clock, and the machine's time at that moment.
 SHOWN = "log_clock"
 
 
@@ -30,7 +31,8 @@ class LogClock:
         self._is_warned = False
 
     def time_of_entry(self, connection: Connection, newest_ms: int, now_ms: int) -> int:
-        """The time of the next entry, where the machine's clock is behind the newest one. Inside the transaction that writes it.
+        """The time of the next entry, where the machine's clock is behind the newest entry. Inside the transaction
+        that writes it.
 
         Args:
             newest_ms: The time of the newest entry.
@@ -43,7 +45,7 @@ class LogClock:
         return time_ms
 
     def now(self, connection: Connection, now_ms: int) -> int:
-        """The time of the log: the machine's, or its own while that one is wrong."""
+        """The time of the log: the machine's, or the log's own while the machine's is wrong."""
         newest_ms = newest_time(connection)
         if newest_ms - now_ms <= DAY_MS:
             return now_ms
@@ -51,7 +53,7 @@ class LogClock:
         return shown_time(connection, newest_ms, now_ms)
 
     def warn(self, newest_ms: int, now_ms: int) -> None:
-        """Log that one of the two is wrong, once."""
+        """Log that the machine's clock or the newest entry is wrong, once."""
         if not self._is_warned:
             self._is_warned = True
             logger.warning(
@@ -75,8 +77,8 @@ def behind_ms(connection: Connection, now_ms: int) -> int | None:
 
 
 def shown_time(connection: Connection, newest_ms: int, now_ms: int) -> int:
-    """What the log's own clock shows, where the machine's is wrong."""
+    """The time of the log's own clock, while the machine's is wrong."""
     known = str(fact(connection, SHOWN) or "").partition(" ")
     shown_ms, then_ms = int(known[0] or 0), int(known[2] or 0)
-    # An entry that is newer was written while the machine's clock was ahead again. The log's clock begins anew at that entry.
+    # A newer entry was written while the machine's clock was ahead again. The log's clock restarts at that entry.
     return shown_ms + max(0, now_ms - then_ms) if shown_ms >= newest_ms else newest_ms

@@ -1,6 +1,6 @@
-"""Damage: the errors that name a document or an entry which is not what was written.
+"""Damage: the errors that name a damaged document or entry.
 
-Rule of this file: it is asked only when something is wrong already, so it may take its time; and it trusts nothing.
+Rule of this file: it runs only after damage was met, so it may take its time; and it trusts nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reactdb.values import collation
 
 
 def damaged_document(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
-    """What a key leads to is not the document that was stored under it."""
+    """The error of a key whose stored document does not match its checksum."""
     try:
         row = connection.execute(
             "SELECT seq FROM heads WHERE table_id = ? AND key = ?", (table.id, key)
@@ -42,7 +42,7 @@ def first_damaged(
     bodies: Sequence[Any],
     checksums: Sequence[Any],
 ) -> CorruptDatabase:
-    """Of documents that are not all whole, the first that is not."""
+    """The error of the first damaged document among several."""
     for key, body, checksum in zip(keys, bodies, checksums, strict=True):
         if not is_whole(table.id, key, body, checksum):
             return damaged_document(connection, table, key, body)
@@ -52,14 +52,14 @@ def first_damaged(
 
 
 def damaged_entry(table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
-    """A log entry, or the document that it superseded, is not what was written."""
+    """The error of a log entry, or of its superseded document, that does not match its checksum."""
     return corrupt(
         f"log entry {seq} does not match its checksum: it is not what was written", table, key, seq
     )
 
 
 def corrupt(trouble: str, table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
-    """About one key, or one entry, of a table."""
+    """An error about one key, or one entry, of a table."""
     return CorruptDatabase(
         f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
         table=str(table),
@@ -77,7 +77,7 @@ def missing_entry(seq: int) -> CorruptDatabase:
 
 
 def unfiled_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
-    """The newest entry is not what its key has led to."""
+    """The error of a newest entry that its key does not lead to."""
     return corrupt(
         f"log entry {seq} is not filed under its key: another program has changed the file, or it is damaged",
         table,

@@ -1,9 +1,9 @@
-"""Engine: one open file. It opens and closes the file, reads from it, and has a writer, which writes to it, and a publisher,
-which gives the commits to the feeds.
+"""Engine: one open file. The engine opens and closes the file and reads from it. It has a writer for writes, and a
+publisher for the delivery of commits to the feeds.
 
-A process has one engine for a file, however often it opens it. One connection writes; readers have connections of their own and
-do not wait for it. (A database in memory has no write-ahead log, so there a commit waits for the reads that are going on. Every
-read is over before any other code runs, so that the commit never waits for long.)
+A process has one engine for a file, however often it opens the file. One connection writes; readers have their own
+connections and do not wait for the writer. (A database in memory has no write-ahead log. There a commit waits for
+running reads; every read ends before any other code runs, so a commit never waits for long.)
 
 Thread safety: everything public may be called from any thread.
 """
@@ -68,7 +68,7 @@ class Engine:
 
     Attributes:
         path: Absolute path, or ":memory:".
-        catalogue: Tables and indexes as last seen. Replaced whole, and only by a newer one.
+        catalogue: Tables and indexes as last read. Replaced as a whole, and only by a newer catalogue.
         database_id: Says in tokens which file a position belongs to.
         writer: Writes; None where the file is only read, or the database is closed.
         publisher: Gives the commits to the feeds.
@@ -77,10 +77,12 @@ class Engine:
         blobs_in_use: Blobs that are open to read.
         guard: Notices that the file was moved; None in memory.
         unusable: Makes the error that every use raises; None while the file is open, and neither moved nor inherited by fork().
-        is_immutable: The file is read as one that nobody writes, because no file can be made beside it. See `file.immutable`.
+        is_immutable: The file is read as a file without writers, because no file can be made beside it. See
+            `file.immutable`.
         write_queue: Which thread writes next.
         epochs: The stretches of the file's history, for tokens.
-        twin: The other engine of the file in this process, where one writes and one only reads; None where there is none.
+        twin: The other engine of the file in this process: one of the two writes, the other only reads. None where
+            there is no other.
     """
 
     def __init__(
@@ -100,10 +102,10 @@ class Engine:
         self.epochs = Epochs()
         self.twin: Engine | None = None
         self.unusable: Callable[[], ReactDBError] | None = None
-        # The indexes that were compared with what was written: see `Snapshot.compare`.
+        # The indexes whose entries were compared with their sums: see `Snapshot.compare`.
         self._compared: set[int] = set()
-        # Held while a poll uses a reader, and by nobody who waits for another lock: closing waits for it, whatever it holds.
-        # Re-entrant, because a handle may be dropped in that thread.
+        # Held while a poll uses a reader. A holder never waits for another lock, because closing waits for this lock
+        # while it may hold any other. Re-entrant, because a handle may be dropped in that thread.
         self._polling = RLock()
         self.writer: Writer | None = None
         self.catalogue: Catalogue
@@ -122,7 +124,7 @@ class Engine:
         connection, probe = self._first_connection()
         is_wal = probe is not None or self.is_memory
         try:
-            # What could not be looked at before is looked at now. (A file that nobody writes has neither a log nor locks.)
+            # The checks that had to wait are made now. (An immutable file has neither a log nor locks.)
             is_looked_at = is_wal or self.is_immutable
             version = schema.identify(connection, self.path) if is_looked_at else look(connection, self.path)
             if self.read_only and version == 0:
@@ -151,7 +153,8 @@ class Engine:
             else:
                 self.writer = Writer(self, connection)
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
-                    # It has read what a reader reads first, which is a fifth of the cost of opening a file and a first get.
+                    # This connection has already done a reader's first reads, a fifth of the cost of opening a file
+                    # and a first get.
                     sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
                     self.readers.lend(Reader(probe.connection, self.catalogue))
                     probe = None
@@ -167,7 +170,7 @@ class Engine:
                 probe.connection.close()
 
     def _first_connection(self) -> tuple[Connection, Probe | None]:
-        """A connection to a file that nothing is wrong with, and the connection that has made sure of that."""
+        """Returns: a connection to the checked file, and the connection that made the check."""
         probe = None
         if not self.is_memory:
             probe = prepare(self.connect, self.path, self.read_only, self._allow_network)
@@ -213,16 +216,17 @@ class Engine:
         return READ_ONLY if self.read_only else "rw"
 
     def close(self, *, is_lost: bool = False) -> None:
-        """End the feeds and close every connection. Waits for a write that is going on; a second call does nothing.
+        """End the feeds and close every connection. Waits for a running write; a second call does nothing.
 
         Args:
-            is_lost: Nothing refers to its handles. Then there is no subscription of a file, and of a database in memory those
-                that there are were lost with it: no subscriber is called, because nobody expects that from a finalizer.
+            is_lost: No reference to a handle is left. Then a file has no subscriptions, and the subscriptions of a
+                database in memory are lost with it: no subscriber is called, because a finalizer must not call user
+                code.
         """
         if self._is_closed:
             return
         self._is_closed = True
-        # If an error of the file was noted just now, the feeds end with it, and are not told that they are complete.
+        # If an error of the file was noted just now, the feeds end with that error, and do not complete.
         self.publisher.end_feeds()
         listener = self.publisher.listener
         if listener is not None and not (is_lost and self.is_memory):
@@ -234,8 +238,8 @@ class Engine:
         self.readers.settle()
         self.readers.close_idle()
         with self._polling:
-            # A poll that had a reader just now has closed it: no connection of ours is left when the caller goes on, unless
-            # another thread of the caller's is still reading.
+            # A poll that had a reader just now has closed it: no connection of ours is left when the caller
+            # continues, unless another thread of the caller's is still reading.
             pass
         if writer is not None:
             writer.close()
@@ -243,9 +247,9 @@ class Engine:
                 names.forget_log(self.path)
 
     def __del__(self) -> None:
-        """No reference is left, so nobody uses it: it is a database in memory, or the program ends."""
-        # It may be half opened, or half taken down with the program: then neither `suppress` nor the logger may be there any
-        # more. SQLite closes by itself what is left.
+        """No reference is left, so no code uses the engine: it is a database in memory, or the program ends."""
+        # The engine may be half opened, or half taken down with the program: then neither `suppress` nor the logger
+        # may exist any more. SQLite closes the rest by itself.
         try:
             self.readers.close_idle()
             writer, self.writer = self.writer, None
@@ -270,7 +274,8 @@ class Engine:
             raise self.unusable()
 
     def moved(self, trouble: str) -> StorageMoved:
-        """The file was moved. Returns: the error that says so, which from now on every use raises and every feed ends with."""
+        """Note that the file was moved. Returns: the error that says so. From now on every use raises it and every
+        feed ends with it."""
         message = f"{trouble}: close this database and open it again"
         if not self.is_immutable:
             message = f"{trouble}: nothing is acknowledged any more; close this database and see where the file went"
@@ -280,8 +285,8 @@ class Engine:
         return StorageMoved(message)
 
     def translated(self, error: Exception, operation: str) -> ReactDBError:
-        """SQLite's error as one of ours. If the file was moved, that is the reason, whatever SQLite says; if its first page is
-        damaged, that is, and then nothing is written any more."""
+        """Translate SQLite's error. If the file was moved, the result says so, whatever SQLite says. If the first
+        page is damaged, the result says so, and all later writes are refused."""
         moved = self._moved_error()
         if moved is not None:
             return moved
@@ -301,8 +306,9 @@ class Engine:
         return translated
 
     def damage_of_first_page(self, operation: str) -> CorruptDatabase | None:
-        """What is wrong with the page that all else is found by. The connections of an open file have it in memory and do not
-        notice, so another one is opened: 0.2 ms. None where that cannot be known now."""
+        """Check the first page, from which SQLite finds all others. The connections of an open file have this page in
+        memory and do not notice its damage, so another connection is opened: 0.2 ms. Returns: the damage; None where
+        it cannot be known now."""
         try:
             connection = self.connect("ro")
             try:
@@ -325,7 +331,8 @@ class Engine:
         )
 
     def _moved_error(self) -> ReactDBError | None:
-        """StorageMoved, where the file that was opened is gone or another one, whichever thread notices it first; else None."""
+        """StorageMoved if the opened file is missing or was replaced, whichever thread notices it first; else
+        None."""
         if self.unusable is not None:
             known = self.unusable()
             # (The log of a database that was closed is gone, as it should be.)
@@ -354,11 +361,11 @@ class Engine:
     # Reading
 
     def get(self, name: TableReference, key: bytes) -> bytes | None:
-        """The encoded document of a key of a table, or None: the shortest way, one statement.
+        """The encoded document of a key of a table, or None. The shortest path: one statement.
 
         Raises:
             TableNotFound: There is no such table.
-            CorruptDatabase: It is not what was written.
+            CorruptDatabase: The stored bytes do not match their checksum.
         """
         writer = self.writer
         is_readable = True
@@ -374,13 +381,13 @@ class Engine:
                 found = read_document(reader.connection, table, key, GET_LIVE)
                 return None if found is None else found[1]
             except TableNotFound:
-                # Dropped by another process, which may have made another one of this name.
+                # Another process has dropped the table, and may have made another table of this name.
                 pass
             except SQLiteError as error:
                 raise self.translated(error, "read") from error
             finally:
                 self._give_back(reader)
-        # Another process may have made it meanwhile.
+        # Another process may have made the table since.
         with self.snapshot() as snapshot:
             known = snapshot.table(name)
             if known is None:
@@ -397,12 +404,13 @@ class Engine:
 
     @contextmanager
     def snapshot(self, within: WriteTransaction | None = None) -> Iterator[Snapshot]:
-        """Reads of one state: a read transaction, or inside a write transaction of this flow what it sees.
+        """Reads of one state: a read transaction, or inside a write transaction of this flow its own state.
 
-        Keep it short and run no user code inside: a long one keeps the write-ahead log from being emptied.
+        Keep the snapshot short and run no user code inside: while it is open, the write-ahead log cannot be emptied.
 
         Args:
-            within: A transaction of this thread that is read, whichever flow is running; None: the one that it is inside of.
+            within: A transaction of this thread to read, whichever flow is running; None: the transaction of the
+                running flow.
         """
         transaction = self.current_transaction() if within is None else within
         if transaction is not None:
@@ -435,10 +443,10 @@ class Engine:
             self._give_back(reader)
 
     def newest_seq(self) -> int:
-        """The seq of the newest change that is committed, by one statement."""
+        """The seq of the newest committed change, by one statement."""
         writer = self.writer
         if writer is not None and self.is_memory:
-            # Nobody else writes it.
+            # This process is the only writer.
             return writer.last_seq
         reader = self._take_reader()
         try:
@@ -449,7 +457,7 @@ class Engine:
             self._give_back(reader)
 
     def fresh_snapshot(self) -> AbstractContextManager[Snapshot]:
-        """What is committed, also inside a write transaction of this thread."""
+        """A snapshot of the committed state, also inside a write transaction of this thread."""
         transaction = self.current_transaction()
         return self.snapshot() if transaction is None else self._without(transaction)
 
@@ -457,7 +465,8 @@ class Engine:
         """Called before rows that are no documents are read.
 
         Raises:
-            TransactionOwned: Another flow of this thread has written some, and in memory nobody can read past them.
+            TransactionOwned: Another flow of this thread has uncommitted rows, and in memory no read can leave them
+                out.
         """
         writer = self.writer
         if self.is_memory and writer is not None and writer.inside is not None:
@@ -467,12 +476,12 @@ class Engine:
 
     @contextmanager
     def _without(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
-        """What was committed before a write transaction of this thread."""
+        """A snapshot of the state before a write transaction of this thread."""
         assert self.writer is not None
         if self.is_memory:
-            # No other connection can read while this one writes. So this one reads, and leaves out what is not committed yet.
-            # Tables and indexes as committed: a table that the transaction makes may never be, and an index that it has dropped
-            # may stay.
+            # No other connection can read while this connection writes. So this one reads, and leaves out the
+            # uncommitted rows. Tables and indexes are those of the last commit: the transaction's new tables may be
+            # rolled back, and its dropped indexes may stay.
             known = self.catalogue
             dropped = (
                 known.index_ids() - transaction.catalogue.index_ids()
@@ -499,7 +508,8 @@ class Engine:
             yield snapshot
 
     def check_end(self) -> None:
-        """Before a feed begins, which would wait for ever at an end of the log that is none: see `Snapshot.check_end`.
+        """Check the end of the log before a feed begins, because a feed would wait for ever at a false end: see
+        `Snapshot.check_end`.
 
         Raises:
             CorruptDatabase: The log seems to end early.
@@ -509,23 +519,24 @@ class Engine:
                 snapshot.check_end()
 
     def oldest_read_s(self) -> float:
-        """Seconds since the oldest read of this process began that is still going on; 0.0 where there is none."""
+        """Seconds since the beginning of the oldest running read of this process; 0.0 without one."""
         began = [since for readers in self._all_readers() for since in readers.reading.copy().values()]
         return time.monotonic() - min(began) if began else 0.0
 
     def settle_reads(self) -> None:
-        """Let no walk of this process keep the file in a state that is past."""
+        """Let no walk of this process keep the file in a past state."""
         for readers in self._all_readers():
             readers.settle()
 
     @contextmanager
     def hold_reads(self, end: float) -> Iterator[bool]:
-        """Inside, nobody in this process reads the file, and what begins to read waits: True. False, where the reads that go on
-        have not ended until `end` (monotonic): then reading goes on."""
+        """Stop new reads in this process inside the block, and wait for running reads. Yields True when no read is
+        left; new reads then wait for the end of the block. Yields False if running reads have not ended by `end`
+        (monotonic): then reads continue."""
         with ExitStack() as held:
             for readers in self._all_readers():
                 if not readers.rest(end):
-                    # Before the caller goes on: what has waited may read meanwhile.
+                    # Before the caller continues: the waiting reads may begin now.
                     held.close()
                     yield False
                     return
@@ -551,8 +562,8 @@ class Engine:
     def _connect_reader(self) -> Reader:
         connection = self.connect(self.read_mode)
         try:
-            # The one that was given back last is lent next: a single thread always has the first, which holds more pages. (This
-            # one is counted already.)
+            # The reader that was returned last is lent next: a single thread always gets the first reader, whose
+            # cache holds more pages. (This reader is counted already.)
             sqlite.configure(
                 connection, reader=True, cache_kib=0 if len(self.readers) > 1 else sqlite.CACHE_KIB
             )
@@ -560,7 +571,7 @@ class Engine:
             if self.read_only:
                 schema.identify(connection, self.path)
                 shown = schema.show_as_today(connection)
-            # Closed in between: in memory, this connection would be the first one to a new and empty database.
+            # Closed in between: in memory, this connection would be the first connection of a new and empty database.
             self.check_usable()
             trouble = "" if self.guard is None else self.guard.examine()
             if trouble:
@@ -584,19 +595,19 @@ class Engine:
         else:
             readers.close(reader)
         if self.is_immutable:
-            # What was read is right only if the file has not changed meanwhile.
+            # The result is right only if the file has not changed during the read.
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
-        """Raises: StorageMoved, where the file is read as one that nobody writes, and somebody has written to it."""
+        """Raises: StorageMoved, where the file is read as immutable and has been written."""
         trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         if trouble:
             raise self.moved(trouble)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
-        """The catalogue that belongs to what the reader sees. Called inside its transaction.
+        """Returns the catalogue that matches the reader's state. Called inside the reader's transaction.
 
-        To ask whether another connection has written costs 0.8 µs; to ask for the catalogue's version costs 2 more.
+        To check for commits of other connections costs 0.8 µs; to read the catalogue's version costs 2 more.
         """
         connection = reader.connection
         (version,) = connection.execute("PRAGMA data_version").fetchone()
@@ -637,7 +648,7 @@ class Engine:
         """Tables and indexes as last seen; inside of a transaction of the running flow, as that has them."""
         writer = self.writer
         inside = None if writer is None else writer.inside
-        # First, because whose the transaction is takes longer to look up.
+        # First, because finding the owner of the transaction takes longer.
         if writer is None or inside is None or not inside[1].is_catalogue_changed:
             return self.catalogue
         transaction = writer.current
@@ -693,13 +704,13 @@ class Engine:
         return HEALTHY if self.writer is None else self.writer.checkpoints.figures()
 
     # -----------------------------------------------------------------------------------------------------------
-    # What other processes commit
+    # Commits of other processes
 
     def has_news(self) -> bool:
-        """Whether anybody may have committed since this was last asked: 5 µs, a quarter of what `catch_up` costs.
+        """Whether another process may have committed since the last call: 5 µs, a quarter of the cost of `catch_up`.
 
-        `data_version` of a connection tells whether other connections have committed since it was last asked. Which reader is
-        asked does not matter, because each remembers what it saw: the poll after that has published all commits until then.
+        `data_version` of a connection changes when another connection commits. Any reader will do, because each
+        remembers its last value, and the poll after that value has published all commits until then.
         """
         with self._polling:
             reader = self._take_reader()
@@ -711,22 +722,22 @@ class Engine:
                 self._give_back(reader)
 
     def catch_up(self) -> bool:
-        """Publish what other processes have committed. Whether there was anything."""
+        """Publish the commits of other processes. Returns: whether there were any."""
         return self.unusable is None and self.publisher.catch_up()
 
 
 class Rest:
-    """One engine in which nothing goes on while its process forks, if that can be had in time."""
+    """Stops one engine while its process forks, if it can be stopped in time."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        # Kept here: another thread may close the engine meanwhile.
+        # Kept here: another thread may close the engine.
         self._writer = engine.writer
         self._turn: Waiter | None = None
         self.is_complete = False
 
     def begin(self, end: float) -> None:
-        """Wait until `end` (monotonic) for what other threads are doing."""
+        """Wait until `end` (monotonic) for the work of other threads."""
         readers = self.engine.readers
         readers.settle()
         self.engine.pages.complete()
@@ -735,24 +746,25 @@ class Rest:
             if writer.of_thread is None:
                 self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
             if self._turn is None:
-                # Somebody writes, this thread perhaps.
+                # A thread writes, perhaps this thread.
                 return
         self.is_complete = readers.rest(end)
 
     def end(self) -> None:
-        """In the parent: everything goes on."""
+        """Continue, in the parent."""
         if self.is_complete:
             self.engine.readers.go_on()
         if self._turn is not None and self._writer is not None:
             self._writer.queue.go_on(self._turn)
 
     def close_inherited(self) -> None:
-        """In the child: close what was idle."""
+        """Close the idle connections, in the child."""
         readers, writer = self.engine.readers, self._writer
         if not self.is_complete or not readers.is_idle:
             return
         connections = [reader.connection for reader in readers.idle]
-        # The last connection that is closed empties the log into the file, and SQLite does not look whether it is still that log.
+        # The last connection to close copies the log into the file, and SQLite does not check whether it is still the
+        # same log.
         if writer is not None and (writer.guard is None or not writer.guard.has_lost_its_log):
             connections.append(writer.connection)
         for connection in connections:

@@ -1,13 +1,14 @@
-"""Epochs: the stretches of a file's history. A process begins one with its first commit.
+"""Epochs: the stretches of a file's history. A process begins a new epoch with its first commit.
 
-A position in the log has a meaning only together with the epoch that it was given out in. After a power cut or a restored backup
-the newest commits may be gone; then another epoch begins before them, and a position among the lost commits can be told from the
-same position among those that are written instead.
+A position in the log has a meaning only together with its epoch. After a power cut or a restored backup the newest
+commits may be gone; then a new epoch begins before them. So a position among the lost commits differs from the same
+position among the new ones.
 
-Each epoch has a place in the list, `position`, one more than that of the one before. The index on (since, position) finds the
-epoch of a position, and the one after it, by one look-up.
+Each epoch has a place in the list, `position`, one more than the epoch before. The index on (since, position) finds
+the epoch of a position, and its successor, by one look-up.
 
-Rule of this file: the list grows at its end, and compaction removes from its beginning. The writer decides when one begins.
+Rule of this file: the list grows at its end, and compaction removes from its beginning. The writer decides when an
+epoch begins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import low_water
 
-# Several may begin at one seq; all but the last then have no change.
+# Several epochs may begin at one seq; all but the last are then without changes.
 EPOCH_OF = (
     "SELECT epoch, since, (SELECT max(since) FROM epochs) FROM epochs WHERE since <= ?"
     " ORDER BY since DESC, position DESC LIMIT 1"
@@ -38,9 +39,9 @@ class Epoch(NamedTuple):
 
 
 class Epochs:
-    """The epochs of one file, and the newest as last seen.
+    """The epochs of one file, and the newest as last read.
 
-    Thread safety: any thread. What is remembered is one value, which is replaced whole.
+    Thread safety: any thread. The cached value is replaced as a whole.
     """
 
     __slots__ = ("_newest",)
@@ -64,7 +65,7 @@ class Epochs:
         return str(row[0])
 
     def begun(self, epoch: Epoch) -> None:
-        """This process has begun one, in a transaction that is committed: it is the newest."""
+        """Note the epoch that this process has begun, after its commit: it is the newest."""
         self._newest = epoch
 
     def last_known(self, seq: int) -> str | None:
@@ -74,7 +75,7 @@ class Epochs:
 
 
 def end_of(connection: Connection, name: str) -> tuple[bool, int | None]:
-    """(whether the epoch is in the list, the seq after which the next one begins; None where it is the newest)."""
+    """(whether the epoch is in the list, the seq after which the next epoch begins; None for the newest)."""
     row = connection.execute("SELECT since, position FROM epochs WHERE epoch = ?", (name,)).fetchone()
     if row is None:
         return False, None
@@ -89,7 +90,7 @@ def epochs(connection: Connection) -> list[Epoch]:
 
 
 def start_epoch(connection: Connection, since: int) -> Epoch:
-    """Begin another one after the change `since`. Called inside a transaction.
+    """Begin a new epoch after the change `since`. Called inside a transaction.
 
     Raises:
         CorruptDatabase: The list is damaged.
@@ -97,7 +98,7 @@ def start_epoch(connection: Connection, since: int) -> Epoch:
     epoch = Epoch(os.urandom(6).hex(), since)
     row = connection.execute(NEWEST).fetchone()
     if row is None:
-        # A new file has one, and compaction leaves the newest.
+        # A new file has an epoch, and compaction leaves the newest.
         raise CorruptDatabase(f"the list of epochs is empty. {ADVICE}")
     connection.execute("INSERT INTO epochs (epoch, since, position) VALUES (?, ?, ?)", (*epoch, row[0] + 1))
     return epoch
@@ -109,15 +110,16 @@ def has_epoch(connection: Connection, name: str) -> bool:
 
 
 def was_removed(connection: Connection, epoch: Epoch) -> bool:
-    """Whether compaction may have removed an epoch that is not in the list: then it has removed all that began before it, too."""
+    """Whether compaction may have removed an epoch that is missing from the list: then it has removed all earlier
+    ones, too."""
     (oldest,) = connection.execute("SELECT min(since) FROM epochs").fetchone()
     return oldest is not None and epoch.since <= oldest and epoch.since < low_water(connection)
 
 
 def remove_epochs(connection: Connection, low: int) -> None:
-    """Remove those that ended before the low-water mark: the log cannot be read from a position in them. Called inside a
-    transaction."""
+    """Remove the epochs that ended before the low-water mark: the log cannot be read from a position in them. Called
+    inside a transaction."""
     last = connection.execute(LAST_BEFORE, (low,)).fetchone()
     if last is not None:
-        # That one has the mark, or ends there.
+        # This epoch has the mark, or ends there.
         connection.execute("DELETE FROM epochs WHERE (since, position) < (?, ?)", last)

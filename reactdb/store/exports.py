@@ -1,11 +1,12 @@
 """Exports: the log and the documents in bulk, as columns of bytes, for readers that want all of it, such as Spark.
 
-A reader of millions of rows gets pages. Each page is one short read transaction: it keeps the write-ahead log from being emptied
-for milliseconds only, and holds some megabytes, however long the log is. The pages agree with each other all the same, because
-what they read does not change: the log between two seqs stays as it is, and the documents as of a seq are today's with the later
-changes of their keys taken back. What compaction removes meanwhile is `HistoryLost`, never a gap.
+A reader of millions of rows gets pages. Each page is one short read transaction: it keeps the write-ahead log from
+being emptied for milliseconds only, and holds some megabytes, however long the log is. The pages agree with each
+other all the same, because their data does not change: the log between two seqs stays as it is, and the documents as
+of a seq are today's documents without the later changes of their keys. If compaction removes a needed entry in
+between, the reader gets `HistoryLost`, never a gap.
 
-Rule of this file: every row is verified as any other read verifies it, and an error names the first row that is damaged.
+Rule of this file: every row is verified as in any other read, and an error names the first damaged row.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ COUNT_OF_TABLE = (
 )
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
 
-# A key that changed more often than this since is taken back by itself, row by row.
+# A key with more later changes than this is reverted by itself, row by row.
 LONG_HISTORY = 20_000
-# Keys that are taken back first.
+# Keys in the first batch to revert.
 FIRST_KEYS = 4
 
-# The documents of today; of those that have changed since ?4, only that they have.
+# Today's documents; for those that changed after ?4, only the fact that they did.
 STATE = (
     "SELECT h.key, l.body, l.seal, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq AND h.seq <= ?4"
     " WHERE h.table_id = ?1 AND h.key >= ?2 AND h.key < ?3 ORDER BY h.key LIMIT ?5"
@@ -56,8 +57,8 @@ STATE = (
 DELETED_SINCE = (
     "SELECT key FROM graves WHERE table_id = ?1 AND key >= ?2 AND key < ?3 AND seq > ?4 ORDER BY key LIMIT ?5"
 )
-# All entries past ?4 of the keys from ?2 to ?3 that have some, and of each the one before those; how large their documents are,
-# and not the documents: of most, nobody wants them.
+# All entries past ?4 of the keys from ?2 to ?3, and for each such key the entry before; with the sizes of the
+# documents instead of the documents, because most are not needed.
 BACK = (
     "WITH RECURSIVE back(seq) AS ("
     " SELECT seq FROM heads WHERE table_id = ?1 AND key >= ?2 AND key <= ?3 AND seq > ?4"
@@ -71,7 +72,7 @@ SPLIT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? ORDER BY key LIMI
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One file as it was at one moment.
+    """The state of one file at one moment.
 
     Attributes:
         path: Absolute.
@@ -97,7 +98,7 @@ class Pin:
 
 @contextmanager
 def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
-    """A file, to read only, whoever has it open to write."""
+    """Open a file to read only. Other handles may have it open to write."""
     engine = registry.engine_for(path, True, busy_timeout_s, allow_network)
     try:
         yield engine
@@ -106,13 +107,13 @@ def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = Fals
 
 
 def pin(engine: Engine) -> Pin:
-    """Where the file stands now."""
+    """The present state of the file."""
     with engine.snapshot() as snapshot:
         return pin_of(engine, snapshot)
 
 
 def pin_of(engine: Engine, snapshot: Snapshot) -> Pin:
-    """Where the file stands as of a snapshot."""
+    """The state of the file as of a snapshot."""
     connection = snapshot.connection
     seq = head_seq(connection)
     return Pin(
@@ -143,12 +144,12 @@ def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -
 
 
 def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
-    """The numbers of all tables that have this name in the log: one that was dropped and made again has several."""
+    """The numbers of all tables with this name in the log: a table that was dropped and made again has several."""
     return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.reference == name)
 
 
 def newest_at(snapshot: Snapshot, time_ms: int) -> int:
-    """The newest seq that was written at or before this time; the oldest position that is left where there is none."""
+    """The newest seq that was written at or before this time; where there is none, the oldest remaining position."""
     connection = snapshot.connection
     return newest_older_than(connection, low_water(connection), head_seq(connection), time_ms)
 
@@ -160,9 +161,9 @@ def first_of_commit(snapshot: Snapshot, seq: int) -> int:
 
 
 def last_commit_end(snapshot: Snapshot, since: int, until: int) -> int | None:
-    """The last seq with since < seq <= until that ends a commit; None where one commit goes on through all of them.
+    """The last seq with since < seq <= until that ends a commit; None where one commit covers them all.
 
-    The newest change of the log ends one, too, but `until` is taken to be before it.
+    The newest change of the log ends a commit, too, but `until` is assumed to be before it.
     """
     row = snapshot.connection.execute(LAST_COMMIT, (since + 1, until + 1)).fetchone()
     return None if row is None else int(row[0]) - 1
@@ -196,11 +197,11 @@ def changes(
         with_old: Read the documents before, too.
 
     Returns:
-        (the entries, None where there are none; the position from which to go on: `until` after the last page).
+        (the entries, or None; the position for the next page: `until` after the last page).
 
     Raises:
         HistoryLost: Some of them were compacted away.
-        CorruptDatabase: Some are not what was written.
+        CorruptDatabase: Entries do not match their checksums.
     """
     entries, position = read(
         snapshot.connection,
@@ -234,7 +235,7 @@ def entries_left_out(snapshot: Snapshot, since: int, until: int) -> int:
 
 
 def _left_out(snapshot: Snapshot) -> set[int]:
-    """The numbers of tables whose entries users do not see as changes of documents."""
+    """The numbers of tables whose entries are no changes of documents for users."""
     return {CATALOGUE, *(info.id for info in snapshot.catalogue.by_id.values() if info.owner is not None)}
 
 
@@ -257,7 +258,7 @@ def documents(
 
     Raises:
         HistoryLost: The changes since then were compacted away.
-        CorruptDatabase: Some are not what was written.
+        CorruptDatabase: Documents do not match their checksums.
     """
     connection = snapshot.connection
     oldest = low_water(connection)
@@ -289,7 +290,8 @@ def documents(
 def _taken_back(
     snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]
 ) -> tuple[dict[bytes, bytes], bytes | None]:
-    """The documents as of `seq` of these keys, which are sorted and all have changed since; without those that were not there.
+    """The documents of these keys as of `seq`. The keys are sorted and all have changed since; keys without a
+    document at `seq` are left out.
 
     A few keys first, then twice as many, and so on: where documents are large, few keys are looked at in vain.
 
@@ -313,7 +315,7 @@ def _taken_back(
 def _then(
     snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes], most_bytes: int
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Each of these keys, in order, with its document as of `seq`; the last is the one that reaches `most_bytes`."""
+    """Each of these keys, in order, with its document as of `seq`, up to the document that reaches `most_bytes`."""
     rows = snapshot.connection.execute(BACK, (table.id, keys[0], keys[-1], seq, LONG_HISTORY)).fetchall()
     if len(rows) >= LONG_HISTORY:
         for key in keys:
@@ -325,7 +327,7 @@ def _then(
     seqs, kinds, _, prevs, _, _, _, _, table_ids, entry_keys, sizes = columns
     if not are_steps_whole(columns[:8]) or set(table_ids) != {table.id}:
         raise _not_whole(snapshot, seq)
-    # Of each key the last row, which is its oldest entry: the one at or before `seq`, or else the first that it ever had.
+    # For each key the last row is its oldest entry: the entry at or before `seq`, or else the key's first entry.
     oldest = dict(zip(entry_keys, range(len(rows)), strict=True))
     wanted: dict[int, bytes] = {}
     size = 0
@@ -361,7 +363,7 @@ def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> lis
 
 
 def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[bytes]:
-    """Of each table the least and the greatest key that it has, or had: if those two are of one type, all are."""
+    """For each table its least and its greatest key, past or present: if both have the same type, all keys have."""
     found: set[bytes] = set()
     for table_id in table_ids:
         for tree in ("heads", "graves"):
@@ -375,7 +377,7 @@ def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[byt
 
 
 def _not_whole(snapshot: Snapshot, since: int) -> CorruptDatabase:
-    """What is wrong with the entries past a seq, in the words of the read that names the first."""
+    """Find the first damaged entry past a seq, and return the error of the read that names it."""
     head = head_seq(snapshot.connection)
     position = since
     while position < head:

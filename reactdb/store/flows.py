@@ -1,10 +1,11 @@
-"""ControlFlow: which of the flows of control that share a thread is running: (thread, asyncio task, greenlet).
+"""ControlFlow: the running flow among several in a thread: (thread, asyncio task, greenlet).
 
-A transaction belongs to a flow, because a thread is not enough: all tasks of an event loop share one. Context variables would not
-do, because a task begins with a copy of its creator's.
+A transaction belongs to a flow, because a thread is not enough: all tasks of an event loop share a thread. Context
+variables would not do, because a task begins with a copy of its creator's.
 
-What Python cannot tell apart is one flow: a suspended generator and its caller in the same task, a callback of a nested loop of a
-window system and what it interrupts, two tasks of another library than asyncio.
+Flows that Python cannot tell apart count as the same flow: a suspended generator and its caller in the same task, a
+callback of a nested loop of a window system and the code that it interrupts, two tasks of another library than
+asyncio.
 
 Rule of this file: it imports neither asyncio nor greenlet. A program that has not imported them has no tasks or greenlets.
 """
@@ -21,12 +22,12 @@ __all__ = ["ControlFlow"]
 
 
 def running_task() -> Any:
-    """The asyncio task that is running in this thread; None outside of a loop, and in a callback of one."""
+    """The running asyncio task of this thread; None outside of a loop, and in a callback of a loop."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return None
     try:
-        # This first: to ask for the task where there is no loop takes ten times as long.
+        # This first: to look for the task where there is no loop takes ten times as long.
         loop = asyncio._get_running_loop()
         return None if loop is None else asyncio.current_task(loop)
     except AttributeError:
@@ -35,7 +36,7 @@ def running_task() -> Any:
 
 
 def running_greenlet() -> Any:
-    """The greenlet that is running in this thread; None where that is the one that the thread began with."""
+    """The running greenlet of this thread; None for the thread's first greenlet."""
     greenlet = sys.modules.get("greenlet")
     if greenlet is None:
         return None
@@ -49,7 +50,7 @@ def running_greenlet() -> Any:
 class ControlFlow:
     """The flow that was running when this was made.
 
-    Tasks and greenlets are referred to weakly: one that nobody runs any more is collected, which ends its `with` blocks.
+    Tasks and greenlets are referred to weakly: an unused one is collected, and that ends its `with` blocks.
     """
 
     __slots__ = ("_greenlet", "_name", "_task", "thread")
@@ -58,16 +59,16 @@ class ControlFlow:
         task, greenlet = running_task(), running_greenlet()
         self.thread = get_ident()
         self._task = None if task is None else ref(task)
-        # Kept, because it is asked for when the task has ended, too.
+        # Kept, because the name is also needed after the task has ended.
         self._name = None if task is None else task.get_name()
         self._greenlet = None if greenlet is None else ref(greenlet)
 
     def is_current(self) -> bool:
-        """Whether it is the flow that is running."""
+        """Whether it is the running flow."""
         if self.thread != get_ident():
             return False
         task, greenlet = running_task(), running_greenlet()
-        # One that was collected is None, as no task is, so that is looked at first.
+        # A collected one is None, like no task, so this is checked first.
         if task is None or self._task is None:
             if task is not None or self._task is not None:
                 return False
@@ -85,7 +86,7 @@ class ControlFlow:
         )
 
     def is_same(self, other: ControlFlow) -> bool:
-        """Whether both are one flow."""
+        """Whether both are the same flow."""
         # Python keeps one weak reference without a callback for each object.
         return self.thread == other.thread and self._task is other._task and self._greenlet is other._greenlet
 

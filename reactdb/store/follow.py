@@ -1,18 +1,20 @@
-"""Follow: how a process learns what other processes commit to its files, and what becomes of the files.
+"""Follow: how a process learns of other processes' commits to its files, and of trouble with the files.
 
-One thread a process polls every file that has feeds. A poll asks SQLite whether anybody has committed (`PRAGMA data_version`),
-and if so has the publisher read the new commits from the log. The longer nothing comes, the rarer the polls: the pause is a
-twentieth of the time since the last news, between 1 and 20 ms. The thread starts with the first feed and ends with the last.
+One thread a process polls every file with feeds. A poll checks for commits of other connections (`PRAGMA
+data_version`), and if there are any has the publisher read them from the log. The longer nothing comes, the rarer the
+polls: the pause is a twentieth of the time since the last news, between 1 and 20 ms. The thread starts with the first
+feed and ends with the last.
 
-The same thread ends the feeds of a file that is in trouble. Every quarter of a second it looks whether the file is still the one
-that was opened. A write, a read or a checkpoint that meets trouble may hold any lock, so it leaves a note (`Publisher.note`),
-and the next poll finds the note.
+The same thread ends the feeds of a file in trouble. Every quarter of a second it checks whether the path still leads
+to the opened file. A write, a read or a checkpoint that meets trouble may hold any lock, so it leaves a note
+(`Publisher.note`), and the next poll finds the note.
 
-Polling and nothing else, because it works on every system and needs no state that a fork has to repair. A file system's
-notifications (inotify) would tell of a commit some 0.5 ms sooner, on Linux alone, and only as a hint: they come before the commit
-can be read, also for commits of this very process, and a poll has to back them up all the same.
+Polling and nothing else, because it works on every system and needs no state that a fork has to repair. A file
+system's notifications (inotify) would report a commit some 0.5 ms sooner, on Linux alone, and only as a hint: they
+come before the commit can be read, also for commits of this very process, and a poll has to back them up all the
+same.
 
-Rule of this file: it decides when to look. What is found is the publisher's business.
+Rule of this file: it decides when to look. The publisher acts on the result.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ from reactdb.store.file import fork, sqlite
 QUICK_S = 0.001
 SLOW_S = 0.020
 SHARE = 0.05
-# Seconds for which polls may fail before the feeds end; longer if the reason is a lock that another process holds, because that
-# is no error of the file.
+# Seconds for which polls may fail before the feeds end; longer if another process holds a lock, because a lock is no
+# error of the file.
 FAILING_S = 0.5
 LOCKED_S = 10.0
-# Seconds between two looks whether the file is still the one that was opened: 9 µs each.
+# Seconds between two checks of the path: 9 µs each.
 LOOK_S = 0.25
 
 
 class Watched:
-    """One file that is polled. Thread safety: only the polling thread."""
+    """One polled file. Thread safety: only the polling thread."""
 
     __slots__ = ("_failing_since", "_is_behind", "_looked", "engine")
 
@@ -47,10 +49,10 @@ class Watched:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._looked = float("-inf")
-        # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll, or those
-        # of a poll that failed.
+        # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll,
+        # or commits of a failed poll.
         self._is_behind = True
-        # Since when polls have failed one after the other (monotonic); None while they succeed.
+        # The time of the first of consecutive failed polls (monotonic); None while polls succeed.
         self._failing_since: float | None = None
 
     def poll(self, engine: Engine) -> bool:
@@ -58,7 +60,7 @@ class Watched:
         try:
             trouble = self.trouble(engine)
             if trouble and engine.is_usable:
-                # No commit will ever come from this file; to wait for one would be to wait for ever.
+                # No commit will ever come from this file, so waiting would never end.
                 engine.moved(trouble)
             engine.publisher.end_feeds()
             self._is_behind |= engine.has_news()
@@ -66,17 +68,18 @@ class Watched:
             self._is_behind, self._failing_since = False, None
             return found
         except (ReactDBError, sqlite.SQLiteError) as error:
-            # The file was closed in between, or it is in trouble. Whoever reads next hears of that; the other files go on.
+            # The file was closed in between, or is in trouble. The next read raises the error; the other files
+            # continue.
             logger.debug("polling %s: %s", engine.path, error)
             self._failed(engine, error)
             return False
         except BaseException:
-            # Also SystemExit of a subscriber: the thread is everybody's, and the next poll delivers what is left.
+            # Also SystemExit of a subscriber: all files share the thread, and the next poll delivers the rest.
             logger.exception("following %s failed", engine.path)
             return False
 
     def trouble(self, engine: Engine) -> str:
-        """What is wrong with the file, if it is time to look; empty where nothing is."""
+        """Check the file, if it is time. Returns: the trouble; empty where there is none."""
         now = time.monotonic()
         if engine.guard is None or now - self._looked < LOOK_S:
             return ""
@@ -84,7 +87,7 @@ class Watched:
         return engine.guard.examine()
 
     def _failed(self, engine: Engine, error: Exception) -> None:
-        """A poll failed. If that goes on for long the feeds end, because a silent feed says that nothing happens."""
+        """Note a failed poll. After a while the feeds end, because a silent feed would mean that nothing happens."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -107,13 +110,13 @@ class Follower:
         self._wake = threading.Event()
 
     def watch(self, engine: Engine) -> None:
-        """Begin to follow the file of `engine`. A database in memory has nobody else to hear of."""
+        """Begin to follow the file of `engine`. A database in memory has no other processes to follow."""
         if engine.is_memory:
             return
         with self._lock:
             known = self._watched.get(id(engine))
             if known is None or known.engine() is not engine:
-                # An engine with this number that is not this one was forgotten, and the number was given out again.
+                # An older engine with this number was collected, and the number was used again.
                 self._watched[id(engine)] = Watched(engine)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
@@ -132,7 +135,7 @@ class Follower:
         while True:
             with self._lock:
                 if self._wake.is_set():
-                    # Somebody subscribed, and may wait for the first commit.
+                    # A new subscriber may wait for the first commit.
                     heard = time.monotonic()
                     self._wake.clear()
                 if not self._watched:

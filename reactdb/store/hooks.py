@@ -1,20 +1,21 @@
-"""Write hooks: what is derived from every write of a table, inside its transaction, whoever writes.
+"""Write hooks: functions that derive data from every write of a table, inside its transaction, for any writer.
 
-Of a version of a document a dialect needs more than the document: CouchDB its revision, MongoDB what an update has touched. That
-is the entry's metadata, small bytes of the dialect's own. It cannot be worked out later. A writer may give it himself, with the
-write, where nobody else's writes need any (`meta` of `WriteTransaction.write`; MongoDB's updates do so). Where one writer that
-leaves it out would spoil it for all, a hook derives it. A hook is a function with a name:
+A dialect needs more of a version than the document: CouchDB its revision, MongoDB the fields that an update touched.
+Such data is the entry's metadata, a few bytes in the dialect's own format, and cannot be computed later. A writer may
+pass metadata with the write, where other writers of the table need none (`meta` of `WriteTransaction.write`;
+MongoDB's updates do so). Where a writer without metadata would spoil the table for all, a hook derives it. A hook is
+a function with a name:
 
-    register_hook(name, derive)  every process that may write the table does so, where the module that has the hook is imported;
-                                 that of one of our own dialects is imported when it is first asked
-    TableInfo.hook              the name, in the file's list of tables, which makes it binding for every writer
-    derive(draft) -> Derived    called by `WriteTransaction.write` for each document that is inserted, changed or deleted
+    register_hook(name, derive)  every process that may write the table calls this, at the import of the hook's module;
+                                 hooks of our own dialects are imported at their first use
+    TableInfo.hook              the name, in the file's list of tables: so it binds every writer
+    derive(draft) -> Derived    called by `WriteTransaction.write` for each inserted, changed or deleted document
 
-A hook may refuse a write by raising a UsageError, which takes back that write and nothing else. It does not change the document:
-what a caller has stored is what he gave. What a dialect keeps of a deletion, or of a version that lost against another, goes
-to a hidden table beside (`Derived.beside`), in the same transaction; and what it kept there before, it reads (`Draft.stored`).
+A hook may refuse a write by raising a UsageError, which rolls back this write and nothing else. A hook never changes
+the document: stored is what the caller passed. A dialect keeps data of deletions and of losing versions in a hidden
+table (`Derived.beside`), written in the same transaction, and reads it back with `Draft.stored`.
 
-Rule of this file: a hook decides and the transaction writes, so that a hook which refuses has written nothing.
+Rule of this file: a hook decides and the transaction writes. So a hook that refuses has written nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Heads(Protocol):
 
 
 class Draft:
-    """A version of a document that is about to be written.
+    """A new version of a document, before it is written.
 
     Attributes:
         table: Its table.
@@ -49,9 +50,9 @@ class Draft:
         old_meta: The metadata of the version before, which may be a deletion; None where there is none, where it was written
             before the table had a hook, and where compaction has removed the deletion.
         new_bytes: The document after, encoded; None for a deletion.
-        asked: What a dialect asked of this write, in its own terms; None from every other writer.
+        asked: A dialect's argument for this write, in its own terms; None from every other writer.
         time: Of the commit, in milliseconds since 1970.
-        origin: What the writer called itself, or None.
+        origin: The writer's own name, or None.
     """
 
     __slots__ = (
@@ -114,8 +115,8 @@ class Draft:
         return self._new
 
     def beside(self, table: TableReference) -> TableInfo:
-        """A table that the hook also reads or writes, by its name: a hidden one, in general, which the dialect has made before it
-        set the hook.
+        """A table, by its name, that the hook also reads or writes: usually a hidden table that the dialect made
+        before it set the hook.
 
         Raises:
             UsageError: There is none, or it has a hook itself.
@@ -134,13 +135,13 @@ class Draft:
 
 
 class Derived(NamedTuple):
-    """What a hook makes of a draft.
+    """The result of a hook for a draft.
 
     Attributes:
-        meta: The entry's metadata, or None for none. Where the document stays the same, there is a new version, with an entry,
-            only if there is metadata that differs from that before, or metadata and something `beside`.
-        beside: (table, key, encoded document) of what is to be written to other tables with it; a document of None is a
-            deletion, of what may be there or not.
+        meta: The entry's metadata; None: no metadata. For an unchanged document, there is a new version, with an
+            entry, only if the metadata differs from the metadata before, or there is metadata and a row in `beside`.
+        beside: Writes to other tables, as (table, key, encoded document); a document of None is a deletion, of a row
+            that may be missing.
     """
 
     meta: bytes | None
@@ -150,7 +151,7 @@ class Derived(NamedTuple):
 Derive = Callable[[Draft], Derived]
 
 _HOOKS: Final[dict[str, Derive]] = {}
-# Where our own dialects register theirs. By name: the store imports nothing that stands on it.
+# The registry of our own dialects' hooks. By name: the store imports nothing above it.
 _OF_DIALECTS: Final = {
     "couchdb.revisions": "reactdb.dialects.couchdb.revisions",
     "mongodb.rules": "reactdb.dialects.mongodb.rules",
@@ -184,11 +185,11 @@ def check_hook(hook: str, table: str) -> None:
 
 
 def ask(draft: Draft) -> Derived:
-    """What the table's hook makes of the draft.
+    """Run the table's hook on a draft.
 
     Raises:
         HookNotFound: This process does not know it.
-        UsageError: It refuses the write, or gives what cannot be metadata.
+        UsageError: The hook refuses the write, or returns invalid metadata.
     """
     name = str(draft.table.hook)
     check_hook(name, draft.table.name)

@@ -1,7 +1,8 @@
-"""Kept tables: those that `materialize` keeps equal to a selection, and that nothing else may write.
+"""Kept tables: tables that `materialize` keeps equal to a selection; all other writers are refused.
 
-The table names the write hook of this file, which is known to every process: so every writer is refused, native or of a dialect,
-unless the write is the keeper's. What the file knows beside the table, a lease and a position, goes with it when it is dropped.
+The table names the write hook of this file, and every process knows the hook. So every writer is refused, native or
+of a dialect, unless the write is the keeper's. The file's rows beside the table, a lease and a position, are removed
+when it is dropped.
 
 Rule of this file: it refuses, and derives nothing.
 """
@@ -23,9 +24,9 @@ KEPT: Final = "reactdb.materialized"
 """The name of the hook in the catalogue."""
 
 MATERIALIZED: Final = "materialized"
-"""A position of this kind says as of which seq a kept table is equal to its selection, and to which."""
+"""A position of this kind names the selection of a kept table, and the seq of its state."""
 
-# What the keeper asks of the hook.
+# The keeper's argument for the hook.
 _KEEPER: Any = object()
 
 
@@ -34,7 +35,7 @@ def kept(draft: Draft) -> Derived:
     if draft.asked is not _KEEPER:
         raise UsageError(
             f"table `{draft.table.name}` is kept equal to a selection by db.materialize, so nothing else may write it: write "
-            "what it is selected from, or another table"
+            "the tables of that selection, or another table"
         )
     return Derived(None)
 
@@ -51,12 +52,12 @@ def write_kept(
 
 
 def consumer_of(name: str) -> str:
-    """The durable consumer whose lease the keeper of the table of this name has."""
+    """The name of the durable consumer with the lease of this table's keeper."""
     return f"{MATERIALIZED}.{name}"
 
 
 def stopped_views(connection: Connection) -> dict[str, str]:
-    """Why a kept table is no longer kept up to date, by its name; nothing of those that follow."""
+    """Why kept tables are no longer kept up to date, by their names; tables without trouble are left out."""
     found = {}
     for view in read_positions(connection, MATERIALIZED):
         lease = read_lease(connection, consumer_of(view.name), 0)
@@ -66,13 +67,13 @@ def stopped_views(connection: Connection) -> dict[str, str]:
 
 
 def drop_table(transaction: WriteTransaction, table: TableInfo) -> None:
-    """Drop a table, whether or not it is a kept one, for all who drop tables by their names."""
+    """Drop a table, kept or not, for every caller that drops tables by name."""
     transaction.drop_table(table)
     if table.hook == KEPT:
         forget(transaction, table.name)
 
 
 def forget(transaction: WriteTransaction, name: str) -> None:
-    """Remove what the file knows of the kept table of this name: the position, and the lease."""
+    """Remove the file's rows about the kept table of this name: the position, and the lease."""
     remove_position(transaction, MATERIALIZED, name)
     remove_position(transaction, CONSUMER, consumer_of(name))

@@ -1,18 +1,18 @@
-"""Leases: what the file knows of each durable consumer, and who may work for it now.
+"""Leases: the state of each durable consumer in the file, and its present worker.
 
-A consumer has one lease for each of its partitions: a row of `positions`, with how far it has come in the log, its holder, and
-until when the holder may be silent. A worker takes a lease that is free, renews it while it lives, and gives it up when it ends.
-Each new holder gets the next fencing number, so that what an earlier one still acknowledges can be refused.
+A consumer has one lease for each of its partitions: a row of `positions`, with its position in the log, its holder,
+and the end of the holder's time. A worker takes a free lease, renews it while the worker lives, and gives it up at
+its end. Each new holder gets the next fencing number, so that a late acknowledgement of an earlier holder is refused.
 
-    free        nobody has it; or its holder is gone, or has been silent past its time
-    held        by one worker. Another worker that has fewer leases may wish for it
-    given up    because of a wish: for some seconds only the worker that wished for it may take it
+    free        it has no holder; or its holder is gone, or has been silent past its time
+    held        by one worker. Another worker with fewer leases may wish for it
+    given up    because of a wish: for some seconds only the wishing worker may take it
 
-Wall clocks decide nothing but how long others wait: one that jumps makes a lease change hands early or late, and the fencing
-number keeps the position right in any case. No jump makes anybody wait for longer than a few leases: a time that is further ahead
-than this was written under another clock, and does not count.
+Wall clocks decide nothing but how long others wait: a clock that jumps makes a lease change hands early or late, and
+the fencing number keeps the position right in any case. No jump makes a worker wait for longer than a few leases: a
+time that is further ahead was written under another clock, and does not count.
 
-Rule of this file: it has no clock. Rows in, rows out; whoever calls it brings the time, and the transaction.
+Rule of this file: it has no clock. Rows in, rows out; the caller brings the time, and the transaction.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from reactdb.values.value import Value
 CONSUMER = "consumer"
 """A position of this kind is a lease."""
 
-# A worker that has not every lease looks so often whether one has become free, as a part of the time of a lease; it finds out so
-# that a process has died. A lease that was given up waits for twice that.
+# How often a worker without every lease checks for free ones, as a part of the time of a lease; so quickly it notices
+# a dead process. A lease that was given up waits for twice that time.
 LOOKS = 10
 
 
@@ -43,17 +43,17 @@ class Lease(Value):
         name: The consumer's.
         partition: From 0.
         partitions: How many there are.
-        selection: Names what is selected: equal for selections that are written alike.
-        seq: Every change up to this one is done with.
-        fence: The fencing number: of the holder, or of the last one.
-        holder: The worker that has it; None: nobody.
-        until_ms: When the holder counts as hung, in milliseconds since 1970; of a lease that was given up, until when it waits
-            for the worker that has wished for it.
+        selection: A digest of the selection: equal for selections that are written alike.
+        seq: Every change up to this seq is processed.
+        fence: The fencing number of the present or the last holder.
+        holder: The worker that holds the lease; None: free.
+        until_ms: When the holder counts as hung, in milliseconds since 1970. For a lease that was given up: until
+            when it is reserved for the worker in `wished_by`.
         lease_ms: For how long a holder may be silent.
         wished_by: The worker that would have it.
         attempts: How often the change `failing` has failed alone.
         failing: Seq of the change that fails; None where none does.
-        error: What it failed with last.
+        error: The last failure.
         set_aside: How many changes were set aside.
     """
 
@@ -106,7 +106,7 @@ class Lease(Value):
         self.error = error
         self.set_aside = set_aside
 
-    # What a worker, or somebody who minds the consumer, makes of it
+    # Changes by a worker, or by an administrator of the consumer
 
     def taken(self, worker: str, now_ms: int, lease_ms: int) -> Lease:
         """The worker has it, as the next holder."""
@@ -115,24 +115,24 @@ class Lease(Value):
             holder=worker,
             until_ms=now_ms + lease_ms,
             lease_ms=lease_ms,
-            # Whoever wished for it and is not there by now is gone, or wishes again.
+            # The worker of an older wish has left by now, or wishes again.
             wished_by=None,
         )
 
     def renewed(self, now_ms: int) -> Lease:
-        """The holder was heard of just now."""
+        """Extend the lease: the holder was alive just now."""
         return self.changed(until_ms=now_ms + self.lease_ms)
 
     def given_up(self, now_ms: int) -> Lease:
-        """Nobody has it. A worker that has wished for it comes first."""
+        """Free the lease. A worker that has wished for it comes first."""
         return self.changed(holder=None, until_ms=now_ms + 2 * self.lease_ms // LOOKS)
 
     def moved(self, seq: int) -> Lease:
-        """Everything up to `seq` is done with, and so is what failed before it."""
+        """Set the position: all changes up to `seq` are processed, and no failure is pending."""
         return self.changed(seq=seq, attempts=0, failing=None, error=None)
 
     def reset(self, seq: int, selection: str) -> Lease:
-        """To begin again at `seq`. Whoever has it has it no more."""
+        """Begin again at `seq`. A present holder loses the lease."""
         return self.moved(seq).changed(
             selection=selection, fence=self.fence + 1, holder=None, until_ms=0, wished_by=None
         )
@@ -143,18 +143,18 @@ class Lease(Value):
         return not self.lease_ms // 2 < self.until_ms - now_ms <= self.lease_ms
 
     def waits_for(self, worker: str | None, now_ms: int) -> bool:
-        """Whether it was given up for this worker, and nobody else may have it yet. Not where it would wait for longer than it
-        ever should: the clock was ahead then, and the worker may be gone."""
+        """Whether the lease is reserved for this worker. False where the reservation would last longer than it ever
+        should: the clock was ahead then, and the worker may have ended."""
         return worker is not None and 0 < self.until_ms - now_ms <= self.lease_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether the holder has been silent past its time, by the clock alone. Also where that would be much later than a lease
-        lasts: the clock was ahead when the holder was heard of."""
+        """Whether the holder's time is over, by the clock alone. Also where the end would be later than a lease can
+        last: the clock was ahead at the last renewal."""
         return not 0 < self.until_ms - now_ms <= 2 * self.lease_ms
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a worker does next
+# The next steps of a worker
 
 
 def next_leases(
@@ -164,8 +164,8 @@ def next_leases(
     lease_ms: int,
     is_silent: Callable[[Lease], bool],
 ) -> Iterator[Lease]:
-    """The leases that a worker is to change now, as they are to be: what is wished for is given up, what is half gone renewed,
-    and what is free taken. A worker that has at least two fewer than another one wishes for one of them.
+    """The leases that a worker changes now, in their new state: it gives up wished leases, renews half-used leases,
+    and takes free leases. A worker with at least two leases fewer than another wishes for one.
 
     Args:
         leases: All of a consumer.
@@ -209,7 +209,7 @@ def read_lease(connection: Connection, name: str, partition: int) -> Lease | Non
     """The lease of a partition, or None where there is none.
 
     Raises:
-        CorruptDatabase: It is not what was written. All the reads below raise it, too.
+        CorruptDatabase: The row does not match its checksum. All reads below raise it, too.
     """
     found = find_position(connection, CONSUMER, name, partition)
     return None if found is None else _lease(found)
@@ -221,12 +221,12 @@ def read_leases(connection: Connection, name: str) -> list[Lease]:
 
 
 def all_leases(connection: Connection) -> list[Lease]:
-    """Those of all consumers, by name and partition."""
+    """The leases of all consumers, by name and partition."""
     return [_lease(row) for row in read_positions(connection, CONSUMER)]
 
 
 def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
-    """Keep it in place of the one of this name and partition."""
+    """Write the lease in place of the stored one with this name and partition."""
     value = {
         "partitions": lease.partitions,
         "selection": lease.selection,
@@ -265,11 +265,11 @@ def _lease(row: NamedPosition) -> Lease:
 
 
 def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
-    """The lease as it is now, if its holder and its position are what they were: whoever writes on the strength of what was read
-    asks this first, in the same transaction.
+    """Read the lease again, and check that its holder and its position are unchanged. Every write that depends on an
+    earlier read of the lease calls this first, in the same transaction.
 
     Raises:
-        LeaseLost: Another worker has it, or somebody has moved the position.
+        LeaseLost: Another worker has the lease, or its position was moved.
     """
     lease = read_lease(transaction.connection, held.name, held.partition)
     if lease is None or (lease.fence, lease.holder, lease.seq) != (held.fence, held.holder, held.seq):

@@ -1,14 +1,14 @@
 """The log: entries in and out. A sound file's log is read here and nowhere else, and appended to here and nowhere else.
 
-    read           a page of entries, column by column, each one compared with its checksum
+    read           a page of entries, column by column, each compared with its checksum
     changes_of     the same entries as `Change` values
-    PastNames      the names that their tables had then
-    log_changes    what `db.log()` gives: all pages between two seqs
+    PastNames      the names of their tables at that time
+    log_changes    the result of `db.log()`: all pages between two seqs
     append         entries of one commit, many to a statement
 
-A change points with `prev` at the entry that holds the document before it. To read that document together with its change costs
-half as much again. So `log_changes` begins without, looks the documents of a page up when somebody asks for the first one
-(`OldDocuments`), and reads the later pages with them.
+A change points with `prev` at the entry of the document before it. Reading that document together with its change
+costs half as much again. So `log_changes` begins without the old documents. It reads those of a whole page when a
+caller uses the first of them (`OldDocuments`), and reads the later pages with them.
 
 Rule of this file: every entry is verified before it is given to anybody, and a gap is an error.
 """
@@ -52,8 +52,8 @@ KEY, BODY, META = 6, 7, 9
 OLD = ", p.body, p.seal"
 JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
 CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
-# Walks the blocks that have entries of the table. The plus signs keep SQLite from walking by these two bounds instead, which
-# would be quadratic.
+# Walks the blocks with entries of the table. The plus signs keep SQLite from walking by these two bounds instead, in
+# quadratic time.
 TABLE_CHANGES = (
     f"SELECT {{columns}} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
     f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}){{join}}"
@@ -64,7 +64,7 @@ ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 TIME_AT = "SELECT time FROM log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
-# Documents that are looked up with one statement.
+# Documents that one statement reads.
 PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
 
@@ -75,7 +75,8 @@ def low_water(connection: Connection) -> int:
     Raises:
         CorruptDatabase: The file has no number there.
     """
-    return whole_number("the low-water mark", connection.execute(LOW_WATER).fetchone()[0])
+    (value,) = connection.execute(LOW_WATER).fetchone() or (None,)
+    return whole_number("the low-water mark", value)
 
 
 def whole_number(name: str, value: object) -> int:
@@ -94,7 +95,8 @@ def whole_number(name: str, value: object) -> int:
 
 
 class Entries(NamedTuple):
-    """Log entries, column by column; never none. `olds` are the documents before, empty where they were not asked for."""
+    """Log entries, column by column; at least one. `olds` are the documents before, empty where the caller does not
+    need them."""
 
     seqs: Sequence[int]
     table_ids: Sequence[int]
@@ -131,11 +133,12 @@ def read(
         oldest: The oldest position that the log can be read from, where the caller knows it.
 
     Returns:
-        (the entries, None where there are none; the position from which to go on: `until` after the last page).
+        (the entries, or None; the position for the next page: `until` after the last page).
 
     Raises:
         HistoryLost: Some of them were compacted away.
-        CorruptDatabase: Some are missing, or not what was written: another program has been at the file, or it is damaged.
+        CorruptDatabase: Entries are missing or do not match their checksums: another program has written to the file,
+            or it is damaged.
     """
     if oldest is None:
         oldest = low_water(connection)
@@ -171,7 +174,7 @@ def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change |
     """The log entry at `seq`, or None where it was compacted away or never written. Its document before may be gone, too.
 
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The entry does not match its checksum.
     """
     rows = connection.execute(ONE_CHANGE, (seq,)).fetchall()
     if not rows:
@@ -183,7 +186,7 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
     """The metadata of the log entry at `seq`, to which a head or a tombstone leads.
 
     Raises:
-        CorruptDatabase: There is no such entry, or it is not what was written.
+        CorruptDatabase: The entry is missing, or does not match its checksum.
     """
     row = connection.execute(ONE_ENTRY, (seq,)).fetchone()
     if row is None:
@@ -195,7 +198,7 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
 
 
 def time_at(connection: Connection, seq: int) -> int:
-    """The time of the newest entry up to `seq` that is left, in milliseconds since 1970; 0 where there is none."""
+    """The time of the newest remaining entry up to `seq`, in milliseconds since 1970; 0 without one."""
     row = connection.execute(TIME_AT, (seq,)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -203,10 +206,11 @@ def time_at(connection: Connection, seq: int) -> int:
 def fetch(
     cursor: Any, limit: int, most_bytes: int, body: int, old: int | None = None
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows of a cursor: at most `limit`, which its statement has too, and none after those that have `most_bytes` of documents.
+    """Rows of a cursor: at most `limit`, which its statement has too, and no row after `most_bytes` of documents are
+    reached.
 
-    Row by row, because only a row that is there says how large it is: any of the next hundred may have a document of 16 MB.
-    That costs as much as calls for hundreds of rows.
+    Row by row, because the size of a row is unknown before it is read: any of the next hundred may have a document of
+    16 MB. This costs as much as calls for hundreds of rows.
 
     Args:
         body, old: The numbers of the columns that have documents.
@@ -234,7 +238,7 @@ def fetch(
 def changes_of(
     entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
 ) -> Iterator[Change]:
-    """Log entries as changes, made one by one as they are asked for.
+    """Make `Change` values from log entries, one by one as they are used.
 
     Args:
         old_documents: Where the documents before are looked up, if the entries were read without.
@@ -268,12 +272,13 @@ def _change_of(seq: int, table: Any, table_id: int, *columns: Any) -> Change:
 
 
 def is_shown(change: Change) -> bool:
-    """Whether it is of a table that users see, or about one."""
+    """Whether the change belongs to a table that users see."""
     return type(change.table) is str
 
 
 def name_of(table_id: int, catalogue: Catalogue) -> TableReference:
-    """What a table is looked up by, also one that was dropped; its number where compaction has removed it."""
+    """The name by which a table is looked up, also a dropped table; its number where compaction has removed the
+    name."""
     known = catalogue.by_id.get(table_id)
     return f"#{table_id}" if known is None else known.reference
 
@@ -332,7 +337,7 @@ class LogFile(Protocol):
         """Whether this thread has a transaction open."""
 
     def fresh_snapshot(self) -> AbstractContextManager[LogView]:
-        """What is committed."""
+        """A snapshot of the committed state."""
 
 
 def log_changes(
@@ -346,9 +351,9 @@ def log_changes(
     its time must not keep the write-ahead log from being emptied.
 
     Raises:
-        HistoryLost, CorruptDatabase: While changes are asked for.
+        HistoryLost, CorruptDatabase: While changes are read.
     """
-    # A chain asks in C, and these are many.
+    # A chain iterates in C, and there are many changes.
     return chain.from_iterable(_pages(file, snapshot, since, until, table))
 
 
@@ -360,14 +365,14 @@ def _pages(
     table: TableInfo | None,
 ) -> Iterator[Iterator[Change]]:
     table_ids = None if table is None else (table.id,)
-    # A caller who has asked for one document before asks for others, too, and for those after.
+    # A caller that reads one old document will read others, too, also of later pages.
     is_asked = False
     while since < until:
         old_documents = None
         with snapshot() as now:
             where = (now.connection, now.catalogue, since, until)
             page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
-            # What a transaction has superseded may be gone tomorrow.
+            # Old versions that a transaction has superseded may be removed tomorrow.
             if is_asked or file.has_transaction_here():
                 entries, since = page()
             else:
@@ -380,8 +385,8 @@ def _pages(
 
 
 class PastNames:
-    """The names that tables had when changes of the log were made. A change that is read from the log has the present name of its
-    table; a feed of all tables tells the name of then, because what its subscribers hold has that name.
+    """The names of tables as of earlier changes. A change from the log has the present name of its table; a feed of
+    all tables delivers the earlier name, because its subscribers know the documents by that name.
 
     Thread safety: one thread at a time.
     """
@@ -410,7 +415,7 @@ class PastNames:
         if since < self._since or not self._until:
             self._renames = {}
             self._since = self._until = since
-        # What was renamed before it is no matter, and may have been compacted away.
+        # Renames before the position do not matter, and may have been compacted away.
         position = max(self._until, since)
         while position < head:
             where = (view.connection, view.catalogue, position, head)
@@ -423,16 +428,16 @@ class PastNames:
 
 
 class OldDocuments:
-    """The documents that the changes of one page superseded, all looked up when somebody asks for the first one.
+    """The old documents of one page of changes, all read when a caller uses the first of them.
 
     Compaction may remove them before that. So this process's own compaction, and closing the file, have them looked up first
     (`PagesInUse`). Where another process has removed them, it is HistoryLost.
 
-    Thread safety: any thread may ask.
+    Thread safety: any thread.
 
     Attributes:
-        since: The page begins after this seq. What compaction removes up to here, the page does not need.
-        is_asked: Somebody has asked for a document.
+        since: The page begins after this seq. The page needs nothing that compaction removes up to here.
+        is_asked: A caller has used an old document.
     """
 
     __slots__ = ("__weakref__", "_file", "_found", "_lock", "_prevs", "is_asked", "since")
@@ -446,7 +451,7 @@ class OldDocuments:
         self.is_asked = False
 
     def read_without(self, page: Callable[..., tuple[Entries | None, int]]) -> tuple[Entries | None, int]:
-        """What `page` reads, without the documents before."""
+        """The rows that `page` reads, without the old documents."""
         # It counts as in use before it is read, and compaction waits for the lock: it cannot come in between.
         with self._lock:
             self._file.pages.add(self)
@@ -459,8 +464,8 @@ class OldDocuments:
         """The encoded document before a change of the page; None where there was none.
 
         Raises:
-            HistoryLost: Another process compacted it away before it was asked for.
-            CorruptDatabase: It is not what was written.
+            HistoryLost: Another process has compacted the document away before this read.
+            CorruptDatabase: The stored bytes do not match their checksum.
             ForkedDatabase, StorageMoved: It cannot be looked up any more.
         """
         self.is_asked = True
@@ -479,7 +484,7 @@ class OldDocuments:
         return old
 
     def complete(self) -> None:
-        """Look up what was not yet. Raises nothing: what cannot be read is tried again when it is asked for."""
+        """Read the missing old documents. Raises nothing: a failed read is tried again at the next use."""
         try:
             self._look_up()
         except ReactDBError:
@@ -507,7 +512,7 @@ class OldDocuments:
 
 
 class PagesInUse:
-    """The pages whose documents before are still to be looked up, for as long as somebody has a change of theirs."""
+    """The pages with unread old documents, while a caller has a change of theirs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -522,7 +527,8 @@ class PagesInUse:
             self._pages.discard(page)
 
     def complete(self, until: int | None = None) -> None:
-        """Have them look it up; with `until`, those that need what is removed where everything up to there is compacted."""
+        """Read the old documents of the pages; with `until`, of the pages that need entries which compaction up to
+        there removes."""
         with self._lock:
             found = [page for page in self._pages if until is None or page.since < until]
         for page in found:
@@ -532,7 +538,7 @@ class PagesInUse:
 # ---------------------------------------------------------------------------------------------------------------
 # Entries in
 #
-# What an entry costs is less what is stored than its statement: to begin one and to end it. So one statement takes many entries.
+# Most of an entry's cost is its statement's begin and end, and less its bytes. So one statement appends many entries.
 
 # Entries to a statement: with 32 each costs a fifth less than alone; more gain nothing.
 APPENDED = 32
@@ -541,8 +547,8 @@ ADD_HEADS = (
 )
 
 
-# Where there is none, the row has 0, which no entry is before: for None, sqlite3 looks for an adapter, which takes as long as all
-# the other columns.
+# An entry without an old one has 0, because no entry has seq 0: for None, sqlite3 looks for an adapter, and that
+# takes as long as all other columns.
 _PLACES = {"prev": "nullif(?, 0)"}
 
 
@@ -561,7 +567,7 @@ def appending(*names: str) -> Appending:
     return Appending(start + row, start + ", ".join([row] * APPENDED), len(names))
 
 
-# Only what is not empty in all rows, because each value that is bound costs.
+# Only columns with a value in some row, because each bound value costs.
 INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
 LABELLED_INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal", "origin")
 PLAIN = appending("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
@@ -574,7 +580,7 @@ def append(cursor: Cursor, how: Appending, rows: Iterable[tuple[Any, ...]], coun
     """Append `count` entries, given as rows of the columns of `how`."""
     if count >= APPENDED:
         rows = iter(rows)
-        # The same iterator stands for each place of a statement: in turn they take their values from it.
+        # The same iterator is in each place of a statement: the places take their values from it in turn.
         values = chain.from_iterable(islice(rows, count - count % APPENDED))
         places = repeat(values, how.columns * APPENDED)
         cursor.executemany(how.many, zip(*places, strict=False))
@@ -585,7 +591,8 @@ def append(cursor: Cursor, how: Appending, rows: Iterable[tuple[Any, ...]], coun
 def heads_of_inserts(keys: Sequence[bytes]) -> str:
     """The statement that makes heads of all entries from a seq on, given their keys.
 
-    In key order: a head that is appended at the end of its tree costs half as much as one in the middle.
+    The statement that makes heads of all entries from a seq on, given their keys, in key order: a head at the end of
+    its tree costs half as much as a head in the middle.
     """
     is_sorted = all(map(le, keys, islice(keys, 1, None)))
     # Where they are in the log in this order already, nothing needs to be sorted.

@@ -1,6 +1,7 @@
 """Migrations: a file of an older format, brought to today's with sqlite-utils. The steps are in `schema`.
 
-Rule of this file: only who finds an older format imports it, because importing sqlite-utils takes longer than opening a file.
+Rule of this file: it is imported only for a file of an older format, because importing sqlite-utils takes longer than
+opening a file.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
 
 Steps = Mapping[int, tuple[str, Callable[[Connection], None]]]
-"""`schema.STEPS`: format -> what its migration is called, and what makes it from the one before."""
+"""`schema.STEPS`: format -> the name of its migration, and the step from the format before."""
 
 
 def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any], None]:
     def migrate(database: Any) -> None:
-        # The checksums that a format begins with say "as it is"; so damage that shows is looked for first, and left alone.
+        # A format's first checksums cover the present rows as they are; so visible damage is looked for first, and
+        # left alone.
         if number == 2:
             _look_for_damage(database.conn)
         step(database.conn)
@@ -28,7 +30,7 @@ def _migration(number: int, step: Callable[[Connection], None]) -> Callable[[Any
 
 
 def apply(connection: Connection, steps: Steps) -> None:
-    """Bring a database to today's format, from whichever earlier one it has, also from none. Inside the caller's transaction.
+    """Bring a database to today's format, from any earlier format, also from none. Inside the caller's transaction.
 
     Source: sqlite-utils 4, "Migrations"; its own transactions become savepoints inside ours.
 

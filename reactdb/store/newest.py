@@ -1,7 +1,7 @@
 """The newest entry of each document, with its metadata: of given keys, or a page by key or by seq, also below the low-water mark.
 
-The entry that a head leads to is never compacted away. So whoever wants to know only where each document stands today can read
-from any position, where the log itself, with all that was superseded, may not reach back that far.
+Compaction never removes the entry of a head. So a reader of the present documents can start from any position, while
+the log itself, with its superseded entries, may not reach back that far.
 
 Rule of this file: every entry is verified before it is given to anybody. Deletions have no head, and are not among them; and the
 document before is not read.
@@ -27,8 +27,8 @@ BY_KEY: Final = (
     " WHERE h.table_id = ? AND h.key >= ? AND h.key < ? ORDER BY h.key {} LIMIT ?"
 )
 ENTRY_STEPS: Final = 8
-"""The steps of a budget that reading one entry counts as, beside its bytes."""
-# Keys that are looked up with one statement.
+"""The steps of a budget for reading one entry, beside its bytes."""
+# Keys that one statement looks up.
 PICKED: Final = 100
 OF_KEYS: Final = (
     f"SELECT {ENTRY}, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq"
@@ -59,25 +59,26 @@ def newest_by_key(
     reverse: bool = False,
     limit: int = -1,
 ) -> list[Change]:
-    """The newest entries of the documents with start <= key < stop, in key order; at most `limit` where that is not negative.
+    """The newest entries of the documents with start <= key < stop, in key order; at most `limit` if it is not
+    negative.
 
     Raises:
-        CorruptDatabase: They are not what was written.
+        CorruptDatabase: The entries do not match their checksums.
     """
     text = BY_KEY.format("DESC" if reverse else "ASC")
     return _changes(snapshot, snapshot.connection.execute(text, (table.id, start, stop, limit)).fetchall())
 
 
 def newest_of(snapshot: Snapshot, table: TableInfo, keys: Iterable[bytes]) -> dict[bytes, Change]:
-    """By key, the newest entries of those of these keys that have a document.
+    """The newest entries of these keys, by key; keys without a document are left out.
 
     Raises:
-        CorruptDatabase: They are not what was written, or one is missing.
+        CorruptDatabase: The entries do not match their checksums, or one is missing.
     """
     found: dict[bytes, Change] = {}
     wanted = iter(keys)
     while some := list(islice(wanted, PICKED)):
-        # What stands for the keys that are wanting is no key.
+        # The placeholder for missing keys is no key.
         arguments = (table.id, *some, *repeat(None, PICKED - len(some)))
         rows = snapshot.connection.execute(OF_KEYS, arguments).fetchall()
         for row in rows:
@@ -99,7 +100,7 @@ def newest_by_seq(
     """The newest entries of the documents of these tables with since < seq <= until, in the order of the log.
 
     Raises:
-        CorruptDatabase: They are not what was written.
+        CorruptDatabase: The entries do not match their checksums.
     """
     return _changes(snapshot, _by_seq(snapshot, tables, since, until, reverse, limit, ENTRY))
 
@@ -147,7 +148,7 @@ def _by_seq(
 
 
 def count_newest(snapshot: Snapshot, tables: Sequence[TableInfo], since: int, until: int) -> int:
-    """How many keys have their newest entry, in one of these tables, in since < seq <= until."""
+    """How many keys have their newest entry, in these tables, in since < seq <= until."""
     execute = snapshot.connection.execute
     marked = _marked(snapshot, since, until)
     found: set[tuple[Any, ...]] = set()

@@ -1,4 +1,4 @@
-"""Open file: what the parts of an engine ask of it and of its writer, which are made of these parts and come above them.
+"""Open file: the interface of an engine and of its writer for their own parts, which cannot import them.
 
 Rule of this file: names and types only.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class OpenFile(Protocol):
-    """The engine; `Engine` says what its attributes are."""
+    """The engine; see `Engine` for the attributes."""
 
     path: str
     busy_timeout_s: float
@@ -64,7 +64,7 @@ class OpenFile(Protocol):
 
 
 class FileWriter(Protocol):
-    """The writer, for those who use its connection between writes; `Writer` says what its attributes are."""
+    """The writer, for code that uses its connection between writes; see `Writer` for the attributes."""
 
     path: str
     busy_timeout_s: float

@@ -1,11 +1,11 @@
-"""Positions: how far somebody has come, under a name, kept in the file.
+"""Positions: named places in a log or a stream of deliveries, kept in the file.
 
-A receipt is one: which delivery of a sender the file has taken in last. So is the place of a consumer in the log, with its
-holder. Each is a row of the table `positions`, with its own checksum. A sender or a consumer that may die between a commit and
-hearing of it writes its position in the same transaction as the documents, so there is no moment at which the one is there and
-the other is not.
+A receipt is a position: the last delivery of a sender that the file has applied. The place of a consumer in the log,
+with its holder, is another. Each is a row of the table `positions`, with its own checksum. A sender or a consumer may
+die between a commit and its acknowledgement. So it writes its position in the same transaction as the documents, and
+the two always agree.
 
-Rule of this file: rows in and out, inside a transaction of the caller's. What a position means is the caller's to know.
+Rule of this file: rows in and out, inside a transaction of the caller's. The caller knows the meaning of a position.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ OLDEST = (
 )
 
 RECEIPT = "receipt"
-"""A position of this kind is the number of the last delivery that was taken in from the sender of that name."""
+"""A position of this kind is the number of the last applied delivery of the sender of that name."""
 
 
 class NamedPosition(NamedTuple):
-    """One row. What a kind of position does not need keeps its default.
+    """One row. Fields that a kind of position does not need keep their defaults.
 
     Attributes:
-        kind: What it is for; names are apart for each kind.
-        name: Whose it is.
-        part: Number of the part, from 0, where somebody has come to a different place in each of several.
+        kind: The purpose; names are apart for each kind.
+        name: The owner.
+        part: Number of the part, from 0, for an owner with several parts at different places.
         position: A seq, or the number of a delivery.
         epoch: The epoch in which the seq was given out; None where it is no seq.
-        fence: Grows by one with each new holder, so that a stale one can be told.
-        holder: The worker that works from here at present; None: nobody.
+        fence: Grows by one with each new holder, so that a stale holder is recognized.
+        holder: The worker that works from here at present; None: free.
         leased: Until when the holder may, or the row is needed, in milliseconds since 1970; None without either.
-        attempts: How often what comes next has failed.
+        attempts: How often the next step has failed.
         value: Anything else, in msgpack.
     """
 
@@ -65,7 +65,7 @@ def find_position(connection: Connection, kind: str, name: str, part: int = 0) -
     """The position of this name, or None where there is none.
 
     Raises:
-        CorruptDatabase: It is not what was written. All the reads below raise it, too.
+        CorruptDatabase: The row does not match its checksum. All reads below raise it, too.
     """
     row = connection.execute(GET, (kind, name, part)).fetchone()
     return None if row is None else _verified(row)
@@ -82,7 +82,7 @@ def read_positions(connection: Connection, kind: str) -> list[NamedPosition]:
 
 
 def write_position(transaction: WriteTransaction, position: NamedPosition) -> None:
-    """Keep it in place of the one that it is named as, also where the transaction changes no document."""
+    """Write a position in place of the stored one with its name, also where the transaction changes no document."""
     transaction.secure()
     transaction.execute(SET, (*position, values_checksum(*position)))
     transaction.has_other_rows = True
@@ -97,7 +97,7 @@ def remove_position(transaction: WriteTransaction, kind: str, name: str) -> int:
 
 
 def remove_expired(transaction: WriteTransaction, kind: str, now_ms: int, most: int) -> None:
-    """Remove the positions of a kind whose time is over, and the oldest of more than `most`."""
+    """Remove the expired positions of a kind, and the oldest of more than `most`."""
     transaction.secure()
     removed = transaction.execute(EXPIRED, (kind, now_ms)).rowcount
     removed += transaction.execute(OLDEST, (kind, kind, kind, most)).rowcount

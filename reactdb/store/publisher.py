@@ -1,8 +1,8 @@
 """Publisher: gives a listener (the feeds) every commit, in log order, whichever process made it.
 
-This process's commits come from their transactions. Another process's commits, and those that began before there was a listener,
-are read from the log. `published` is the seq up to which the listener has everything, so that it gets nothing twice and misses
-nothing.
+This process's commits come from their transactions. Another process's commits, and commits from before the first
+listener, are read from the log. `published` is the seq up to which the listener has everything, so that it gets
+nothing twice and misses nothing.
 
 Thread safety: `lock` is held while commits are routed and while a listener joins; both are short and run no code of the user's
 but predicates. `drain`, which runs user code, is called without it.
@@ -26,7 +26,7 @@ from reactdb.store.open_file import OpenFile
 from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
 from reactdb.store.transaction import WriteTransaction
 
-# Changes of other processes that a thread which writes publishes before its own. That takes a tenth of a second.
+# Changes of other processes that a writing thread publishes before its own. That takes a tenth of a second.
 MOST_CHANGES = 10_000
 # Seconds between two looks of a thread that waits for more to be published.
 LOOK_S = 0.005
@@ -34,7 +34,8 @@ NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class CommitListener(Protocol):
-    """What commits are published to: the feeds. All but `drain` and `lowest_needed` is called under the publish lock."""
+    """The receiver of published commits: the feeds. All but `drain` and `lowest_needed` is called under the publish
+    lock."""
 
     @property
     def open_views(self) -> Sized:
@@ -52,17 +53,18 @@ class CommitListener(Protocol):
         """The next commits cannot be published: end every feed that depends on them."""
 
     def end_all(self, end: Any) -> None:
-        """End every feed, also those that read on from the log. `end` is the error, or what says that they are complete."""
+        """End every feed, also feeds that read from the log. `end` is the error, or says that the feeds complete."""
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Deliver what was taken in. Called without any lock held, after every commit.
+        """Deliver the queued events. Called without any lock held, after every commit.
 
         Args:
             is_outside: This thread is in no transaction.
         """
 
     def tidy(self) -> None:
-        """The lock is free again, and there is nothing to deliver. A feed that was dropped meanwhile could not get the lock."""
+        """Clean up: the lock is free again, and there is nothing to deliver. A feed that was dropped during the lock
+        could not get the lock."""
 
     def close(self) -> None:
         """The database is closing."""
@@ -77,8 +79,9 @@ class Publisher:
     Attributes:
         listener: The feeds; None before the first was opened.
         published: The seq up to which the listener has every commit.
-        committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes commits from the
-            log: a commit of this process is published by the thread that made it. Taken before `lock`.
+        committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes
+            commits from the log: the thread that made a commit of this process also publishes it. Taken before
+            `lock`.
     """
 
     # The catalogue that was published last: dropped tables and indexes are the difference to it, and not to the engine's, because
@@ -93,8 +96,8 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._names = PastNames()
-        self._routing: int | None = None  # the thread that is inside of `route`
-        # Threads that publish what other processes have committed, or deliver it.
+        self._routing: int | None = None  # the thread inside of `route`
+        # Threads that publish, or deliver, commits of other processes.
         self._catching_up: set[int] = set()
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
@@ -144,7 +147,7 @@ class Publisher:
                     self.published = last
 
     def catch_up(self) -> bool:
-        """Publish what other processes have committed, and deliver it. Whether there was anything."""
+        """Publish the commits of other processes, and deliver them. Returns: whether there were any."""
         if self.is_routing():
             # Called by a predicate of a feed: this thread holds `committing` already.
             return False
@@ -159,15 +162,15 @@ class Publisher:
             self._catching_up.discard(thread)
 
     def is_late(self, head: int) -> bool:
-        """Whether other processes have committed so much up to `head` that a thread which writes should not publish it. A thread
-        that is publishing has nobody to wait for."""
+        """Whether the commits of other processes up to `head` are too many for a writing thread to publish. A thread
+        that already publishes never waits."""
         return (
             head - self.published > MOST_CHANGES and self.is_heard() and get_ident() not in self._catching_up
         )
 
     def wait_for_others(self, head: int, operation: str, timeout_s: float) -> float:
-        """Wait until the thread that follows the file (see `follow`) has published what other processes have committed up to
-        `head`. Called without the write lock.
+        """Wait until the follower thread (see `follow`) has published the commits of other processes up to `head`.
+        Called without the write lock.
 
         Returns:
             Seconds that it has waited.
@@ -181,7 +184,7 @@ class Publisher:
             if waited_s >= timeout_s:
                 raise DatabaseBusy(
                     f"{operation}: another process has committed {head - self.published:,} changes, which the feeds of this "
-                    f"process have to hear first, and that took longer than {timeout_s:g} s; nothing was written, try again"
+                    f"process have to receive first, and that took longer than {timeout_s:g} s; nothing was written, try again"
                 )
             time.sleep(min(LOOK_S, timeout_s - waited_s))
         return time.monotonic() - start
@@ -220,15 +223,15 @@ class Publisher:
         return found
 
     def _what_is_wrong(self, snapshot: Snapshot, head: int, is_filed: bool) -> ReactDBError | None:
-        """What another program may have done to the log, as far as a look at its end shows it."""
+        """Check the end of the log for damage by another program. Returns: the error, or None."""
         trouble = other_history(snapshot.connection, head, self.published)
         if trouble:
             return self._engine.moved(f"{self._engine.path}: {trouble}")
         return None if is_filed else unfiled_end(snapshot.connection)
 
     def note(self, error: ReactDBError) -> None:
-        """Something is wrong with the file, and no feed may go on as if it were not. The thread that notices may hold any lock,
-        so the thread that follows the file (see `follow`) ends the feeds within moments, or the one that closes it does."""
+        """Note an error of the file, after which no feed may continue. The noticing thread may hold any lock. So the
+        follower thread (see `follow`) ends the feeds within moments, or the closing thread does."""
         if self._trouble is None:
             self._trouble = error
 
@@ -262,7 +265,7 @@ class Publisher:
             self._route_log(listener, changes, until)
 
     def _read_log(self, snapshot: Snapshot, until: int, oldest: int | None = None) -> list[Change]:
-        """A page of what is not published yet, to the end of a commit."""
+        """Read a page of unpublished changes, to the end of a commit."""
         changes = snapshot.changes(self.published, until, oldest=oldest)
         if changes and changes[-1].seq < until:
             changes = whole_commits(changes, snapshot)
@@ -291,7 +294,7 @@ class Publisher:
             self._routing = None
 
     def abandon(self) -> None:
-        """In a forked child: new locks, because threads that did not come along may hold the old ones."""
+        """Make new locks, in a forked child: threads of the parent may hold the old ones."""
         self.lock = threading.RLock()
         self.committing = threading.Lock()
         self._routing = None
@@ -300,8 +303,8 @@ class Publisher:
             self.listener.abandon()
 
     def drain(self, *, is_outside: bool = False) -> None:
-        """Let the listener deliver what it has taken in. No lock is held."""
-        # Also where no feed is open any more: those that the last commit ended have yet to be told so.
+        """Let the listener deliver its queued events. No lock is held."""
+        # Also where no feed is open any more: feeds that the last commit ended have yet to be notified.
         listener = self.listener
         if listener is not None:
             outer = budget.current.get()
@@ -315,7 +318,7 @@ class Publisher:
 
 
 def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
-    """(ids of tables, pairs of table id and index name) that are in one catalogue and not in a later one."""
+    """Compare two catalogues. Returns: (ids of tables, pairs of table id and index name) that the later one lacks."""
     tables = [
         table_id
         for table_id, info in before.by_id.items()

@@ -1,9 +1,9 @@
-"""Readers: the connections of one engine that read. Each is lent to one thread at a time.
+"""Readers: the read connections of one engine. Each is lent to one thread at a time.
 
 They are kept open between reads. More are opened when more threads read at once, and closed again.
 
-Thread safety: everything here may be called from any thread. `idle` is a deque, from which a reader is taken, and to which it is
-given back, without a lock. A fork (see `file.fork`) sets `is_resting`: then a thread that wants a reader waits at the gate.
+Thread safety: any thread may call everything here. `idle` is a deque: a reader is taken from it and returned to it
+without a lock. A fork (see `file.fork`) sets `is_resting`: then a thread that needs a reader waits at the gate.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Reader:
 
     def __init__(self, connection: Connection, catalogue: Catalogue, shown: int = FORMAT_VERSION) -> None:
         self.connection = connection
-        # The format that the file has, as far as this connection knows; an older one is shown to it as today's.
+        # The file's format, as far as this connection knows; an older format is shown to it as today's.
         self.shown = shown
         self.execute = connection.execute
         self.catalogue = catalogue
         # `PRAGMA data_version` when the catalogue was last compared with the file's.
         self.version: int | None = None
-        # What the file must have in that state, as far as it was looked up (see `sums`).
+        # The expected data of the file in that state, as far as it was looked up (see `sums`).
         self.known: Known = {}
         # `PRAGMA data_version` when it was last polled for news (see `Engine.has_news`).
         self.polled_version: int | None = None
 
 
 class LongRead(Protocol):
-    """A read that keeps its connection for as long as somebody takes: see `walk`."""
+    """A read that keeps its connection until its user ends it: see `walk`."""
 
     def settle(self) -> None:
         """Keep it no longer."""
@@ -53,10 +53,10 @@ class Readers:
     """See the head of this file.
 
     Attributes:
-        idle: Those that no thread uses.
-        reading: Those that are inside of a read, and since when (monotonic).
-        walks: What reads for as long as somebody takes.
-        is_resting: Nobody may take a reader from `idle`.
+        idle: The readers that no thread uses.
+        reading: The readers inside a read, and the start of the read (monotonic).
+        walks: The reads that last until their users end them.
+        is_resting: No thread may take a reader from `idle`.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Readers:
         self.reading: dict[Reader, float] = {}
         self.walks: set[LongRead] = set()
         self.is_resting = False
-        # Every reader that is open, and a placeholder for each that is being opened.
+        # Every open reader, and a placeholder for each opening one.
         self._open: set[object] = set()
         self._gate = Lock()
 
@@ -72,7 +72,7 @@ class Readers:
         return len(self._open)
 
     def take(self, make: Callable[[], Reader]) -> Reader:
-        """An idle one, or another one that `make` opens. The caller appends it to `idle` again, or closes it."""
+        """Take an idle reader, or open one with `make`. The caller appends it to `idle` again, or closes it."""
         place = object()
         with self._gate:
             try:
@@ -80,7 +80,7 @@ class Readers:
             except IndexError:
                 self._open.add(place)
         try:
-            # Not under the gate: others can read meanwhile.
+            # Not under the gate: others can read at the same time.
             reader = make()
             self._open.add(reader)
             return reader
@@ -88,12 +88,12 @@ class Readers:
             self._open.discard(place)
 
     def lend(self, reader: Reader) -> None:
-        """Add one that is open, for the next thread that reads."""
+        """Add an open reader, for the next thread that reads."""
         self._open.add(reader)
         self.idle.append(reader)
 
     def close(self, reader: Reader) -> None:
-        """Close one that is not idle."""
+        """Close a reader in use."""
         try:
             reader.connection.close()
         finally:
@@ -105,7 +105,7 @@ class Readers:
             walk.settle()
 
     def close_idle(self) -> None:
-        """Close those that no thread uses. The others are closed when they are given back."""
+        """Close the readers that no thread uses. The others are closed when they are returned."""
         while True:
             try:
                 reader = self.idle.pop()
@@ -114,15 +114,15 @@ class Readers:
             self.close(reader)
 
     def rest(self, end: float) -> bool:
-        """Let nobody begin to read until `go_on`, settle the walks, and wait for the reads that are going on, until `end` at most
-        (monotonic). Whether all readers are idle. Where that is False, reading goes on."""
+        """Stop new reads until `go_on`, settle the walks, and wait for running reads, until `end` at most
+        (monotonic). Returns whether all readers are idle. On False, reads continue."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
         self.is_resting = True
         is_idle = False
         try:
             while not (is_idle := self.is_idle) and time.monotonic() < end:
-                # One may have begun just before.
+                # A read may have begun just before.
                 self.settle()
                 time.sleep(0.0002)
         finally:
@@ -137,5 +137,5 @@ class Readers:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody uses a reader, or opens one."""
+        """Whether no thread uses a reader, or opens one."""
         return len(self.idle) >= len(self._open)

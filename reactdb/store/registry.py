@@ -1,15 +1,15 @@
-"""The registry: which engines this process has open. One file has one engine, whatever the path says, and it is closed with the
-last handle.
+"""The registry: the open engines of this process. One file has one engine, under any path, and the last handle closes
+it.
 
-To two connections of one process SQLite's locks mean nothing, so what this process has open must be known here. A file is known
-by its identity, because it may have several names.
+Between two connections of one process SQLite's locks have no effect, so the open files of this process must be known
+here. A file is known by its identity, because it may have several names.
 
-A handle that the program has lost is released, too (`release_lost`). Python says so at any moment and in any thread, also in the
-middle of a line of reactdb that holds a lock. So a thread that is in reactdb's code closes nothing: a thread of its own does, or
-the next call of `connect`.
+A handle that the program has lost is released, too (`release_lost`). Python reports the loss at any moment and in any
+thread, also in the middle of a line of reactdb that holds a lock. So a thread inside reactdb's code closes nothing: a
+separate thread does, or the next call of `connect`.
 
-Thread safety: everything here may be called from any thread. An engine is opened under the lock, so that two threads that
-connect at once get one.
+Thread safety: any thread may call everything here. An engine is opened under the lock, so that two threads that
+connect at once get the same engine.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from reactdb.store.file.identity import FileIdentity, check_fit, find_descriptor
 from reactdb.store.file.names import check_names
 
 _lock = threading.Lock()
-# (file, read_only) -> engine and the number of handles on it. The only record of what this process has open.
+# (file, read_only) -> engine and the number of handles on it. The only record of this process's open files.
 opened: dict[tuple[FileIdentity | None, bool], tuple[Engine, int]] = {}
 # Engines with a lost handle each, which is still to be released.
 _lost: deque[Engine] = deque()
 
 
 def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
-    """The engine of a file, with one handle more on it. A database in memory is another one each time, and nobody else's."""
+    """Open the engine of a file, or count one more handle on it. A database in memory is a new one each time, and has
+    no other handles."""
     if path == ":memory:":
         if read_only:
-            raise UsageError("a database in memory that nobody can write to would be empty for ever")
+            raise UsageError("a read-only database in memory would be empty for ever")
         return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
     # Or a program that opens many files, and loses them, would run out of descriptors before they are closed.
     _release_all_lost()
     path = os.path.realpath(path)
-    # Also where this process has the file open: one more handle, by any name, would be a use of the name that is to go.
+    # Also where this process has the file open: another handle, under any name, would use a name on its way out.
     check_names(path)
     with _lock:
         known = (identity_of(path), read_only)
@@ -65,13 +66,13 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
 
 
 def _check_index_is_free(path: str) -> None:
-    """Refuse a file that was put at the path of another one that this process still has open.
+    """Refuse a file that has replaced another at its path while this process still has the old file open.
 
     Both would use the same -shm file. SQLite does not know that this process uses it already, and cuts it off. Then the next read
     of the file before ends the process with a bus error.
 
     Raises:
-        CannotOpen: The file that was there before is still open, and the -shm of that path is its own.
+        CannotOpen: The earlier file is still open, and the -shm of that path belongs to it.
     """
     identity = identity_of(path)
     for (known, _), (engine, _) in opened.items():
@@ -84,13 +85,14 @@ def _check_index_is_free(path: str) -> None:
 
 
 def _join_twins(engine: Engine, known: tuple[Engine, int] | None) -> None:
-    """Let the engine that writes to a file know the one that only reads it, which has feeds of its own."""
+    """Introduce the engine that writes a file and the engine that only reads it: the reading engine has its own
+    feeds."""
     if known is not None:
         engine.twin, known[0].twin = known[0], engine
 
 
 def release(engine: Engine, *, is_lost: bool = False) -> None:
-    """One handle less; the last one closes the engine. `is_lost`: see `Engine.close`."""
+    """Release one handle; the last one closes the engine. `is_lost`: see `Engine.close`."""
     with _lock:
         for key, (known, handles) in list(opened.items()):
             if known is engine:
@@ -106,7 +108,7 @@ def release(engine: Engine, *, is_lost: bool = False) -> None:
 
 
 def release_lost(engine: Engine) -> None:
-    """Nothing refers to a handle any more: `release` it, now, or as soon as that is safe. Called by finalizers."""
+    """`release` an unreferenced handle, now, or as soon as it is safe. Called by finalizers."""
     _lost.append(engine)
     if not _is_inside(sys._getframe(2)):
         _release_all_lost()
@@ -117,7 +119,7 @@ def release_lost(engine: Engine) -> None:
 
 
 def _is_inside(frame: FrameType | None) -> bool:
-    """Whether a line of reactdb is being executed there, or has called what is."""
+    """Whether the thread is inside a function of reactdb."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] == "reactdb":
             return True
@@ -138,7 +140,7 @@ def _release_all_lost() -> None:
 
 
 def remove(path: str) -> None:
-    """Remove the files of a database that nobody has open. See `files.remove`.
+    """Remove the files of a database without open handles. See `files.remove`.
 
     Raises:
         DatabaseBusy: This process has it open, or another.

@@ -1,15 +1,15 @@
 """Retention: how much history is kept, and how the rest is removed.
 
-The low-water mark L is the oldest position from which the log can be read. Raising it to L' may remove, of the entries at or
-below L', those that are superseded at or below L'. So these always stay: every entry past L', every live document, and the
-old value of every change past L' (its `prev`). A deletion at or below L' goes, and its tombstone with it.
+The low-water mark L is the oldest position from which the log can be read. Raising L to L' may remove entries at or
+below L' that were superseded at or below L'. So the following always stay: every entry past L', every live document,
+and the old value of every change past L' (its `prev`). A deletion at or below L' is removed with its tombstone.
 
-The work is proportional to the changes between L and L', not to the file. It is done in small transactions, so that a writer
-who waits does not notice. L is not raised past what an open feed of this process or a durable consumer of any process has still
-to read, up to `held_changes`; nobody here knows of the feeds of other processes.
+The work is proportional to the changes between L and L', not to the file. Small transactions do it, so that a waiting
+writer does not notice. L never passes the position of an open feed of this process or of a durable consumer of any
+process, up to `held_changes` changes; the feeds of other processes are unknown here.
 
-What is kept is the file's to say, and the same for every process. Where it says nothing, history may take as much room as `room`
-lets it.
+The file itself has the setting of how much history stays, the same for every process. Without a setting, history may
+take as much room as `room` allows.
 
 Thread safety: `Compaction.compact` from any thread; everything else only by the thread at the head of the write queue.
 """
@@ -42,25 +42,25 @@ from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, new
 from reactdb.store.transaction import DROP_ENTRY, WriteTransaction
 from reactdb.values.value import Value
 
-# Changes that one write transaction removes, or documents of dropped tables: 2 to 15 ms of work, so that a writer who waits does
-# not notice. The most where each of them is on another page.
+# Changes, or documents of dropped tables, that one write transaction removes: 2 to 15 ms of work, so that a waiting
+# writer does not notice. The worst case has each of them on another page.
 CHUNK_CHANGES = 500
-# Bytes of documents that it removes, if it removes more than one change.
+# Bytes of documents that one transaction removes, if it removes more than one change.
 CHUNK_BYTES = 2 * 1024 * 1024
-# A compaction that finds no room goes on in steps of as few changes as this: some 100 kB of log.
+# A compaction without free room continues in steps of as few changes as this: some 100 kB of log.
 FEWEST_CHANGES = 50
 MAKE_ROOM = (
     "removing history needs some 100 kB of room itself; make that much on this disk by removing something else, then compact "
     "again, and with vacuum=True when there is room for a copy of the documents"
 )
-# Changes between two looks at what retention does not keep any more.
+# Changes between two checks of retention.
 RETAIN_EVERY = 250
-# Changes that removal leaves, beyond what was asked for, to feeds and consumers that have still to read them. A reader that was
-# forgotten must not fill the disk: a million changes of ordinary documents are some 300 MB.
+# Changes that removal leaves, beyond the setting, to feeds and consumers that still need them. A forgotten reader
+# must not fill the disk: a million changes of ordinary documents are some 300 MB.
 MOST_HELD_CHANGES = 1_000_000
 # The fact that names another number, for the file.
 HELD_CHANGES = "held_changes"
-# The fact that names what history is kept, as text: "all", or a unit and a number. There is none for "auto".
+# The fact with the retention setting, as text: "all", or a unit and a number. Missing for "auto".
 RETENTION = "retention"
 MILLISECOND = timedelta(milliseconds=1)
 # The longest that a timedelta holds. Some files name a millisecond more.
@@ -68,12 +68,12 @@ MOST_AGE_MS = timedelta.max // MILLISECOND
 
 
 Setting = int | timedelta | Literal["auto"] | None
-"""What `connect` takes."""
+"""The type of `connect`'s argument."""
 
 
 class Retention(Value):
-    """What history to keep: the newest `changes`, and those younger than `age_ms`; None: no bound. Both must allow removal. With
-    `is_auto` it is what there is room for, and neither counts."""
+    """The retention setting: keep the newest `changes`, and all younger than `age_ms`; None: no bound. Both must
+    allow removal. With `is_auto`, the room in the file decides, and neither counts."""
 
     __slots__ = ("age_ms", "changes", "is_auto")
 
@@ -86,10 +86,11 @@ class Retention(Value):
 
     @classmethod
     def of(cls, value: object, name: str = "keep") -> Retention:
-        """From what `compact(keep=)` takes: a number of changes, or a timedelta. `name` is what the caller calls it.
+        """Make a Retention from the argument of `compact(keep=)`: a number of changes, or a timedelta. `name` is the
+        caller's name of the argument.
 
         Raises:
-            InvalidOption: Something else, or a negative one.
+            InvalidOption: The value is negative, or of another type.
         """
         if isinstance(value, timedelta):
             if value < timedelta():
@@ -106,10 +107,10 @@ class Retention(Value):
 
     @classmethod
     def setting(cls, value: object) -> Retention | None:
-        """From what `connect(retention=)` takes: that, "auto", or None for all.
+        """Make a Retention from the argument of `connect(retention=)`: as for `of`, "auto", or None for all history.
 
         Raises:
-            InvalidOption: Something else, or a negative one.
+            InvalidOption: The value is negative, or of another type.
         """
         if value is None:
             return None
@@ -123,7 +124,7 @@ class Retention(Value):
         return self.age_ms * MILLISECOND if self.age_ms is not None else self.changes
 
     def target(self, connection: Connection, now_ms: int, log_ms: int) -> int:
-        """The low-water mark that this retention asks for now: never below the present one, never past the head.
+        """The low-water mark of this retention as of now: never below the present mark, never past the head.
 
         Args:
             now_ms: The time of this machine, in milliseconds since 1970.
@@ -142,18 +143,18 @@ AUTO = Retention(is_auto=True)
 
 
 def named_retention(connection: Connection) -> Retention | None:
-    """What history the file says is kept; None: all."""
+    """The file's retention setting; None: all history."""
     name, _, number = str(fact(connection, RETENTION) or "auto").partition(" ")
     if name == "auto":
         return AUTO
     if name == "changes":
         return Retention(changes=int(number))
-    # What a later version may have written is for that one to read. Until then nothing is lost.
+    # A newer version may have written this setting, and only that version can read it. Until then nothing is removed.
     return Retention(age_ms=min(int(number), MOST_AGE_MS)) if name == "age_ms" else None
 
 
 def name_retention(transaction: WriteTransaction, retention: Retention | None) -> None:
-    """Let the file say what history is kept."""
+    """Write the retention setting into the file."""
     transaction.secure()
     text = "all"
     if retention is not None:
@@ -164,25 +165,25 @@ def name_retention(transaction: WriteTransaction, retention: Retention | None) -
 
 
 def held_changes(connection: Connection) -> int:
-    """How many changes, beyond what is asked for, stay for those who have still to read them: as the file says, or else
+    """How many changes, beyond the setting, stay for readers that still need them: the file's number, or else
     MOST_HELD_CHANGES."""
     named = fact(connection, HELD_CHANGES)
     return MOST_HELD_CHANGES if named is None else int(named)
 
 
 def hold_changes(transaction: WriteTransaction, changes: int) -> None:
-    """Let the file name how many changes stay for those who have still to read them."""
+    """Write into the file how many changes stay for readers that still need them."""
     transaction.secure()
     set_fact(transaction.connection, HELD_CHANGES, changes)
     transaction.has_other_rows = True
 
 
 def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int) -> int:
-    """The newest seq in low..head that is as old as this; `low` where there is none. Arguments as for `Retention.target`.
+    """The newest seq in low..head of this age; `low` where there is none. Arguments as for `Retention.target`.
 
-    The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the jump have that
-    time. Those before it go when they are old by the machine's time, or when an entry after them is old: nothing becomes older
-    because a clock was wrong for a moment.
+    The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the
+    jump have the log's time. Entries before the jump expire when they are old by the machine's time, or when an entry
+    after them is old: a wrong clock makes nothing older.
     """
     found = newest_older_than(connection, low, head, now_ms - age_ms)
     if log_ms > now_ms:
@@ -196,7 +197,7 @@ def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_
 def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
     """The newest seq in low..head that was written at or before `time_ms`; `low` where there is none.
 
-    By bisection: times never go back along the log, and a seq that compaction removed stands for the next one left.
+    By bisection: times never decrease along the log, and a removed seq stands for the next existing one.
     """
     while low < head:
         middle = (low + head + 1) // 2
@@ -211,10 +212,11 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
 
 
 def history_figures(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
-    """For `db.stats()` and `reactdb inspect`: what history is kept, and what it takes. Reads the keys of dropped tables.
+    """For `db.stats()` and `reactdb inspect`: the retention setting, and the size of history. Reads the keys of
+    dropped tables.
 
     Args:
-        feeds_need: The lowest position, from the given one on, that feeds have still to read from.
+        feeds_need: The lowest position, from the given one on, needed by a feed.
     """
     from reactdb.store import leases
 
@@ -239,12 +241,12 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
 
 
 class Compaction:
-    """Removes history: because somebody asked, or after a commit, where the file does not keep it any more.
+    """Removes history: on request, or after a commit, where the setting no longer keeps it.
 
     After a commit nothing that goes wrong here may look as if the write had failed: it is logged, and tried again later.
 
     Attributes:
-        look_at: With this seq, the next look is due at what the file does not keep any more.
+        look_at: At this seq the next check of retention is due.
         owed: Changes, or rows of dropped tables, that the thread of a commit has still to remove, in steps, after its turn. Twice
             as many are removed as are written: so removal catches up, whatever the pace.
     """
@@ -257,7 +259,8 @@ class Compaction:
         self.owed = 0
         # The thread that owes them.
         self._debtor = 0
-        # Of the rows that the connection has written in its life: those before the last look, and those that steps removed.
+        # Counts of the rows that the connection has written: those before the last check, and those of compaction
+        # steps.
         self._seen_rows = 0
         self._last_step = Compacted()
 
@@ -275,13 +278,15 @@ class Compaction:
             try:
                 writer.engine.catch_up()
             except ReactDBError:
-                # Then they have to: compaction stops there, and says itself what is wrong.
-                logger.debug("reading what others wrote to %s failed", writer.path, exc_info=True)
+                # Then a read is necessary: compaction stops there, and reports the error itself.
+                logger.debug(
+                    "reading the commits of other processes to %s failed", writer.path, exc_info=True
+                )
         removed = Compacted()
         target = writer.in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True
         while more:
-            # A request whose client goes, or whose time is over, leaves the rest to the next compaction.
+            # A request whose client leaves, or whose time is over, leaves the rest to the next compaction.
             check()
             try:
                 more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
@@ -297,7 +302,8 @@ class Compaction:
         return removed
 
     def after_commit(self, written: int) -> None:
-        """Look at what is not kept any more, and remove some of it. `written`: the changes of the commit."""
+        """Check retention after a commit, and remove some of the expired history. `written`: the changes of the
+        commit."""
         self.look_at = self._writer.last_seq + RETAIN_EVERY
         connection = self._writer.connection
         rows = connection.total_changes - self._seen_rows
@@ -306,32 +312,33 @@ class Compaction:
             return
         step, owed = self._last_step, 0
         if step.leaves_changes:
-            # A step through large documents is a short one. So the next comes sooner.
+            # A step through large documents is short. So the next step comes sooner.
             self.look_at = self._writer.last_seq + min(RETAIN_EVERY, max(1, step.changes // 2))
             owed = 2 * written - step.changes
         if step.leaves_tables:
-            # A dropped table leaves more rows than it has had changes, one for each index, too. If these were counted by changes,
-            # a program that makes and drops tables would be ahead of the steps for ever.
+            # A dropped table leaves more rows than its changes, one for each index, too. Counted by changes, a
+            # program that makes and drops tables would be ahead of the steps for ever.
             owed = max(owed, 2 * rows - step.table_rows)
         if owed > 0:
             self.owed = max(owed, self.owed)
             self._debtor = get_ident()
 
     def pay(self) -> None:
-        """Remove what this thread's commit owes, outside of its turn: after each step it is the turn of whoever waits."""
+        """Remove the share of history that this thread's commit owes, outside its turn: after each step a waiting
+        writer goes first."""
         while self.owed and self._debtor == get_ident():
             try:
                 if not self._writer.in_turn(self._keeps_step):
                     self.owed = 0
             except ReactDBError:
-                # Closed meanwhile, or somebody writes for long.
+                # The engine was closed, or another writer takes long.
                 logger.debug("removing old history of %s was given up", self._writer.path, exc_info=True)
                 self.owed = 0
             step = self._last_step
             self.owed = max(0, self.owed - max(1, step.changes + step.table_rows))
 
     def _keeps_step(self, is_in_commit: bool = False) -> bool:
-        """One step, if there is what the file does not keep. Whether more is left."""
+        """Take one step, if some history has expired. Returns: whether more is left."""
         writer = self._writer
         try:
             try:
@@ -354,7 +361,7 @@ class Compaction:
             return False
 
     def _target(self, retention: Retention) -> int:
-        """The low-water mark that is asked for."""
+        """The low-water mark of the setting."""
         connection = self._writer.connection
         try:
             if retention.is_auto:
@@ -368,8 +375,8 @@ class Compaction:
         return self._writer.clock.now(self._writer.connection, time.time_ns() // 1_000_000)
 
     def _held_back(self, target: int) -> int:
-        """The low-water mark that is asked for, or a lower one that leaves feeds and durable consumers what they have still to
-        read. One that is further behind than the limit holds nothing back."""
+        """The low-water mark of the setting, or a lower one that leaves feeds and durable consumers their unread
+        changes. A reader that is further behind than the limit holds nothing back."""
         writer = self._writer
         try:
             left = self._left_to_consumers(target)
@@ -389,10 +396,11 @@ class Compaction:
     def _step(
         self, target: int, removed: Compacted, most: int, waits_s: float, is_in_commit: bool = False
     ) -> bool:
-        """One transaction's worth of compaction. Whether more is left.
+        """Take one step of compaction, in one transaction. Returns: whether more is left.
 
         Args:
-            is_in_commit: Somebody's commit waits for it. A checkpoint that has become due is left to the next one.
+            is_in_commit: A user's commit waits for this step. A checkpoint that has become due is left to the next
+                step.
         """
         writer = self._writer
         connection = writer.connection
@@ -401,7 +409,8 @@ class Compaction:
         writer.engine.before_removal(goal)
         try:
             writer.begin_upkeep("compact", waits_s)
-            # Again: another process may have made a consumer, or moved one back, while this one waited for the write lock.
+            # Again: another process may have made a consumer, or moved one back, while this step waited for the write
+            # lock.
             goal = min(goal, self._left_to_consumers(target))
             more, step = compact_step(connection, goal, most)
             blobs = remove_unused(connection, self._log_ms(), held=writer.engine.held_blobs())
@@ -457,16 +466,16 @@ class Compaction:
 
 
 class Compacted:
-    """What a compaction, or a step of one, removed.
+    """The rows removed by a compaction, or by a step.
 
     Attributes:
-        entries: Rows of the log, and those of dropped tables.
+        entries: Removed rows of the log, including those of dropped tables.
         tables: Dropped tables of which nothing is left.
         oldest: The position from which the log can be read since.
         changes: By how many the low-water mark was raised.
         table_rows: Rows of dropped tables, among the entries.
-        leaves_changes: The mark is not yet where it was asked for.
-        leaves_tables: Something is left of a table that was dropped before that mark.
+        leaves_changes: The mark has not reached its target yet.
+        leaves_tables: A table that was dropped before the mark has rows left.
     """
 
     __slots__ = ("changes", "entries", "leaves_changes", "leaves_tables", "oldest", "table_rows", "tables")
@@ -482,7 +491,7 @@ class Compacted:
 
 
 def _keep_sums(connection: Connection, low: int, goal: int) -> None:
-    """Write the sums anew that would be rolled forward through changes which are removed now."""
+    """Rewrite the sums that would otherwise be rolled forward through the removed changes."""
     changed = "SELECT DISTINCT table_id FROM log WHERE seq > ? AND seq <= ?"
     tables = None
     for (table_id,) in connection.execute(changed, (low, goal)).fetchall():
@@ -510,7 +519,7 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     dropped below it, inside the caller's transaction.
 
     Returns:
-        (whether more is left to do, what was removed).
+        (whether more is left, the removed rows).
     """
     low = low_water(connection)
     goal = _within_bytes(connection, low, min(target, low + most))
@@ -526,8 +535,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
             "DELETE FROM log WHERE seq IN (SELECT prev FROM log WHERE seq > ? AND seq <= ? AND prev IS NOT NULL)",
             window,
         ).rowcount
-        # body IS NULL: a deletion. Its grave is there unless the key came back, and then points to another entry. One by one,
-        # because with `(table_id, key) IN` SQLite would go through all graves of the table.
+        # body IS NULL: a deletion. Its tombstone is in `graves` unless the key came back, and then points to another
+        # entry. Row by row, because with `(table_id, key) IN` SQLite would scan all tombstones of the table.
         connection.executemany(
             "DELETE FROM graves WHERE table_id = ? AND key = ? AND seq = ?",
             connection.execute(
@@ -538,8 +547,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.entries += connection.execute(
             "DELETE FROM log WHERE seq > ? AND seq <= ? AND (body IS NULL OR table_id = 0)", window
         ).rowcount
-        # Marks serve reads past the low-water mark only. But format 3 keeps the newest of each table, and the newest of those
-        # before that mark, which says up to where history of the table was lost.
+        # Marks serve reads past the low-water mark only. But format 3 keeps two more: the newest mark of each table,
+        # and the newest mark before the low-water mark, because it says how far history of the table was lost.
         connection.execute(
             "DELETE FROM marks WHERE block < ?1 AND table_id IN (SELECT id FROM tables UNION ALL SELECT 0) AND block <"
             " (SELECT n.block FROM marks n WHERE n.table_id = marks.table_id AND n.block <= ?1"
@@ -579,7 +588,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
 
 
 def _within_bytes(connection: Connection, low: int, goal: int) -> int:
-    """A mark up to `goal` at which not much more than CHUNK_BYTES of documents go; at least one change further than `low`."""
+    """A mark up to `goal` that removes not much more than CHUNK_BYTES of documents; at least one change further than
+    `low`."""
     size = 0
     for seq, length in connection.execute(
         "SELECT l.seq, length(p.body) FROM log l JOIN log p ON p.seq = l.prev WHERE l.seq > ? AND l.seq <= ?",
@@ -622,8 +632,8 @@ def _shrink_dropped(connection: Connection, table_id: int, most: int) -> bool:
 
 
 def _note_newest(connection: Connection, low: int, goal: int) -> None:
-    """Note in the marks of tables that were changed in low < seq <= goal where their newest of these changes was: what says so
-    otherwise may be about to be removed."""
+    """For tables that changed in low < seq <= goal, note the newest of these changes in the marks: its other record
+    may be about to be removed."""
     newest = connection.execute(
         "SELECT table_id, max(seq) FROM log WHERE seq > ? AND seq <= ? GROUP BY table_id", (low, goal)
     ).fetchall()

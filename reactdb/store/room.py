@@ -1,9 +1,9 @@
 """Room: how much of a file history takes, and the low-water mark at which it takes as much as it may.
 
-Nobody keeps count, so that a commit pays nothing for it, and the answer is the same after reopening and in every process. SQLite
-knows how many pages are in use: a file with fewer than history alone may take needs no second look. Of a larger one, each change
-past the low-water mark keeps the entry that it superseded, and a deletion keeps itself, too; a sample of the changes says how
-many bytes that is for one. Dropped tables are counted, some documents at a time.
+No counter exists, so that a commit pays nothing for it, and the result is the same after reopening and in every
+process. SQLite knows how many pages are in use: a file with fewer pages than history alone may take needs no second
+look. In a larger file, each change past the low-water mark keeps its superseded entry, and a deletion keeps itself,
+too; a sample of the changes gives the bytes of one. Dropped tables are counted, some documents at a time.
 
 Rule of this file: it looks, and removes nothing. No call reads more than some thousand rows.
 """
@@ -17,7 +17,7 @@ from reactdb.store.file.sqlite import Connection
 from reactdb.store.log import low_water
 from reactdb.store.snapshot import head_seq
 
-# What history may take in any case: 256 MB.
+# The least limit of history: 256 MB.
 LEAST_BYTES = 256_000_000
 # A sample is this number of stretches of the log, with as many changes each as the next figure says.
 STRETCHES = 32
@@ -26,11 +26,11 @@ STRETCH_CHANGES = 8
 PART = 64
 # Documents of dropped tables that are counted at once.
 COUNTED_DOCUMENTS = 2_000
-# What an entry takes beside its key, document and meta.
+# Bytes of an entry beside its key, document and meta.
 ENTRY_BYTES = 40
 
-# What goes with a change, once the low-water mark has passed it: the entry before, with the blobs that the change itself
-# does not name; and a deletion, or a change of the catalogue, itself.
+# Rows that can be removed once the low-water mark has passed a change: the entry before, with the blobs that the
+# change itself does not name; and a deletion, or a change of the catalogue, itself.
 BYTES_OF_CHANGES = f"""
 SELECT count(*), total(
   CASE WHEN p.body IS NULL THEN 0 ELSE {ENTRY_BYTES} + length(p.key) + length(p.body) + ifnull(length(p.meta), 0) +
@@ -49,13 +49,13 @@ DOCUMENTS = (
 
 
 class History(NamedTuple):
-    """What history takes.
+    """The size of history.
 
     Attributes:
         low: The low-water mark.
         head: The newest seq.
-        change_bytes: What one change past the mark keeps, on average.
-        dropped: Of each dropped table: the seq at which it was dropped, or the mark where that is past it; and its bytes.
+        change_bytes: Bytes that one change past the mark keeps, on average.
+        dropped: For each dropped table: the seq of the drop, or the mark if it is past the drop; and its bytes.
     """
 
     low: int
@@ -82,7 +82,7 @@ class History(NamedTuple):
 
 
 def used_bytes(connection: Connection) -> int:
-    """The pages of the file that are in use. Those that are free are written before the file grows."""
+    """The pages of the file in use. Free pages are filled before the file grows."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -90,7 +90,7 @@ def used_bytes(connection: Connection) -> int:
 
 
 def limit_bytes(used: int, history: int) -> int:
-    """What history may take of a file: as much as all else, or LEAST_BYTES, whichever is more."""
+    """The limit of history in a file: as much as all other data, or LEAST_BYTES, whichever is more."""
     return max(used - history, LEAST_BYTES)
 
 
@@ -99,7 +99,7 @@ def change_bytes(connection: Connection, low: int, head: int) -> float:
     span = head - low
     starts, length = [low], span
     if span > STRETCHES * STRETCH_CHANGES:
-        # Not at even distances, with which what is written may be in step.
+        # Not at even distances, because writes may follow the same rhythm.
         each, length = span / STRETCHES, STRETCH_CHANGES
         starts = [low + int(each * n + (each - length) * (n * 0.618 % 1)) for n in range(STRETCHES)]
     count, size = 0, 0.0
@@ -110,20 +110,20 @@ def change_bytes(connection: Connection, low: int, head: int) -> float:
 
 
 class Room:
-    """What one process knows of the room in a file. Of what is wrong here, the next look is right.
+    """This process's estimate of the room in a file. The next look corrects any error.
 
-    Thread safety: none; by the thread at the head of the write queue, or by one that has it alone.
+    Thread safety: none; used by the thread at the head of the write queue, or by a thread that has the object alone.
     """
 
     def __init__(self) -> None:
-        # Of each dropped table: the bytes counted so far, and the key to go on from; None where all were.
+        # For each dropped table: the bytes counted so far, and the key to continue from; None after the last.
         self._counted: dict[int, tuple[int, bytes | None]] = {}
         self._target = 0
         # The seq with which the next sample is due.
         self._due = 0
 
     def target(self, connection: Connection) -> int:
-        """The low-water mark at which history takes no more room than it may: never below the present one."""
+        """The low-water mark at which history fits its room: never below the present mark."""
         used = used_bytes(connection)
         head, low = head_seq(connection), low_water(connection)
         if used <= LEAST_BYTES:
@@ -136,7 +136,7 @@ class Room:
         return max(low, self._target) if used > LEAST_BYTES else low
 
     def history(self, connection: Connection, most: int = COUNTED_DOCUMENTS) -> History:
-        """What history takes as far as it is known, after `most` documents more of dropped tables were counted."""
+        """The size of history as far as it is known, after counting `most` documents more of dropped tables."""
         head, low = head_seq(connection), low_water(connection)
         found = connection.execute(DROPPED).fetchall()
         dropped = []
@@ -151,7 +151,7 @@ class Room:
         return History(low, head, change_bytes(connection, low, head), dropped)
 
     def _count(self, connection: Connection, table_id: int, most: int) -> int:
-        """Go on counting a dropped table. Returns: how many documents may still be counted."""
+        """Continue counting a dropped table. Returns: how many documents may still be counted."""
         size, key = self._counted.setdefault(table_id, (0, b""))
         if key is None or not most:
             return most

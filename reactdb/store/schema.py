@@ -1,17 +1,17 @@
 """The file's format: its tables, step by step from nothing. docs/reference/format.md explains each byte.
 
-A new file is made as the steps would leave it, in one go, because each ALTER TABLE costs as much as several tables. `migrations`
-takes the steps, for an older file, with sqlite-utils, whose import costs more than all else that opening a file needs. Both have
-the same statements.
+A new file is made in one go as all steps would leave it, because each ALTER TABLE costs as much as several tables.
+For an older file, `migrations` takes the steps with sqlite-utils, whose import costs more than all other work of
+opening a file. Both have the same statements.
 
 The names in the file that other files have other words for:
 
     log              each row is an entry (a change); `seal` is its checksum, as in other tables
-    heads, graves    the seq of the newest entry of each document that is there; of each that was deleted (its tombstone)
-    marks            which blocks of 32 seqs have changes of a table, and its running sums as of a block
-    entries          index entries: one for each value under which an index has a document. Not those of the log
+    heads, graves    the seq of the newest entry of each document; of each deleted document (its tombstone)
+    marks            the blocks of 32 seqs with changes of a table, and its running sums as of a block
+    entries          index entries: one for each value under which an index has a document. No log entries
 
-Rule of this file: a step that was released is never edited; the next format is another step. All of them run inside one BEGIN
+Rule of this file: a released step is never edited; the next format is another step. All steps run inside one BEGIN
 IMMEDIATE of ours, so that a crash leaves the old format or the new one.
 """
 
@@ -26,13 +26,13 @@ from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
 from reactdb.store.checksums import checksum_or_none, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
 
-# "rDB" and a format family. `file(1)` and foreign programs can tell whose file it is.
+# "rDB" and a format family. `file(1)` and foreign programs can identify the file by it.
 APPLICATION_ID = 0x72444231
 FORMAT_VERSION = 3
 
-# A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31 entries of
-# others beside each of its own, and reads none of their documents. An index on (table, seq) reads no others, but costs a
-# bulk insert 40% and each small commit another page; marks cost a row in 32.
+# A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31
+# entries of other tables beside each of its own, and reads none of their documents. An index on (table, seq) touches
+# no others, but costs a bulk insert 40% and each small commit another page; marks cost a row in 32.
 BLOCK_BITS = 5
 
 # The rows of the tables, and of the indexes, in the order of their numbers.
@@ -110,8 +110,8 @@ TABLES_3 = (
             seal INTEGER NOT NULL,
             PRIMARY KEY (kind, name, part)
         ) WITHOUT ROWID""",
-    # Not WITHOUT ROWID, because pieces are found by the number; AUTOINCREMENT, so that whoever is late in adding a piece does
-    # not add it to another blob.
+    # Not WITHOUT ROWID, because pieces are found by the number; AUTOINCREMENT, so that a late writer of a piece
+    # cannot add it to another blob.
     """CREATE TABLE blobs (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             digest BLOB UNIQUE,
@@ -122,8 +122,8 @@ TABLES_3 = (
             seal INTEGER NOT NULL
         )""",
     "CREATE INDEX blobs_unused ON blobs (time) WHERE used = 0",
-    # By a number that is made of the blob's and the piece's: a tree that is ordered by a key has large rows in its inner pages,
-    # too, and one by row ids with an index is two.
+    # By a number that combines the blob's and the piece's: a tree ordered by a key has large rows in its inner pages,
+    # too, and a tree by row ids with an index is two trees.
     "CREATE TABLE pieces (id INTEGER PRIMARY KEY, seal INTEGER NOT NULL, bytes BLOB NOT NULL)",
     "CREATE TABLE blob_refs (seq INTEGER, blob INTEGER, PRIMARY KEY (seq, blob)) WITHOUT ROWID",
     "CREATE INDEX blob_refs_by_blob ON blob_refs (blob)",
@@ -139,7 +139,7 @@ def log_heads_indexes(connection: Connection) -> None:
 
 
 def _make_tables(connection: Connection, version: int) -> None:
-    """Those of format 1, with the columns of a later one."""
+    """Make the tables of format 1, with the columns of a later format."""
     columns = {table: "" for _, table, _ in ADDED}
     for first, table, column in ADDED:
         if first <= version:
@@ -163,7 +163,8 @@ def _begin_epoch(connection: Connection) -> None:
 
 
 def add_checksums(connection: Connection) -> None:
-    """Format 2: each log entry has a checksum. What is there gets its own, as it is: a mistake that format 1 let in stays."""
+    """Format 2: each log entry has a checksum. Existing entries get a checksum of their present content: a mistake
+    that format 1 let in stays."""
     connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, checksum_or_none, deterministic=True)
     _add_columns(connection, 2)
     connection.execute(f"UPDATE log SET seal = {CHECKSUM}")
@@ -174,11 +175,11 @@ def add_checksums(connection: Connection) -> None:
 
 
 def add_positions_and_blobs(connection: Connection) -> None:
-    """Format 3: facts and positions have a checksum each; tables have owners and hooks; the newest seq of a table and the epoch
-    of a position take one look-up; blobs. Nothing is rewritten that grows with the documents.
+    """Format 3: facts and positions have a checksum each; tables have owners and hooks; the newest seq of a table and
+    the epoch of a position take one look-up; blobs. No rewrite grows with the documents.
 
     Raises:
-        CorruptDatabase: What gets checksums here is not what was written.
+        CorruptDatabase: The rows that get checksums here do not match the older checksum.
     """
     check_format_2(connection)
     _add_columns(connection, 3)
@@ -199,7 +200,8 @@ def add_positions_and_blobs(connection: Connection) -> None:
 
 
 def _note_newest(connection: Connection) -> None:
-    """For tables whose newest entries compaction has removed: no change of theirs is newer than the low-water mark."""
+    """For tables whose newest entries compaction has removed: no change of theirs is newer than the low-water
+    mark."""
     low = int(fact(connection, "low_water"))
     if not low:
         return
@@ -222,13 +224,13 @@ def _note_newest(connection: Connection) -> None:
             )
 
 
-# Format -> what it is called in the list of migrations, and what makes it from the one before.
+# Format -> its name in the list of migrations, and the step that makes it from the format before.
 STEPS: dict[int, tuple[str, Callable[[Connection], None]]] = {
     1: ("m001_log_heads_indexes", log_heads_indexes),
     2: ("m002_seals", add_checksums),
     3: ("m003_positions_and_blobs", add_positions_and_blobs),
 }
-# The list that sqlite-utils keeps of the migrations that were made, in its words.
+# The list in which sqlite-utils notes executed migrations, in its words.
 MIGRATIONS_LIST = (
     """CREATE TABLE "_sqlite_migrations" (
    "id" INTEGER PRIMARY KEY,
@@ -268,10 +270,10 @@ def _make_today(connection: Connection) -> None:
 
 
 def identify(connection: Connection, path: str) -> int:
-    """The format version of the file: 0 for an empty one.
+    """The format version of the file: 0 for an empty file.
 
     Raises:
-        NotADatabase: An SQLite file, but somebody else's.
+        NotADatabase: An SQLite file of another program.
         IncompatibleFormat: Written by a newer reactdb.
     """
     is_alone = not connection.in_transaction
@@ -283,7 +285,7 @@ def identify(connection: Connection, path: str) -> int:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         objects = 0
         if application_id != APPLICATION_ID:
-            # Only then: SQLite reads all that is declared in the file for it, a tenth of the time until a first document.
+            # Only then: SQLite reads all declarations in the file for it, a tenth of the time until a first document.
             (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     finally:
         if is_alone and connection.in_transaction:
@@ -324,7 +326,8 @@ def migrate(connection: Connection, path: str) -> None:
         raise
 
 
-# What an older format does not have, as a connection that only reads it sees it: the format that has it first, and the view.
+# Views that show an older format to a read-only connection as today's: the first format that has the column, and the
+# view.
 VIEWS: dict[str, tuple[int, str]] = {
     "log": (2, f"SELECT {LOG_1}, {CHECKSUM} AS seal FROM main.log"),
     "facts": (3, "SELECT name, value, reactdb_values(name, value) AS seal FROM main.facts"),
@@ -352,8 +355,8 @@ VIEWS: dict[str, tuple[int, str]] = {
 def show_as_today(connection: Connection, shown: int = 0) -> int:
     """Let a connection that may not migrate the file read an older format as if it were today's.
 
-    The log of format 1 gets its checksums as they are asked for, and so do the facts of formats 1 and 2, so that no reader needs
-    to know. They say nothing then.
+    Compute missing checksums when they are read: those of the log of format 1, and those of the facts of formats 1
+    and 2. So no reader needs to know the format. Such checksums prove nothing.
 
     Args:
         shown: The format that the file had when this was done on the connection; 0 the first time. Another process may have
@@ -389,7 +392,8 @@ def catalogue_rows(connection: Connection) -> CatalogueRows:
 
 
 def check_format_2(connection: Connection) -> None:
-    """Raises: CorruptDatabase, if the facts, tables and indexes are not what format 2 has written. Inside a transaction."""
+    """Raises: CorruptDatabase, if the facts, tables and indexes do not match the checksum of format 2. Inside a
+    transaction."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'seal'").fetchone()
     if row is None or row[0] != _checksum_of_format_2(connection):
         raise CorruptDatabase(DAMAGED_LISTS)
@@ -410,7 +414,8 @@ def _checksum_of_format_2(connection: Connection) -> int:
 
 
 def write_catalogue_checksum(connection: Connection) -> CatalogueRows:
-    """Whoever changes a table or an index does this afterwards, in the same transaction. Returns the lists as they are now."""
+    """Write the checksum of tables and indexes. Every change of a table or an index calls this afterwards, in the
+    same transaction. Returns the present lists."""
     rows = catalogue_rows(connection)
     set_fact(connection, "seal", values_checksum(*rows))
     return rows
@@ -420,10 +425,10 @@ def check_catalogue(connection: Connection, rows: CatalogueRows | None = None) -
     """Inside a transaction.
 
     Args:
-        rows: What `catalogue_rows` has read in this transaction; None: it is read here.
+        rows: The result of `catalogue_rows` in this transaction; None: it is read here.
 
     Raises:
-        CorruptDatabase: The facts, tables and indexes are not what was written.
+        CorruptDatabase: The facts, tables and indexes do not match their checksums.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 2:
@@ -440,14 +445,14 @@ def fact(connection: Connection, name: str) -> Any:
     """The value of a fact; None where the file has none of this name.
 
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The fact does not match its checksum.
     """
     row = connection.execute("SELECT value, seal FROM facts WHERE name = ?", (name,)).fetchone()
     return None if row is None else whole_fact(name, *row)
 
 
 def database_id(connection: Connection) -> Any:
-    """The identity of the file as it stands there, in any format."""
+    """The identity of the file as it is stored, in any format."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'database_id'").fetchone()
     return None if row is None else row[0]
 
@@ -469,8 +474,8 @@ def set_fact(connection: Connection, name: str, value: Any) -> None:
 
 
 def name_log(connection: Connection) -> None:
-    """Write the row with the database's id again, so that its page is in the write-ahead log and says whose log it is: see
-    `file.wal_check`. Inside a transaction, which has something to write then."""
+    """Write the row with the database's id again. So its page is in the write-ahead log and names the log's database:
+    see `file.wal_check`. Inside a transaction, which then has something to write."""
     # There and back, as in `touch`.
     for value in ("value || ' '", "substr(value, 1, length(value) - 1)"):
         connection.execute(f"UPDATE facts SET value = {value} WHERE name = 'database_id'")

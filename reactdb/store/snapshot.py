@@ -1,10 +1,10 @@
-"""Snapshot: the documents and the log as of one seq, of the present or of the past.
+"""Snapshot: the documents and the log as of one seq, present or past.
 
 The present is the heads joined to the log. The past is the present with the later changes undone: each key that changed after
 the seq has the document before its first such change. A past of k changes ago costs k, not the size of the table.
 
-Rule of this file: it reads bytes and orders them. What a document means (filters, orders, limits) is `reading`'s business.
-Ranges are half open in bytes, start <= key < stop; `collation` makes every bound of a query into one.
+Rule of this file: it reads bytes and orders them. The meaning of documents (filters, orders, limits) belongs to
+`reading`. Ranges are half open in bytes, start <= key < stop; `collation` turns every bound of a query into one.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ UNFILED_NEWEST = (
     " AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.table_id = l.table_id AND h.key = l.key AND h.seq = l.seq)"
     " AND NOT EXISTS (SELECT 1 FROM graves g WHERE g.table_id = l.table_id AND g.key = l.key AND g.seq = l.seq)"
 )
-# What `end` asks: one statement costs half as much as three.
+# The statement of `end`: one statement costs half as much as three.
 END = f"{HEAD}, EXISTS (SELECT 1 {UNFILED_NEWEST})"
 
 
-# Among the numbers of indexes that were compared with what was written: the end of the log was.
+# The number under which the end of the log is noted among the compared indexes.
 LOG_END = 0
-# What must not lie past the end of the log: blocks, of all tables and of the catalogue, and the entries to which documents and
-# tombstones lead. Of these only so many are looked at, some 1 ms: in a larger file they are the first tables'.
+# Rows that must not lie past the end of the log: blocks, of all tables and of the catalogue, and the entries of
+# documents and tombstones. Only this many are checked, some 1 ms: in a larger file, the first tables'.
 MOST_LED = 10_000
 NEWEST_BLOCKS = (
     "SELECT max((SELECT block FROM marks WHERE table_id = t.id ORDER BY block DESC LIMIT 1))"
@@ -70,7 +70,8 @@ class Entry(NamedTuple):
     body: bytes
 
 
-# LEFT JOIN: a head, or an index entry, whose other end is missing is damage and no answer. It fixes the order of the tables, too.
+# LEFT JOIN: a head, or an index entry, without its other end is damage and no result. The join also fixes the order
+# of the tables.
 GET = "SELECT h.seq, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
 # The same, and whether the table is still there, for a read without a transaction: no row where it was dropped.
 GET_LIVE = (
@@ -88,7 +89,7 @@ ENTRIES = (
 )
 FOUND = ENTRIES.replace("e.value, e.key, e.tag, l.body", "e.key, l.body")
 CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
-# Documents that are picked with one statement: a half of the time of one by one.
+# Documents that one statement picks: half the time of single reads.
 PICKED = 100
 PICK = (
     "SELECT h.key, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq"
@@ -104,7 +105,7 @@ NEWEST = (
     f"SELECT newest, (SELECT seq FROM log WHERE {OF_BLOCK.format('')} AND table_id = ?1 ORDER BY seq DESC LIMIT 1)"
     " FROM marks m WHERE table_id = ?1 ORDER BY block DESC LIMIT 1"
 )
-# The same of those marks that begin at or before a seq, as compaction has noted it.
+# The same for the marks at or before a seq, as compaction has noted them.
 NOTED_UNTIL = (
     f"SELECT max(newest) FROM marks WHERE table_id = ?1 AND block <= (?2 >> {BLOCK_BITS}) AND newest <= ?2"
 )
@@ -118,9 +119,9 @@ NEWEST_UNTIL = (
 def head_seq(connection: Connection) -> int:
     """The seq of the newest entry that was ever written; 0 before the first.
 
-    Compaction can remove the newest entry (a deletion), but only below the low-water mark, which then stands at or above it.
-    So the greater of the two is never given out again. (AUTOINCREMENT promises the same, at the price of one more page in every
-    commit: 5 of 24 µs, and a tenth of a bulk insert.)
+    Compaction can remove the newest entry (a deletion), but only below the low-water mark, and the mark then stands
+    at or above it. So the greater of the two is never used again. (AUTOINCREMENT promises the same, at the price of
+    one more page in every commit: 5 of 24 µs, and a tenth of a bulk insert.)
     """
     return _head(*connection.execute(HEAD).fetchone())
 
@@ -135,7 +136,7 @@ def _head(newest: int | None, low: int | None) -> int:
 
 
 def check_end(connection: Connection) -> None:
-    """Whether the log goes on to where other trees say that it does.
+    """Check that the log reaches as far as other trees say.
 
     Raises:
         CorruptDatabase: It seems to end early: its newest entries cannot be found.
@@ -156,13 +157,13 @@ def check_end(connection: Connection) -> None:
 def read_document(
     connection: Connection, table: TableInfo, key: bytes, statement: str = GET
 ) -> tuple[int, bytes] | None:
-    """(seq, encoded document) of a key, or None: the one way in which a key is read.
+    """(seq, encoded document) of a key, or None. Every read of a key uses this function.
 
     Args:
         statement: `GET` or `GET_LIVE`.
 
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The stored bytes do not match their checksum.
         TableNotFound: With `GET_LIVE`, the table was dropped.
     """
     row = connection.execute(statement, (table.id, key)).fetchone()
@@ -179,9 +180,9 @@ def read_document(
 
 
 def newest_seq(connection: Connection, table: TableInfo) -> int:
-    """The seq of the newest change of a table, by one look-up; the seq at which the table was made, where it has none.
+    """The seq of the newest change of a table, by one look-up; for a table without changes, the seq of its creation.
 
-    In a file that was migrated it can be the low-water mark of that time: no change is newer.
+    In a migrated file the result can be the low-water mark of the migration: no change is newer.
     """
     row = connection.execute(NEWEST, (table.id,)).fetchone()
     if row is None:
@@ -191,9 +192,9 @@ def newest_seq(connection: Connection, table: TableInfo) -> int:
 
 
 def lost_until(connection: Connection, table: TableInfo) -> int:
-    """The seq up to which changes of a table may have been removed: none of it is lost to whoever has read up to there.
+    """The seq up to which changes of a table may have been removed: a reader past this seq has lost none of them.
 
-    The low-water mark is of the whole log. A table that is rarely changed has lost less.
+    The low-water mark belongs to the whole log. A rarely changed table has lost less.
     """
     low = low_water(connection)
     if table.created > low:
@@ -210,12 +211,12 @@ class Snapshot:
     Thread safety: one thread at a time, as the connection.
     """
 
-    # How many documents to read at a time where all are wanted. Few, because a document that is decoded before it has left the
+    # How many documents to read at a time where all are wanted. Few, because decoding a document while it is in the
     # processor's cache takes three quarters of the time.
     page_rows = 256
 
     def __init__(self, connection: Connection, catalogue: Catalogue, known: Known | None = None) -> None:
-        """`known`: what this state of the file must have; None: nothing was looked up yet."""
+        """`known`: the expected data of this state of the file; None: not looked up yet."""
         self.connection = connection
         self.catalogue = catalogue
         self._known: Known = {} if known is None else known
@@ -232,8 +233,8 @@ class Snapshot:
             compared.add(LOG_END)
 
     def end(self) -> tuple[int, int, bool]:
-        """The end of the log: its seq, the oldest position that it can be read from, and whether the newest entry is filed under
-        its key, as all are that reactdb writes.
+        """The end of the log: its seq, the oldest readable position, and whether the newest entry is filed under its
+        key, as all entries of reactdb are.
 
         Raises: CorruptDatabase: There is no such end.
         """
@@ -248,7 +249,7 @@ class Snapshot:
         """The encoded document, or None.
 
         Raises:
-            CorruptDatabase: It is not what was written. All the reads below raise it, too.
+            CorruptDatabase: The stored bytes do not match their checksum. All reads below raise it, too.
         """
         found = read_document(self.connection, table, key)
         return None if found is None else found[1]
@@ -262,7 +263,7 @@ class Snapshot:
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
-        """Documents with start <= key < stop, in key order; at most `limit` where that is not negative."""
+        """Documents with start <= key < stop, in key order; at most `limit` if it is not negative."""
         columns = self.page(table, start, stop, reverse, limit)
         return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
@@ -278,8 +279,8 @@ class Snapshot:
         """`rows` as keys and encoded documents.
 
         Args:
-            tally: Of a read of the whole table by pages, which has begun with the first of them. It is compared with what was
-                written when there are no more.
+            tally: For a read of the whole table by pages, from its first page on. After the last page the tally is
+                compared with the sums.
         """
         text = ROWS.format("DESC" if reverse else "ASC")
         rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
@@ -331,11 +332,12 @@ class Snapshot:
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-        """Sorted keys, among them those of all documents with an entry, hidden or not, in start <= value < stop of a range."""
+        """Sorted keys, among them the keys of all documents with an entry, hidden or not, in start <= value < stop of
+        a range."""
         self.compare(index)
         found: set[bytes] = set()
         for start, stop in ranges:
-            # A value that was cut is not above the whole one, nor below the bound that is cut at the same place.
+            # A truncated value is not above the whole value, nor below a bound with the same cut.
             for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
                 found.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
         if not {*map(type, found)} <= {bytes}:
@@ -346,7 +348,7 @@ class Snapshot:
         return sorted(found)
 
     def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
-        """The documents of sorted keys, in this order, read as they are asked for. Keys without a document are passed over."""
+        """The documents of sorted keys, in this order, read as they are used. Keys without a document are skipped."""
         even = len(keys) - len(keys) % PICKED
         for place in range(0, even, PICKED):
             cursor = self.connection.execute(PICK, (table.id, *keys[place : place + PICKED]))
@@ -367,16 +369,16 @@ class Snapshot:
             total: The sum of the documents' checksums, where the read has it.
 
         Raises:
-            CorruptDatabase: They are not those that were written.
+            CorruptDatabase: The documents do not match the sums.
         """
         check(self.connection, self._known, table, index, count, total)
 
     def compare(self, index: IndexInfo) -> None:
-        """Before a read by an index: the first one while the file is open compares all entries of an index that is not large with
-        what was written (see `sums.compare`). In memory nothing is compared.
+        """Check an index before a read. The first check while the file is open compares all entries of a small index
+        with its sums (see `sums.compare`). In memory nothing is compared.
 
         Raises:
-            CorruptDatabase: They are not those that were written.
+            CorruptDatabase: The entries do not match the sums.
         """
         compared = self.connection.compared
         if compared is not None and index.id not in compared:
@@ -387,7 +389,7 @@ class Snapshot:
         """How many documents a table has.
 
         Raises:
-            CorruptDatabase: It is not the number of those that were written.
+            CorruptDatabase: The number does not match the sums.
         """
         (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
         self.check(table, None, found)
@@ -408,11 +410,11 @@ class Snapshot:
         """Log entries with since < seq <= until, oldest first, at most `limit`.
 
         Args:
-            oldest: See `end`; None: not asked yet.
+            oldest: See `end`; None: not read yet.
 
         Raises:
             HistoryLost: Some of them were compacted away.
-            CorruptDatabase: Some are missing, or say what cannot be: another program has been at the file.
+            CorruptDatabase: Entries are missing or impossible: another program has written to the file.
         """
         self.check_end()
         top = head_seq(self.connection) if until is None else until
@@ -431,7 +433,7 @@ class Snapshot:
         return next(iter(self.history(table, key)), None)
 
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
-        """Every log entry of one key that is left, newest first: the chain of `prev` from its head or its tombstone."""
+        """Every remaining log entry of one key, newest first: the chain of `prev` from its head or its tombstone."""
         row = self.connection.execute(
             "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 UNION ALL"
             " SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2",
@@ -505,12 +507,12 @@ class UnindexedSnapshot(Snapshot):
 
 
 class PastSnapshot(Snapshot):
-    """The documents as of an earlier seq: `now` with the changes after `seq` taken back.
+    """The documents as of an earlier seq: `now` without the changes after `seq`.
 
     Indexes are today's, over the documents of then.
     """
 
-    # Every page looks through all that is to be taken back.
+    # Every page looks through all changes after `seq`.
     page_rows = 1 << 40
 
     def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
@@ -592,7 +594,7 @@ class PastSnapshot(Snapshot):
             for value, tag in index.entries(codec.decode(body))
             if start <= value < stop
         )
-        # A document has one entry in a simple index. In a multi index it can have any number, so that no limit is right.
+        # A document has one entry in a simple index. In a multi index it can have any number, so no limit is right.
         wanted = limit if limit < 0 or index.multi else limit + len(old)
         now = self._now.entries(
             index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
@@ -624,7 +626,7 @@ class PastSnapshot(Snapshot):
         return self._now.count(table) - now + then
 
     def newest_seq(self, table: TableInfo) -> int:
-        """As of the seq. Where compaction has removed what says it: the low-water mark, since no change is newer."""
+        """As of the seq. Where compaction has removed the record: the low-water mark, since no change is newer."""
         now = self._now.newest_seq(table)
         if now <= self._seq:
             return now
@@ -684,13 +686,13 @@ def _merged(
 
 
 def by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Changes in log order, as one list a transaction."""
+    """Group changes in log order into one list a transaction."""
     for _, group in groupby(changes, key=lambda change: (change.commit, change.time)):
         yield list(group)
 
 
 def as_of(now: Snapshot, seq: int) -> Snapshot:
-    """`now` with every change after `seq` taken back."""
+    """A view of `now` without the changes after `seq`."""
     if seq == now.seq:
         return now
     changes = all_changes(now, seq)
@@ -709,7 +711,7 @@ def all_changes(snapshot: Snapshot, since: int, table: TableInfo | None = None) 
 
 
 def whole_commits(changes: list[Change], snapshot: Snapshot) -> list[Change]:
-    """A page of changes that may end inside a commit, completed to the end of that commit."""
+    """Complete a page of changes that may end inside a commit: the result ends with that commit."""
     commit, last = changes[-1].commit, changes[-1].seq
     found = list(changes)
     while True:

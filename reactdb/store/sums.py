@@ -1,17 +1,17 @@
-"""Running sums: how many documents and index entries there must be, so that one which cannot be found any more is noticed.
+"""Running sums: how many documents and index entries must exist, so that a lost one is noticed.
 
-A checksum says whether what was found is what was written. Of what damage to a tree has hidden it says nothing. So the newest row
-of each table in the table block index has, as of a seq: the number of documents and the sum of their checksums (the low 32 bits,
-modulo 2^32), and for each index the number of its entries and a sum of their hashes. Entries past that seq are all in the same
-block: whoever wants the sums of now rolls forward over 31 of them at most.
+A checksum checks a row that was read. It cannot notice a row that damage to a tree has hidden. So the newest row of
+each table in the table block index has, as of a seq: the number of documents and the sum of their checksums (the low
+32 bits, modulo 2^32), and for each index the number of its entries and a sum of their hashes. Entries past that seq
+are all in the same block: a reader of the present sums rolls forward over 31 entries at most.
 
     Sums         the figures; the writer moves them with each flush
-    newest       what the file has, rolled forward to now
-    check        what a read of all documents, or of a whole index, has found is compared here
-    compare      all entries of an index that is not large, before the first read of a part of it
+    newest       the file's sums, rolled forward to now
+    check        compares a read of all documents, or of a whole index, with them
+    compare      compares all entries of a small index, before the first read of a part of it
 
-Rule of this file: the figures follow from the log, never from the trees that they watch over. The one exception is `taken_stock`,
-for a table of a file that had none.
+Rule of this file: the sums follow from the log, never from the trees that they check. The one exception is
+`taken_stock`, for a table of a file without sums.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEPS = (
     " WHERE l.seq > ? AND l.seq < ? AND l.table_id = ? ORDER BY l.seq"
 )
 ENTRIES = "SELECT index_id, value, key, tag FROM entries WHERE index_id IN (?1, -?1)"
-# With the number: an entry whose own has become smaller is given like all that follow the first.
+# With the index's number: damage to the number can sort an entry before all others of its index.
 ENTRIES_IN_ORDER = (
     "SELECT index_id, value, key, tag FROM entries WHERE index_id = ? ORDER BY index_id, value, key, tag"
 )
@@ -56,7 +56,7 @@ MOST_COMPARED = 10_000
 CHECKSUM_BYTES = 4
 
 StoredEntry = tuple[int, bytes, bytes, int]
-"""Of an index: its number, negated of a hidden one; value, key and tag."""
+"""An index entry: the index's number, negated for a hidden entry; value, key and tag."""
 
 Figures = dict[int, list[int]]
 """Number of an index, negated for its hidden entries -> [how many entries, the sum of their hashes]. None of an index: nothing is
@@ -64,7 +64,7 @@ known of it."""
 
 
 class Sums:
-    """What a table comes to as of a seq.
+    """The sums of a table as of a seq.
 
     Attributes:
         seq: Every change of the table up to here is in the figures, and none after it.
@@ -94,7 +94,7 @@ class Sums:
 
 
 def move_entries(figures: Figures, dropped: Iterable[StoredEntry], added: Iterable[StoredEntry]) -> None:
-    """Index entries go and come. Those of indexes of which nothing is known are passed over."""
+    """Add and remove index entries. Entries of indexes without sums are skipped."""
     for index_id, value, key, tag in dropped:
         one = figures.get(index_id)
         if one is not None:
@@ -108,7 +108,7 @@ def move_entries(figures: Figures, dropped: Iterable[StoredEntry], added: Iterab
 
 
 def add_entries(figures: Figures, entries: Iterable[StoredEntry]) -> None:
-    """Many index entries come, in the order of their indexes: at half the cost of one by one."""
+    """Add many index entries, in the order of their indexes: at half the cost of single calls."""
     for index_id, some in groupby(entries, itemgetter(0)):
         one = figures.get(index_id)
         if one is not None:
@@ -124,7 +124,7 @@ def _checksum(table_id: int, block: int, body: bytes) -> bytes:
 def unpack(table: TableInfo, block: int, packed: Any) -> Sums:
     """
     Raises:
-        CorruptDatabase: It is not what was written.
+        CorruptDatabase: The row does not match its checksum.
     """
     if isinstance(packed, bytes):
         body = packed[:-CHECKSUM_BYTES]
@@ -146,14 +146,15 @@ def newest(
     """The sums of a table as the connection sees it now.
 
     Args:
-        indexes: Those whose figures are wanted; of others they may be older.
-        unlisted: There are entries past a seq and before another one in blocks that are not in the table block index yet.
+        indexes: The indexes whose sums are needed; the sums of others may be older.
+        unlisted: There are entries past one seq and before another in blocks that are not in the table block index
+            yet.
 
     Returns:
         (the newest block in which the table has entries, None where none is known; the sums, None where the file has none).
 
     Raises:
-        CorruptDatabase: They are not what was written.
+        CorruptDatabase: The rows do not match their checksums.
     """
     block, packed = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone() or (None, None)
     if block is None:
@@ -180,7 +181,7 @@ def _roll_forward(
     """Take in the changes of a table past `sums.seq` and before `end`."""
     text = STEPS.format(DOCUMENTS if indexes else "")
     for seq, kind, checksum, before, *documents in connection.execute(text, (sums.seq, end, table.id)):
-        # What is damaged counts as nothing: then the figures differ from what is found, and that is said.
+        # Damaged rows count as nothing: then the sums differ from the read, and the check reports it.
         if kind != DELETE:
             sums.total += (checksum or 0) & LOW
         if kind != INSERT:
@@ -204,7 +205,7 @@ def _entries(indexes: Sequence[IndexInfo], key: bytes, body: bytes | None) -> li
 
 
 def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | None = None) -> Sums | None:
-    """The sums of the documents and index entries that are there, as of `seq`, which is now.
+    """The sums of the stored documents and index entries as of `seq`, which is now.
 
     Args:
         most: The result is None where there are more documents than this.
@@ -235,8 +236,8 @@ def lacks_sums(connection: Connection) -> bool:
 
 
 def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
-    """Take stock of the tables of which the file has no sums, however large they are: those that were large before it had this
-    format. `seq` is the newest. Inside a transaction."""
+    """Compute the sums of the tables without sums, of any size: the tables that were large before the file had this
+    format. `seq` is the newest. Called inside a transaction."""
     for table in catalogue.by_id.values():
         block, sums = newest(connection, table)
         if block is not None and sums is None:
@@ -246,11 +247,11 @@ def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a read has found
+# The result of a read
 
 
 class Tally:
-    """What a read that goes through all documents of a table has found so far."""
+    """The sums of a read through all documents of a table, so far."""
 
     __slots__ = ("count", "total")
 
@@ -265,8 +266,8 @@ class Tally:
 
 
 Known = dict[tuple[int, int], tuple[int, int] | None]
-"""What one state of a file must have, as far as it was looked up: by number of the table and of the index (0: documents), how
-many and the sum; None where that is not known."""
+"""The expected documents and entries of one state of a file, as far as looked up: by number of the table and of the
+index (0: documents), their number and their sum; None where it is not known."""
 
 
 def check(
@@ -277,14 +278,13 @@ def check(
     count: int,
     total: int | None = None,
 ) -> None:
-    """Compare all documents of a table, or all entries of an index without hidden ones, as a read has found them, with those that
-    were written.
+    """Compare a read with the sums: all documents of a table, or all entries of an index without hidden ones.
 
     Args:
         total: The sum of the documents' checksums, where the read has it.
 
     Raises:
-        CorruptDatabase: They are not those that were written.
+        CorruptDatabase: The read does not match the sums.
     """
     place = table.id, 0 if index is None else index.id
     if place not in known:
@@ -296,13 +296,13 @@ def check(
 
 
 def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
-    """Compare all entries of an index with those that were written, if there are at most MOST_COMPARED of a kind.
+    """Compare all entries of an index with the sums, if there are at most MOST_COMPARED of a kind.
 
-    Then a read of a part of the index finds all that there is: to look for an entry, SQLite passes entries that were compared
-    here, which are in order.
+    After that, a read of a part of the index is complete: to look for an entry, SQLite passes entries that were
+    compared here, and they are in order.
 
     Raises:
-        CorruptDatabase: They are not those that were written, or not in order.
+        CorruptDatabase: The entries do not match the sums, or are not in order.
     """
     _, sums = newest(connection, table, (index,))
     for number in (index.id, -index.id):
@@ -310,8 +310,8 @@ def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
         if written is None or written[0] > MOST_COMPARED:
             continue
         entries = connection.execute(ENTRIES_IN_ORDER, (number,)).fetchall()
-        # What a search passes of other indexes is in order, too, if both ends of this one are found: every search goes one of
-        # these ways until it comes to an entry of this index.
+        # A search also passes entries of other indexes. They are in order, too, if both ends of this index are found:
+        # every search takes one of these paths until it reaches an entry of this index.
         last = connection.execute(LAST_ENTRY, (number,)).fetchone()
         is_found = last == (entries[-1] if entries else None)
         if not is_found or not _are_written(number, entries, *written):
@@ -334,12 +334,12 @@ def _are_written(number: int, entries: Sequence[StoredEntry], count: int, total:
 
 
 def _not_written(table: TableInfo, index: IndexInfo | None, count: int, written: int) -> CorruptDatabase:
-    """The error of a table, or of an index, in which `count` documents or entries were found, and not those that were written."""
+    """The error of a table, or of an index, whose `count` documents or entries do not match the sums."""
     if index is None:
         what, others = f"table `{table.name}`: {_number(count, 'document')}", "the newest"
     else:
         what = f"index `{index.name}` of table `{table.name}`: {_number(count, 'entry', 'entries')}"
-        others = "those, or they are not in order"
+        others = "the written ones, or they are not in order"
     trouble = f"can be found, and {written:,} were written"
     if count == written:
         trouble = f"can be found, as many as were written, but not all are {others}"

@@ -1,10 +1,10 @@
-"""Sweeps: what makes smaller what a write hook has kept beside its table, before history is removed.
+"""Sweeps: functions that shrink the rows that a write hook keeps in hidden tables, before history is removed.
 
-    register_sweep(hook, sweep)   where the module that has it is imported; that of our own dialects is when it is first asked for
-    sweep_of(hook)                the one of a hook
+    register_sweep(hook, sweep)   at the import of its module; for our own dialects at its first use
+    sweep_of(hook)                the sweep of a hook
 
-Compaction removes what was superseded, and never the newest version of a row, also of a hidden table. Which of those rows nobody
-needs is the dialect's to say.
+Compaction removes superseded entries, and never the newest version of a row, also of a hidden table. Only the dialect
+knows which of those rows are no longer needed.
 
 Rule of this file: a sweep finds in a snapshot and removes in transactions. The session calls it.
 """
@@ -26,9 +26,9 @@ class Sweep(NamedTuple):
     """See the head of this file.
 
     Attributes:
-        find: Of a table, a page of what it may need no more, and where the next page begins: None behind the last. The first one
-            begins at `b""`.
-        remove: Called with some of what was found, in a transaction: looks again, and removes what is not needed.
+        find: Returns, for a table, a page of rows that may be unneeded, and the start of the next page: None after
+            the last. The first page begins at `b""`.
+        remove: Called with some of those rows, in a transaction: checks again, and removes the unneeded ones.
     """
 
     find: Callable[[Snapshot, TableInfo, bytes], tuple[list[bytes], bytes | None]]

@@ -1,16 +1,17 @@
-"""WriteTransaction: what one commit does to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
+"""WriteTransaction: the changes of one commit to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write of a document is the same step: `write` notes the new entry in the write buffer (`put` does so where the document
-differs from what is there, `insert` where its key is free). What is noted is given to SQLite together (`flush`): the entries, the
-heads of the documents that they are about, and the index entries that differ in the end. A
-deletion moves the head to `graves`, the list of tombstones, so that a key which comes back keeps its history. A commit of one
+Every write of a document takes the same step: `write` notes the new entry in the write buffer. (`put` does so where
+the document differs from the stored document, `insert` where the key is free.) `flush` gives the noted changes to
+SQLite together: the entries, the heads of their documents, and the index entries that differ in the end. A deletion
+moves the head to `graves`, the list of tombstones, so that a key keeps its history when it returns. A commit of one
 write is a buffer of one.
 
-To read by anything else than a key, to change the catalogue, and to end the transaction each flushes first. A write inside a
-transaction that goes on has a `Savepoint`: if it fails, its entries are taken out of the buffer again. SQLite hears of a
-savepoint only if the buffer is flushed while it is open; then SQLite takes back what it was given.
+Every other act flushes first: a read by anything but a key, a change of the catalogue, the end of the transaction. A
+write inside a longer transaction has a `Savepoint`: if the write fails, its entries leave the buffer again. SQLite
+learns of a savepoint only if the buffer is flushed while the savepoint is open; then SQLite rolls back its own part.
 
-Rule of this file: it is called under the write lock with a transaction open, and never begins or ends one itself.
+Rule of this file: the caller holds the write lock and has a transaction open. This file never begins or ends a
+transaction.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ MOVE_HEAD = "UPDATE heads SET seq = ? WHERE table_id = ? AND key = ?"
 DROP_HEAD = "DELETE FROM heads WHERE table_id = ? AND key = ?"
 HAS_HEAD = "SELECT 1 FROM heads WHERE table_id = ? AND key = ?"
 GREATEST_KEY = "SELECT key FROM heads WHERE table_id = ? ORDER BY key DESC LIMIT 1"
-# Also where the key had one before.
+# Also where the key had an entry before.
 SET_TOMBSTONE = "INSERT OR REPLACE INTO graves (seq, table_id, key) VALUES (?, ?, ?)"
 DROP_TOMBSTONE = "DELETE FROM graves WHERE table_id = ? AND key = ?"
 GET_TOMBSTONE = "SELECT seq FROM graves WHERE table_id = ? AND key = ?"
@@ -93,34 +94,35 @@ Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
 """A document before and after a write, decoded."""
 
 Head = tuple[int, bool, bool, bool]
-"""What a flush makes of a key: the seq of its newest entry; whether that is a deletion; whether the file has a head, and a
-tombstone, of the key before the flush."""
+"""The effect of a flush on a key: the seq of its newest entry; whether it is a deletion; whether the file has a head,
+and a tombstone, of the key before the flush."""
 
 Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, int | None, bool, Moves | None]
-"""An entry of the log that SQLite has not been given yet: table, kind, the entry before, key, document, meta; the checksum of the
-document before, None where the key had no head; whether it had a tombstone in the file; what moves in the indexes. A plain tuple,
-because one is made for every write."""
+"""A log entry that SQLite does not have yet: table, kind, the entry before, key, document, meta; the checksum of the
+document before, None where the key had no head; whether it had a tombstone in the file; the added and removed index
+entries. A plain tuple, because every write makes one."""
 
 
 class Owner(Protocol):
-    """The writer whose transaction it is."""
+    """The writer of the transaction."""
 
     @property
     def is_abandoned(self) -> bool:
-        """It is another process's: a child of fork() must not take back what its parent does."""
+        """The transaction belongs to another process: a child of fork() must not roll back the work of its parent."""
 
     def note_failure(self, error: BaseException, operation: str) -> BaseException:
-        """SQLite's error as one of ours; others as they are."""
+        """Translate SQLite's errors; return others as they are."""
 
 
 class KeyTaken(Exception):
-    """insert_many met a key that is there already. Internal: the caller looks which one and says so."""
+    """insert_many met a key that exists already. Internal: the caller finds the key and raises the error."""
 
 
 class WriterMemory:
-    """What the writer remembers between transactions, so as not to ask the file again.
+    """The writer's cache between transactions. It saves reads of the file.
 
-    All of it is derived: `forget` after a rollback or another process's commit makes it be asked for anew.
+    Everything here is derived. `forget` empties the cache after a rollback or another process's commit; the next use
+    reads again.
     """
 
     __slots__ = ("blocks", "figures", "greatest", "sums", "tombstones")
@@ -129,7 +131,7 @@ class WriterMemory:
         # The newest block of each table in the table block index; whether a table has tombstones.
         self.blocks: dict[int, int] = {}
         self.tombstones: dict[int, bool] = {}
-        # The greatest key of a table for which somebody has asked.
+        # The greatest key of a table, where a caller has needed it.
         self.greatest: dict[int, bytes] = {}
         # The running sums of a table as of the last flush, None where the file has none. Only of tables that have begun a block.
         self.sums: dict[int, Sums | None] = {}
@@ -137,7 +139,7 @@ class WriterMemory:
         self.figures: Figures = {}
 
     def move_greatest(self, table_id: int, key: bytes, is_there: bool) -> None:
-        """A table whose greatest key is known gets a document with this key, or loses it."""
+        """Update the greatest known key of a table after a document with this key is added or removed."""
         if is_there:
             self.greatest[table_id] = max(self.greatest[table_id], key)
         elif key == self.greatest[table_id]:
@@ -156,18 +158,18 @@ class WriterMemory:
 
 
 class WriteTransaction:
-    """One commit in the making.
+    """One commit in progress.
 
     Attributes:
         first: Seq of its first change.
-        changes: The changes so far, or None where nobody asked for them; they can be read from the log afterwards.
+        changes: The changes so far; None where no caller needs them now. They can be read from the log afterwards.
         count: How many changes there are, flushed or not.
         flushed: How many of them SQLite has been given.
-        savepoint: The innermost that is open; None outside of all.
-        ruin: Why it can only be taken back as a whole; None while it can go on.
+        savepoint: The innermost open savepoint; None outside of all.
+        ruin: The reason for which the transaction can only be rolled back as a whole; None while it can continue.
         torn_until: How many changes the file would have if the flush that was begun had ended; 0 where none was begun.
         has_blobs: Documents of it hold blobs.
-        has_other_rows: It has written what is neither a document nor the catalogue: a position, for example.
+        has_other_rows: The transaction has written rows besides documents and the catalogue, a position for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
     """
@@ -226,12 +228,12 @@ class WriteTransaction:
         self.has_blobs = False
         self.has_other_rows = False
         self._buffer: list[Buffered] = []
-        # Of each key that is in the buffer: seq and document of its newest entry; None for a deletion.
+        # For each key in the buffer: seq and document of its newest entry; None for a deletion.
         self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
         self.flushed = 0
         self.savepoint: Savepoint | None = None
         self.torn_until = 0
-        # What was torn is being written again.
+        # A torn flush is being written again.
         self._is_torn = False
         self.ruin: BaseException | None = None
         self.is_committing = False
@@ -242,7 +244,7 @@ class WriteTransaction:
         return not (self.count or self.is_catalogue_changed or self.has_other_rows)
 
     def snapshot(self) -> Snapshot:
-        """Reads that see what this transaction has written so far."""
+        """A snapshot with the writes of this transaction so far."""
         self.flush()
         return Snapshot(self.connection, self.catalogue)
 
@@ -253,7 +255,7 @@ class WriteTransaction:
         """(seq, encoded document) of a key, or None.
 
         Raises:
-            CorruptDatabase: It is not what was written.
+            CorruptDatabase: The stored bytes do not match their checksum.
         """
         latest = self._latest.get((table.id, key))
         if latest is not None:
@@ -271,14 +273,14 @@ class WriteTransaction:
         return known
 
     def insert(self, table: TableInfo, key: bytes, body: bytes) -> None:
-        """Add a document whose key is free.
+        """Add a document under a free key.
 
         Raises:
             KeyTaken: It is not, and nothing was written.
         """
-        # A hook is asked only when it is known that the key is free.
+        # The hook runs only after the key is known to be free.
         if self.savepoint is None and table.hook is None:
-            # Nothing has to be taken back alone, so SQLite may say whether the key is free: a step less.
+            # No single write can need a rollback here, so SQLite may check whether the key is free: a step less.
             count = self.count
             if self._buffer:
                 self.flush()
@@ -302,8 +304,8 @@ class WriteTransaction:
     def put(
         self, table: TableInfo, key: bytes, body: bytes | None, kind: int = REPLACE, asked: Any = None
     ) -> bool:
-        """Make `body` (None: nothing) the content of a key, whatever is there. Whether that changed anything. `asked`: as for
-        `write`."""
+        """Make `body` (None: no document) the content of a key, whatever its content was. Returns: whether the
+        content changed. `asked`: as for `write`."""
         old = self.head(table, key)
         if body == (None if old is None else old[1]):
             return False
@@ -320,19 +322,19 @@ class WriteTransaction:
         meta: bytes | None = None,
         documents: Documents | None = None,
     ) -> bool:
-        """Put `body` (None: nothing) where `old`, as `head` gave it, was. One of the two is there.
+        """Replace `old`, as `head` returned it, by `body`. At most one of the two is None (no document).
 
         Args:
-            asked: What a dialect asks of the table's write hook. With it, `body` may be the same as before.
-            meta: The entry's metadata, in a table without a hook. Where there is one, it decides what the metadata is.
-            documents: What the bytes of `old` and `body` say, where the caller has it: the feeds need not decode them.
+            asked: A dialect's argument for the table's write hook. With it, `body` may be the same as before.
+            meta: The entry's metadata, in a table without a hook. A hook decides the metadata itself.
+            documents: The decoded `old` and `body`, if the caller has them: feeds then need not decode the bytes.
 
         Returns:
-            Whether there is a new entry. The same document has one only where the hook derived something, and something new.
+            Whether there is a new entry. An unchanged document gets an entry only if the hook derived something new.
 
         Raises:
             HookNotFound: The table has a write hook that this process does not know.
-            UsageError: The hook refuses it, or there is none to ask. Nothing was written.
+            UsageError: The hook refuses the write, or the table has no hook for `asked`. Nothing was written.
         """
         if body is not None and may_have_blobs(body):
             self._check_blobs(body)
@@ -392,15 +394,16 @@ class WriteTransaction:
         body: bytes | None,
         asked: Any,
     ) -> Derived | None:
-        """What the table's write hook makes of a write. None: no new version, and what it has for other tables is written."""
+        """Run the table's write hook on a write. Returns None where the hook makes no new version; its rows for other
+        tables are written."""
         if table.hook is None:
-            raise UsageError(f"table `{table.name}` has no write hook, of which something was asked")
+            raise UsageError(f"table `{table.name}` has no write hook for the given argument")
         old_meta = None if prev is None else self.meta_of(prev)
         before = self.count, self.catalogue
         derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
         if before != (self.count, self.catalogue):
             raise UsageError(
-                f"the write hook `{table.hook}` has written itself: what it derives is written by the transaction"
+                f"the write hook `{table.hook}` has written itself: it must return its data, and the transaction writes them"
             )
         is_new = derived.meta is not None and (derived.meta != old_meta or derived.beside)
         if is_new or old_body != body:
@@ -430,8 +433,8 @@ class WriteTransaction:
         """The seq of the entry that deleted this key earlier, or None; and whether the key then has a tombstone."""
         latest = self._latest.get((table.id, key))
         if latest is not None:
-            # True although the deletion is still buffered: they may be flushed apart, where a savepoint begins between them. In
-            # one flush the key's first entry says what the file has.
+            # True although the deletion is still buffered: a savepoint that begins between the two may cause two
+            # flushes. In one flush the key's first entry has the state of the file.
             return latest[0], True
         row = self.execute(GET_TOMBSTONE, (table.id, key)).fetchone()
         return (None, False) if row is None else (int(row[0]), True)
@@ -440,10 +443,10 @@ class WriteTransaction:
     # The buffer
 
     def flush(self) -> None:
-        """Give SQLite all that is buffered.
+        """Give SQLite all buffered changes.
 
         Raises:
-            SQLiteError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
+            SQLiteError: From the file. A part may be written: the transaction can only be rolled back as a whole.
         """
         if self._buffer:
             if self.savepoint is not None:
@@ -464,7 +467,7 @@ class WriteTransaction:
             savepoint.save()
 
     def forget_after(self, count: int) -> None:
-        """Take all but the first `count` changes back, which SQLite has not been given or has taken back already."""
+        """Drop all but the first `count` changes. SQLite never had them, or has rolled them back already."""
         self.count = count
         if self.changes is not None:
             del self.changes[count:]
@@ -479,10 +482,11 @@ class WriteTransaction:
             }
 
     def _flush_until(self, count: int) -> None:
-        """Give SQLite what is buffered of the first `count` changes."""
+        """Give SQLite the buffered part of the first `count` changes."""
         if self.torn_until:
-            # Ctrl-C struck the last flush. Exactly its rows are written again, once those that did arrive are removed from the
-            # log. Together with later ones, index entries that were already written could cancel out and be skipped.
+            # Ctrl-C struck the last flush. Exactly its rows are written again, after the rows that did arrive are
+            # removed from the log. Written together with later rows, index entries could cancel out and be skipped
+            # although SQLite has them.
             self.execute("DELETE FROM log WHERE seq >= ?", (self.first + self.flushed,))
             self.memory.forget_sums()
             self._is_torn = True
@@ -495,12 +499,12 @@ class WriteTransaction:
             self._write_out(count, ADD_HEAD)
 
     def _write_out(self, count: int, add_head: str) -> None:
-        """Give SQLite what is buffered of the first `count` changes, and empty the buffer of them.
+        """Give SQLite the buffered part of the first `count` changes, and remove it from the buffer.
 
         Each key's head is moved once, however many entries it has; and an index entry that goes and comes back stays.
 
         Args:
-            add_head: The statement that makes the head of a key that had none.
+            add_head: The statement that adds the head of a key without a head.
         """
         entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
         time, origin, step = self.time, self.origin, self.flushed
@@ -513,7 +517,7 @@ class WriteTransaction:
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
         if seq >> BLOCK_BITS != (self.first + count - 1) >> BLOCK_BITS and not self._is_torn:
-            # A table may have entries here before the one with which it begins a block.
+            # A table may have entries before the entry with which it begins a block.
             for table_id in {entry[0] for entry in entries}:
                 self._sums_of(table_id, seq - 1)
         for table_id, kind, prev, key, body, meta, before, had_tombstone, moved in entries:
@@ -525,7 +529,7 @@ class WriteTransaction:
                 name = table_id, key
                 was_there = before is not None
                 if name in heads:
-                    # What the file has of the key is what it had before the key's first entry.
+                    # The file has the state before the key's first entry.
                     was_there, had_tombstone = heads[name][2:]
                 heads[name] = seq, body is None, was_there, had_tombstone
             if newest_blocks.get(table_id) != seq >> BLOCK_BITS and self._begins(table_id, seq >> BLOCK_BITS):
@@ -617,8 +621,8 @@ class WriteTransaction:
             move_entries(self.memory.figures, dropped, added)
 
     def _lost_entries(self, dropped: Iterable[IndexEntry]) -> CorruptDatabase:
-        """The error of a write that moves index entries which are not where they were written. To write the new ones all the same
-        would hide from the doctor that reads had lacked a document."""
+        """The error of a write that moves index entries which are missing from their places. Writing the new entries
+        all the same would hide the damage from the doctor."""
         numbers = {abs(entry[0]) for entry in dropped}
         names = sorted(
             f"`{index.name}` of table `{table.name}`"
@@ -647,11 +651,11 @@ class WriteTransaction:
         return True
 
     def _add_blocks(self, blocks: Sequence[tuple[int, int]], until: int) -> None:
-        """Note in the table block index which tables have begun which blocks, in order; in the newest of each, its sums as of
-        `until`, the newest entry in the file."""
+        """Note in the table block index which tables have begun which blocks, in order. The newest block of each
+        table gets the sums as of `until`, the newest entry in the file."""
         newest_blocks = self.memory.blocks
         rows: list[tuple[int, int, bytes | None]] = []
-        # The newest first: should Ctrl-C strike, it is the one that must not be there without its sums.
+        # The newest first: if Ctrl-C strikes, no block may be the newest without its sums.
         for table_id, block in reversed(blocks):
             packed = None
             if block == newest_blocks[table_id]:
@@ -681,10 +685,10 @@ class WriteTransaction:
     # Many at once
 
     def insert_many(self, table: TableInfo, keys: Sequence[bytes], bodies: Sequence[bytes]) -> None:
-        """Add many encoded documents whose keys are free, at half the cost of one by one.
+        """Add many encoded documents with free keys, at half the cost of single inserts.
 
         Raises:
-            KeyTaken: One of them is not, or two are the same. The caller rolls back and finds out which.
+            KeyTaken: A key is not free, or occurs twice. The caller rolls back and finds the key.
         """
         if table.hook is not None or self._may_have_tombstones(table):
             for key, body in zip(keys, bodies, strict=True):
@@ -747,7 +751,8 @@ class WriteTransaction:
     # Tables and indexes
 
     def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
-        """The caller has looked that the name is free. `owner`: whose hidden table it is; None for an ordinary one."""
+        """Create a table. The caller has checked that the name is free. `owner`: the owner of a hidden table; None
+        for an ordinary table."""
         seq = self._next_seq()
         table_id = self.execute(
             "INSERT INTO tables (name, primary_key, created, owner) VALUES (?, ?, ?, ?)",
@@ -764,13 +769,14 @@ class WriteTransaction:
         self._log_catalogue(TABLE_DROP, table)
 
     def rename_table(self, table: TableInfo, name: str) -> None:
-        """The caller has looked that `name` is free. Feeds go on: they know the table by its number."""
+        """Rename a table. The caller has checked that `name` is free. Feeds continue: they know the table by its
+        number."""
         self._next_seq()
         self.execute("UPDATE tables SET name = ? WHERE id = ?", (name, table.id))
         self._log_catalogue(TABLE_RENAME, table, new_name=name)
 
     def set_hook(self, table: TableInfo, hook: str | None) -> None:
-        """Let every write of the table ask the write hook of this name; None: none. What is there already stays as it is."""
+        """Set the write hook of a table by name; None removes the hook. Stored documents stay as they are."""
         self._next_seq()
         self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
         self._log_catalogue(HOOK_SET, table, hook=hook)
@@ -796,8 +802,8 @@ class WriteTransaction:
         )
 
     def _sum_index(self, table: TableInfo, index: IndexInfo, entries: Sequence[IndexEntry]) -> None:
-        """Put the sums of a new index with those of its table, where the file has some. Of a table that never had an entry there
-        are none: all of them are 0."""
+        """Add the sums of a new index to those of its table, if the file has sums. A table without any entry has
+        none: all of them are 0."""
         found = self.execute(NEWEST_BLOCK, (table.id,)).fetchone()
         sums = None if found is None else self._sums_of(table.id, self.first + self.count - 1)
         if sums is not None:
@@ -812,20 +818,21 @@ class WriteTransaction:
         index = table.indexes[name]
         self.execute("DELETE FROM indexes WHERE id = ?", (index.id,))
         self.execute("DELETE FROM entries WHERE index_id IN (?1, -?1)", (index.id,))
-        # What is remembered has figures of it.
+        # The cache has the sums of this index.
         self.memory.forget_sums()
         self._log_catalogue(INDEX_DROP, table, index)
 
     def rename_index(self, table: TableInfo, old: str, new: str) -> None:
-        """The caller has looked that `new` is free. To those who watch `old` it is gone."""
+        """Rename an index. The caller has checked that `new` is free. Feeds of the index `old` end, because that name
+        is gone."""
         self._next_seq()
         index = table.indexes[old]
         self.execute("UPDATE indexes SET name = ? WHERE id = ?", (new, index.id))
         self._log_catalogue(INDEX_RENAME, table, index, new_name=new)
 
     def _next_seq(self) -> int:
-        """The seq of the change to the catalogue that follows. Before it all documents are in the file, and open savepoints can
-        be taken back."""
+        """The seq of the catalogue change that follows. All documents before it are flushed, and open savepoints can
+        be rolled back."""
         self.secure()
         self.flush()
         return self.first + self.count
@@ -859,16 +866,16 @@ class WriteTransaction:
 
 
 class Savepoint:
-    """All or nothing of one write inside a transaction that goes on: a context manager. An exception takes back what was done
-    inside, and only that.
+    """A context manager: one write inside a longer transaction is applied whole or not at all. An exception rolls
+    back the work inside the block, and no more.
 
-    What SQLite takes back is taken out of the buffer, too, and the other way round.
+    The buffer and SQLite are always rolled back together.
 
     Attributes:
         start: How many changes the transaction had when it was opened.
-        outer: The savepoint around this one, or None.
-        depth: 1 for one that is in no other.
-        flow: Whose it is, where the transaction is shared by several flows, or it is of a block; else None.
+        outer: The enclosing savepoint, or None.
+        depth: 1 for the outermost savepoint.
+        flow: The owner, where several flows share the transaction or the savepoint belongs to a block; else None.
     """
 
     __slots__ = (
@@ -896,14 +903,14 @@ class Savepoint:
         self._before = (transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows)
         self.start = transaction.count
         self.outer = transaction.savepoint
-        # One name for each depth: what is taken back must not be the savepoint around this one.
+        # One name for each depth: a rollback must not reach the enclosing savepoint.
         self.depth: int = 1 if self.outer is None else self.outer.depth + 1
 
     def __enter__(self) -> None:
         self._transaction.savepoint = self
 
     def save(self) -> None:
-        """From here on SQLite remembers what to take back. All changes before it are in the file."""
+        """Begin the savepoint in SQLite. All earlier changes are in the file."""
         if not self._is_saved:
             self._transaction.execute(f"SAVEPOINT write{self.depth}")
             self._is_saved = True
@@ -912,8 +919,8 @@ class Savepoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._transaction.savepoint is not self and not self._is_open():
-            # What it is a part of has ended. There is nothing to take back, and what has the connection now may have a savepoint
-            # of the same name.
+            # The enclosing transaction has ended. There is nothing to roll back, and the connection's next
+            # transaction may have a savepoint of the same name.
             if error is None:
                 raise TransactionEnded(self._operation, None)
             return
@@ -931,23 +938,23 @@ class Savepoint:
             raise
 
     def _is_open(self) -> bool:
-        """Whether it is one of those that are open."""
+        """Whether this savepoint is still open."""
         open_one = self._transaction.savepoint
         while open_one is not None and open_one is not self:
             open_one = open_one.outer
         return open_one is not None
 
     def _end(self, error: BaseException) -> None:
-        """Take back what was done inside. Raises: SQLite's error as one of ours."""
+        """Roll back the work inside. Raises: SQLite's error as one of ours."""
         transaction, owner = self._transaction, self._owner
         try:
             translated = owner.note_failure(error, self._operation)
             if isinstance(translated, CorruptDatabase):
-                # Also where the caller catches it: what comes after damage is not worth keeping.
+                # Also where the caller catches the error: work after damage is not worth keeping.
                 transaction.ruin = transaction.ruin or translated
             if not owner.is_abandoned and not self._take_back(is_of_sqlite=translated is not error):
-                # SQLite has taken back all of it (a full disk can do that), or refused to take all of what was buffered.
-                # What follows must not become a transaction of its own, with half of what belongs together.
+                # SQLite has rolled back the whole transaction (a full disk can cause this), or refused to roll back
+                # all buffered rows. Later writes must not become a transaction of their own, with half of the work.
                 transaction.ruin = transaction.ruin or translated
             if translated is not error:
                 raise translated from error
@@ -955,10 +962,10 @@ class Savepoint:
             transaction.savepoint = self.outer
 
     def _take_back(self, is_of_sqlite: bool) -> bool:
-        """Whether the transaction can go on.
+        """Roll back. Returns: whether the transaction can continue.
 
         Args:
-            is_of_sqlite: The error is SQLite's, and not a mistake in what was asked.
+            is_of_sqlite: The error comes from SQLite, and not from a mistake in the arguments.
         """
         transaction = self._transaction
         execute = transaction.connection.execute
@@ -973,13 +980,13 @@ class Savepoint:
             execute(f"RELEASE write{self.depth}")
         except SQLiteError:
             if self._is_saved:
-                # Ctrl-C has struck when it was released already: what was done is whole, and stays.
+                # Ctrl-C struck after the release: the work is whole, and stays.
                 logger.debug("there is no savepoint to go back to", exc_info=True)
                 return True
             if transaction.torn_until and is_of_sqlite:
                 return False
         else:
-            # What was torn came after the savepoint, and is gone with it.
+            # The torn flush came after the savepoint, and was rolled back with it.
             transaction.torn_until = 0
             transaction.memory.forget()
         transaction.forget_after(self.start)
@@ -990,7 +997,8 @@ class Savepoint:
 def index_moves(
     table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None, *, has_places: bool = True
 ) -> tuple[Moves | None, dict[int, Sequence[bytes]]]:
-    """What moves in the indexes with one step of a document, and under which values of each index it is or was.
+    """Compute the index entries that one step of a document adds and removes, and the values of the document in each
+    index.
 
     Args:
         has_places: The latter is wanted.

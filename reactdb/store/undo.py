@@ -1,6 +1,6 @@
-"""Undo: what to take back to get from the present to an earlier seq.
+"""Undo: the changes to revert to get from the present to an earlier seq.
 
-Rule of this file: it is given changes and asked for bytes; it reads nothing.
+Rule of this file: it takes changes and returns bytes; it reads nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from reactdb.change import TABLE_RENAME, Change
 
 
 class Undo:
-    """What to take back to get from the present to an earlier seq: the changes after it, by table and key.
+    """The changes after a seq, by table and key, to revert them.
 
-    Made once from the log and then asked for any seq at or after the one that it was made for.
+    Made once from the log, and then usable for any seq at or after its own.
     """
 
     def __init__(self, since: int, changes: Iterable[Change]) -> None:
@@ -44,7 +44,7 @@ class Undo:
     def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
         """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
         found: dict[bytes, bytes | None] = {}
-        # A list first: another thread may be adding what has happened since.
+        # A list first: another thread may be adding newer changes.
         for key, steps in list(self._steps.get(table_id, {}).items()):
             place = bisect_left(steps, seq + 1, key=lambda step: step[0])
             if place < len(steps):

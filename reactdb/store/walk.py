@@ -1,10 +1,11 @@
-"""Walk: the documents of one range, read page by page from a snapshot that stands still while others write.
+"""Walk: the documents of one range, read page by page from a snapshot that stays fixed while others write.
 
 A feed that delivers all documents of a table delivers the first before the last is read. But an open read keeps the write-ahead
 log from being emptied, and the file from being closed. So whatever must not wait for the read settles the walk: the rest is read
 into memory, and the snapshot is released.
 
-Thread safety: any thread may close or settle a walk while another asks for pages. No user code runs while the lock is held.
+Thread safety: any thread may close or settle a walk while another reads pages. No user code runs while the lock is
+held.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from reactdb.store.sums import Tally
 FIRST_PAGE = 64
 PAGE = 512
 
-# Where a document stands in the order of a walk: its primary key, or in an index (value, key, number of the entry).
+# A document's place in the order of a walk: its primary key, or in an index (value, key, number of the entry).
 Place = bytes | tuple[bytes, bytes, int]
 
 
 class Page(NamedTuple):
-    """Encoded documents in order, and where each of them stands."""
+    """Encoded documents in order, with their places."""
 
     places: Sequence[Place]
     bodies: Sequence[bytes]
@@ -47,13 +48,14 @@ def pages(
     reverse: bool,
     after: Place | None = None,
 ) -> Iterator[Page]:
-    """The documents with start <= key < stop, or <= value of the index <, in order: one statement, fetched as it is asked for.
+    """The documents with start <= key < stop, or <= value of the index <, in order: one statement, fetched as pages
+    are read.
 
     Args:
-        after: Only those that come after this sort key, in the order in which they come.
+        after: Only documents after this sort key, in the order of the walk.
 
     Raises:
-        CorruptDatabase: One is not what was written.
+        CorruptDatabase: A document does not match its checksum.
     """
     if after is not None:
         edge = after if isinstance(after, bytes) else after[0]
@@ -91,14 +93,15 @@ def _pages(
         if start == LEAST and stop >= GREATEST:
             snapshot.check(table, index, tally.count, tally.total if index is None else None)
     finally:
-        # A statement that is not at its end would keep the snapshot.
+        # An unfinished statement would keep the snapshot.
         cursor.close()
 
 
 def _past_pages(
     past: PastSnapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, reverse: bool
 ) -> Iterator[Page]:
-    """The same of the past. By key, the pages are as large as what has to be taken back for each; by index, there is one page."""
+    """The same for the past. By key, the pages are as large as the number of documents to revert for each page; by
+    index, there is one page."""
     if index is not None:
         entries = past.entries(index, start, stop, reverse=reverse)
         yield Page(
@@ -119,13 +122,13 @@ def _past_pages(
 
 
 def _past(place: Place, found: Iterator[Page], reverse: bool) -> Iterator[Page]:
-    """Without what comes before that sort key, and its own document."""
+    """Skip all before that sort key, and the document at it."""
     # The inner statement must be at its end when this is closed.
     with closing(found):  # type: ignore[type-var]
         for page in found:
             skipped = 0
             for one in page.places:
-                # Of one kind, both.
+                # Both have the same kind.
                 if one < place if reverse else one > place:  # type: ignore[operator]
                     break
                 skipped += 1
@@ -159,7 +162,7 @@ class Walk:
     def __next__(self) -> Page:
         """
         Raises:
-            CorruptDatabase: A document is not what was written.
+            CorruptDatabase: A document does not match its checksum.
         """
         with self._lock:
             if self._is_closed:
@@ -187,7 +190,7 @@ class Walk:
             page = None
             self._error = self._engine.translated(error, "read") if isinstance(error, SQLiteError) else error
         except BaseException:
-            # Ctrl-C: what is left cannot be read any more, and must not look as if it were not there.
+            # Ctrl-C: the rest cannot be read any more, and must not look like an end.
             self._error = FeedAborted("Changefeed aborted (interrupted while initial values were read)")
             self._let_go()
             raise
@@ -196,7 +199,7 @@ class Walk:
         return page
 
     def settle(self) -> None:
-        """Read what is left into memory and release the snapshot. Raises nothing: errors are raised where pages are asked for."""
+        """Read the rest into memory and release the snapshot. Raises nothing: reading a page raises its errors."""
         with self._lock:
             while not self._is_closed and (page := self._read()) is not None:
                 self._rest.append(page)

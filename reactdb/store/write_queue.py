@@ -1,13 +1,13 @@
-"""WriteQueue: which thread writes next, first come, first served, and whose writes may share a commit.
+"""WriteQueue: the order of writing threads, first come, first served, and the writes that may share a commit.
 
-A hard commit waits for the disk. So the thread at the head of the queue may carry out the small writes of the threads that wait
-directly behind it before it commits: one flush of the disk then serves them all. This is group commit, in the form of LevelDB's
-writer queue (google/leveldb, db/db_impl.cc, `DBImpl::Write`). Each write still succeeds or fails alone, because each has a
-savepoint of its own.
+A hard commit waits for the disk. So the thread at the head of the queue may execute the small writes of the threads
+directly behind it before it commits: one flush of the disk then serves all of them. This is group commit, in the form
+of LevelDB's writer queue (google/leveldb, db/db_impl.cc, `DBImpl::Write`). Each write still succeeds or fails alone,
+because each has its own savepoint.
 
-Ctrl-C may strike in any line, also in those that leave the queue. Therefore each waiter has a lock, `held`, which its thread
-holds by `with` as long as it has anything to do with the queue. The lock is released whatever happens, so a waiter whose lock is
-free has been abandoned, and the others drop it. They look every `LOOK_S` seconds.
+Ctrl-C may strike at any line, also while a thread leaves the queue. Therefore each waiter has a lock, `held`, which
+its thread holds by `with` as long as it uses the queue. The lock is released in any case, so a waiter with a free
+lock has been abandoned, and the others drop it. They check every `LOOK_S` seconds.
 
 Thread safety: everything here may be called from any thread. `_mutex` is held for a few lines only, never while waiting.
 """
@@ -26,9 +26,9 @@ from reactdb.store.blocks import Block
 from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import Owner, Savepoint, WriteTransaction
 
-# Writes of other threads that one commit may carry. This bounds how long the first of them waits for the last.
+# Writes of other threads that one commit may carry. This bounds how long the first thread waits for the last.
 MAX_GROUP = 128
-# Seconds between two looks of a waiter at whether those before it were abandoned.
+# Seconds between two checks for abandoned waiters ahead.
 LOOK_S = 0.5
 # A shorter wait, in seconds, is not subtracted from the busy timeout, because setting SQLite's timeout costs 1.5 µs.
 NOTED_S = 0.02
@@ -38,8 +38,9 @@ class Waiter:
     """One thread's place in the queue.
 
     Attributes:
-        work: What another thread may carry out in its own commit; None where the thread needs the connection for itself.
-        operation: What the user calls the write; error messages begin with it.
+        work: Work that another thread may execute in its own commit; None where the thread needs the connection for
+            itself.
+        operation: The operation's name for the user; error messages begin with it.
         held: The lock that its thread holds from before it queues until it has left the queue.
         block: The transaction of the user's that has the turn through it; None where it is a single write, or not its turn yet.
         is_taken: Another thread is carrying out `work`, or has done so.
@@ -88,14 +89,14 @@ class Waiter:
 
 
 class WriteQueue:
-    """The threads that want to write to one file. The one at the head has the connection."""
+    """The threads that want to write to one file. The thread at the head has the connection."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._queue: deque[Waiter] = deque()
 
     def __len__(self) -> int:
-        """Threads in the queue, with the one that is writing."""
+        """Threads in the queue, including the writing thread."""
         return len(self._queue)
 
     def is_first(self, waiter: Waiter) -> bool:
@@ -112,7 +113,8 @@ class WriteQueue:
             DatabaseBusy: Neither happened within `timeout_s`.
         """
         with self._mutex:
-            # To queue and to look who is first is one step: in between, the work could be done, and the waiter be gone.
+            # To queue and to read the head is one step: in between, another thread could do the work and remove the
+            # waiter.
             self._queue.append(waiter)
             if self._queue[0] is not waiter:
                 self._drop_finished()
@@ -130,7 +132,8 @@ class WriteQueue:
         return not waiter.is_done
 
     def busy(self, operation: str, timeout_s: float) -> DatabaseBusy:
-        """The error of a thread that has waited for the one at the head. It says whose transaction that is."""
+        """The error of a thread that has waited too long for the head. It names the owner of the head's
+        transaction."""
         with self._mutex:
             block = self._queue[0].block if self._queue else None
         message = f"another thread held the write lock for {timeout_s:g} s; nothing was written"
@@ -140,7 +143,7 @@ class WriteQueue:
         if block.flow.thread_name() not in owner:
             owner += f" of thread {block.flow.thread_name()!r}"
         return DatabaseBusy(
-            f"{message} ({operation}, in {waiting}, waited for the transaction that {owner} has open"
+            f"{message} ({operation}, in {waiting}, waited for the open transaction of {owner}"
             f"{place_in_words(block.place)}: if that waits for this {operation}, neither can go on, so do it outside of the "
             "block)",
             operation=operation,
@@ -149,7 +152,8 @@ class WriteQueue:
         )
 
     def release(self, waiter: Waiter) -> None:
-        """Leave the head of the queue: wake those whose work was done, then the next. Nothing happens where it is not there."""
+        """Leave the head of the queue: wake the waiters whose work was done, then the next. Without effect where the
+        waiter is not in the queue."""
         queue = self._queue
         with self._mutex:
             if not queue or queue[0] is not waiter:
@@ -194,7 +198,7 @@ class WriteQueue:
         return True
 
     def _drop_finished(self) -> None:
-        """Drop from the head those whose work is done, which are woken, and those that were abandoned. With the mutex held."""
+        """Drop finished waiters from the head and wake them, and drop abandoned ones. With the mutex held."""
         queue = self._queue
         while queue and (queue[0].is_done or not queue[0].held.locked()):
             queue.popleft().wake()
@@ -227,7 +231,7 @@ class WriteQueue:
     # fork()
 
     def stop(self, timeout_s: float) -> Waiter | None:
-        """Let nobody write until `go_on`, by standing at the head; None where that takes too long."""
+        """Stop all writes until `go_on`, by holding the head of the queue; None where that takes too long."""
         # A fork in a signal handler may strike in a line of this file, by the very thread that has the mutex.
         if not self._mutex.acquire(timeout=timeout_s):
             return None
@@ -237,7 +241,7 @@ class WriteQueue:
         try:
             self.acquire(waiter, timeout_s)
         except BaseException as error:
-            # Ctrl-C, too, must not leave the head of the queue to a waiter that nobody releases.
+            # Ctrl-C, too, must not leave the head of the queue to a waiter that no code releases.
             waiter.held.release()
             if isinstance(error, DatabaseBusy):
                 return None
@@ -253,12 +257,13 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
     """Carry out the writes of other threads inside this thread's SQLite transaction, each as a commit of its own.
 
     Args:
-        group: Whose writes.
+        group: The waiters of the writes.
         first: This thread's own transaction.
-        owner: The writer, which says what an error means for the transaction.
+        owner: The writer. It knows the effect of an error on the transaction.
 
     Raises:
-        What is not the fault of one of them: Ctrl-C, which is for this thread, and what ended the whole transaction.
+        Errors that no single write has caused: Ctrl-C, which belongs to this thread, and the end of the whole
+        transaction.
     """
     transactions = []
     seq, catalogue = first.first + first.count, first.catalogue
@@ -283,6 +288,6 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
         # Outside of its savepoint: should the flush fail, all of them fail, as they would in COMMIT.
         transaction.flush()
         transactions.append(transaction)
-        # The next one sees the tables that this one has made.
+        # The next write sees the tables that this one has made.
         seq, catalogue = seq + transaction.count, transaction.catalogue
     return transactions

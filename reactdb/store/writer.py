@@ -1,17 +1,17 @@
-"""Writer: the one connection of an engine that writes. This file has the whole way of a write, from top to bottom:
+"""Writer: the write connection of an engine. This file has the whole path of a write, from top to bottom:
 
     write, transaction      wait in the write queue (see `write_queue`), and then, at its head:
-    _begin                  BEGIN IMMEDIATE; is what the writer knows of the file still so? If not, reload it
+    _begin                  BEGIN IMMEDIATE; is the writer's state of the file still true? If not, reload it
     the caller's work       puts entries into the transaction's write buffer (see `transaction`)
-    write_group             the small writes of threads that wait behind, in the same transaction (group commit)
-    _commit                 COMMIT; is the file still the file that was opened?
-    publish                 the feeds take the commit in, still before the next write, so that they hear commits in log order
+    write_group             the small writes of threads behind it, in the same transaction (group commit)
+    _commit                 COMMIT; is it still the opened file?
+    publish                 the feeds take the commit in, still before the next write, so that they get commits in log order
     _end_turn               the next in the queue
-    drain                   the feeds deliver: only here does user code run, without a lock, but for what a caller passes into its
-                            own write (`update(callable)`) and predicates of feeds
+    drain                   the feeds deliver: only here does user code run, without a lock, except a callable argument of a write
+                            (`update(callable)`) and predicates of feeds
 
-Ctrl-C may strike in any line. What it leaves undone is found by the next writer: a transaction that is still open is rolled back,
-and the state is reloaded (`_known_version` is None from before COMMIT until everything is noted down).
+Ctrl-C may strike at any line. The next writer repairs the rest: it rolls back a transaction that is still open, and
+reloads the state (`_known_version` is None from before COMMIT until everything is noted).
 
 Thread safety: the public methods from any thread; the others only by the thread at the head of the write queue.
 """
@@ -60,9 +60,9 @@ Durability = Literal["hard", "soft"]
 T = TypeVar("T")
 
 Inside = tuple[int, WriteTransaction, threading.Lock, Block | ControlFlow | None]
-"""Who is in a transaction: the thread, the transaction, the lock of its waiter, and whose it is, a block's or a single write's
-of a flow. The last is None while no code of the user's runs, because then no other flow can run. A plain tuple, because one is
-made for every write."""
+"""The flow in a transaction: the thread, the transaction, the lock of its waiter, and the owner, a block or a single
+write of a flow. The owner is None while no user code runs, because then no other flow can run. A plain tuple, because
+every write makes one."""
 
 
 class WritableFile(OpenFile, Protocol):
@@ -74,7 +74,7 @@ class WritableFile(OpenFile, Protocol):
 
 
 class OwnCommit(NamedTuple):
-    """A commit of this process, by what a `Change` of it says.
+    """A commit of this process, with the fields that its `Change` values share.
 
     Attributes:
         seq: Of its last change.
@@ -91,25 +91,26 @@ class Writer:
     """See the head of this file.
 
     Attributes:
-        engine: Whose it is.
-        connection: The one that writes.
-        cursor: Of that one, for statements that give no rows.
+        engine: The engine of this writer.
+        connection: The write connection.
+        cursor: A cursor of the connection, for statements without rows.
         queue: Which thread is next.
-        inside: Who is in a transaction. None where nobody is, and nobody need be asked.
-        last_seq: The newest seq in the file. This and the following are what the writer knows of the file (see `_reload`).
+        inside: The flow inside a transaction. None without a transaction, so that other flows need no check.
+        last_seq: The newest seq in the file. This field and the following ones are the writer's state of the file
+            (see `_reload`).
         last_time: The time of the newest change, in milliseconds.
-        catalogue: Tables and indexes, neither older nor newer than what the connection writes to.
-        memory: What transactions remember of those before.
+        catalogue: Tables and indexes, always as of the connection's state.
+        memory: The cache that transactions share.
         has_own_epoch: This process has begun an epoch.
-        epoch: That one; None before the first commit, and in memory.
-        log_named: The salts of the write-ahead log that is known to have the database's id in it (see `file.wal_check`); None
-            where none is known to.
+        epoch: This process's epoch; None before the first commit, and in memory.
+        log_named: The salts of the write-ahead log with the database's id in it (see `file.wal_check`); None where no
+            such log is known.
         is_abandoned: It is the parent's, and this is a child of fork().
         guard: Notices that the file was moved; None in memory.
-        flushes: What of the write-ahead log is on the disk.
+        flushes: The state of flushes of the write-ahead log to the disk.
         lock_wait: How long statements wait for another process's lock.
         clock: The time that entries get, where the machine's clock is behind the log.
-        damage: What stops every write after one has met damage.
+        damage: Stops every write after a write has met damage.
         checkpoints: How the write-ahead log is emptied.
         compaction: How history is removed.
     """
@@ -122,19 +123,20 @@ class Writer:
         self.busy_timeout_s = engine.busy_timeout_s
         self.guard = engine.guard
         self.inside: Inside | None = None
-        # What `inside` is while nobody is in a transaction. Not None while a flow does not know that its transaction has ended.
+        # The value of `inside` outside any transaction. Not None while a flow has yet to learn that its transaction
+        # has ended.
         self._outside: Inside | None = None
         self._stranded: list[Participant] = []
         self.last_seq = head_seq(connection)
         self.last_time = 0
-        # What `own_commit` says. A plain tuple, because one is made for every commit.
+        # The value of `own_commit`. A plain tuple, because every commit makes a new one.
         self._own_commit: tuple[int, int, int] | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
         self.log_named: bytes | None = None
-        # The log that the transaction which is open names, once it is committed.
+        # The log that the open transaction will name once it is committed.
         self._naming: bytes | None = None
         # `PRAGMA data_version` of the state that the writer knows. None: it has to be reloaded.
         self._known_version: int | None = None
@@ -170,19 +172,19 @@ class Writer:
         operation: str = "write",
         block: Block | None = None,
     ) -> T:
-        """Carry out one write: in this flow's transaction, or as a commit of its own.
+        """Execute one write: in this flow's transaction, or as a commit of its own.
 
         Args:
             work: Called with the transaction; again, where a commit that it had joined was interrupted.
             busy_timeout_s: For waiting for other threads and processes together; None: the engine's.
             is_shareable: `work` runs no code of the user's, so that another thread may carry it out in its own commit.
-            collect: The changes are wanted in `WriteTransaction.changes`, also where no feed listens.
-            operation: What the user calls it; error messages begin with it.
-            block: Whose object it goes through; None where it goes through none.
+            collect: Collect the changes in `WriteTransaction.changes`, also where there are no feeds.
+            operation: The operation's name for the user; error messages begin with it.
+            block: The block whose object was used; None where no block was.
 
         Raises:
-            TransactionOwned, TransactionEnded: See `join`.
-            Whatever `work` raises, after everything that it did was taken back.
+            TransactionOwned, TransactionEnded: See `join`. Also every error of `work`, after its changes were rolled
+            back.
             DatabaseBusy, DiskFull, StorageError: From the file; nothing was written.
             OutcomeUnknown: An error in COMMIT itself.
         """
@@ -224,9 +226,7 @@ class Writer:
         if engine.unusable is not None:
             raise engine.unusable()
         if engine.publisher.is_routing():
-            raise UsageError(
-                "a predicate or mapping of a feed must not write: it runs inside somebody's commit"
-            )
+            raise UsageError("a predicate or mapping of a feed must not write: it runs inside a commit")
 
     def _write_in_turn(
         self,
@@ -289,7 +289,7 @@ class Writer:
         execute = connection.execute
         try:
             if connection.in_transaction:
-                # Ctrl-C struck while the last one was being ended.
+                # Ctrl-C struck during the end of the last transaction.
                 self.roll_back()
             if self.checkpoints.is_over:
                 self.checkpoints.check_limit(operation)
@@ -300,7 +300,7 @@ class Writer:
             # IMMEDIATE: a deferred transaction that reads before it writes can be refused half-way when another process has
             # written in between, and half-way is after user code has run.
             waited_s = self.lock_wait.begin_immediate(left_s)
-            # In memory nobody else writes.
+            # In memory there is no other process.
             if self._known_version is None or not engine.is_memory:
                 (version,) = execute("PRAGMA data_version").fetchone()
                 if version != self._known_version:
@@ -308,8 +308,8 @@ class Writer:
                         external_writers.wal_reset.another_wrote(self.path)
                     self._reload(operation)
                     if engine.publisher.is_late(self.last_seq):
-                        # A long transaction of another process, which takes as long to publish: not in this thread, which may
-                        # be an event loop's, and not while others cannot write.
+                        # Another process wrote a long transaction, and publishing it takes as long. So publish
+                        # neither in this thread, perhaps an event loop's, nor while other writers wait.
                         self.roll_back()
                         waited_s += engine.publisher.wait_for_others(
                             self.last_seq, operation, left_s - waited_s
@@ -345,8 +345,8 @@ class Writer:
         )
 
     def _reload(self, operation: str) -> None:
-        """Read again what the writer knows of the file, because another process has written, or may have. Called inside a
-        transaction that has written nothing yet.
+        """Read the writer's state again, because another process has written, or may have. Called inside a
+        transaction without any writes.
 
         Raises:
             StorageMoved: It is the log of another history.
@@ -361,14 +361,14 @@ class Writer:
                 # Whatever is at the path now, it is not ours to write to.
                 raise self.engine.moved(trouble)
         self.flushes.make_sure(operation)
-        # A write past an end that is none would give out seqs that other entries have.
+        # A write past a false end would use seqs that other entries have.
         Snapshot(connection, self.catalogue).check_end()
         head = head_seq(connection)
         own = self.epoch if self.has_own_epoch else None
         trouble = external_writers.other_history(connection, head, self.last_seq, own)
         if trouble:
             raise self.engine.moved(f"{self.path}: {trouble}")
-        # Compaction may have removed this process's epoch, and then another one is begun.
+        # Compaction may have removed this process's epoch; then a new epoch begins.
         self.has_own_epoch = self.has_own_epoch and (own is None or has_epoch(connection, own.name))
         damage = external_writers.unfiled_end(connection)
         if damage is not None:
@@ -382,7 +382,7 @@ class Writer:
             self.adopt(load(connection))
 
     def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
-        """COMMIT, make sure of the file, and publish. What it raises, it raises before anything is published."""
+        """COMMIT, check the file, and publish. All errors are raised before anything is published."""
         if self.is_abandoned:
             # fork() inside a transaction: it is the parent's to commit.
             self.engine.check_usable()
@@ -395,7 +395,8 @@ class Writer:
             if not self._is_synchronous or self.flushes.is_complete or self.guard is None:
                 self.roll_back()
                 return
-            # But "unchanged" is an answer, too: what it rests on, soft commits perhaps, must survive as if written now.
+            # But "unchanged" is a result, too: the state behind it, soft commits perhaps, must survive as if written
+            # now.
             try:
                 schema.touch(connection)
             except SQLiteError as error:
@@ -432,7 +433,7 @@ class Writer:
             if self.last_seq >= self.compaction.look_at:
                 self.compaction.after_commit(self.last_seq + 1 - first.first)
         except MemoryError:
-            # It is committed, and must not look as if it were not. What was not done comes with another commit.
+            # The write is committed, and must not look like a failure. The skipped steps come with a later commit.
             logger.warning(
                 "there was no memory for the upkeep of %s after a commit", self.path, exc_info=True
             )
@@ -442,7 +443,7 @@ class Writer:
         self.roll_back()
         translated = self.engine.translated(error, f"{operation}, at commit")
         if self.flushes.notice(error):
-            # Should a power cut bring it back after all, its seqs must not be taken for those that are given out next.
+            # A power cut may bring this commit back after all. Its seqs must not be confused with the next ones.
             self.has_own_epoch = False
             kind = MovedAtCommit if isinstance(translated, StorageMoved) else OutcomeUnknown
             translated = kind(
@@ -452,16 +453,17 @@ class Writer:
         return translated
 
     def _is_committed(self, transaction: WriteTransaction) -> bool:
-        """Whether COMMIT was done, also where Ctrl-C struck before that could be noted. Once it is noted, a transaction that the
-        connection is in is another one: a checkpoint's, for example."""
+        """Whether COMMIT was done, also where Ctrl-C struck before it could be noted. Once it is noted, an open
+        transaction of the connection is another transaction: a checkpoint's, for example."""
         return transaction.is_committed or (transaction.is_committing and not self.connection.in_transaction)
 
     def check_same_file(self) -> int:
         """The size of the write-ahead log; 0 in memory. Called after a COMMIT.
 
         Raises:
-            MovedAtCommit: The path is not the file any more that was opened. Nothing is written after that.
-            DamagedAtCommit: Somebody has written to the file, and its first page is damaged. Nothing is written after that.
+            MovedAtCommit: The path no longer leads to the opened file. Later writes are refused.
+            DamagedAtCommit: Another program has written to the file, and its first page is damaged. Later writes are
+                refused.
         """
         if self.guard is None:
             return 0
@@ -479,7 +481,7 @@ class Writer:
         return wal_bytes
 
     def note_commit(self) -> None:
-        """What the transaction began with is in the file now: this process's epoch, and the id in the log."""
+        """Note that the transaction's first rows are in the file now: this process's epoch, and the id in the log."""
         if not self.has_own_epoch:
             self.has_own_epoch = True
             if self.epoch is not None:
@@ -501,7 +503,7 @@ class Writer:
         self.queue.release(waiter)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Several writes as one, and what else needs the connection
+    # Several writes as one commit, and other uses of the connection
 
     @contextmanager
     def transaction(
@@ -513,11 +515,12 @@ class Writer:
         is_exclusive: bool = False,
         within: Block | None = None,
     ) -> Iterator[Block]:
-        """Several writes as one commit; an exception takes all of them back. Inside another transaction: a part of that one.
+        """Several writes as one commit; an exception rolls back all of them. Inside another transaction: a part of
+        that transaction.
 
         Args:
-            is_exclusive: Only what goes through the block is a part of it.
-            within: The block whose object was asked for it; None where none was.
+            is_exclusive: Only writes through the block's own objects belong to the block.
+            within: The block whose object opens this block; None where there is none.
 
         Raises:
             TransactionOwned, TransactionEnded: See `join`.
@@ -565,7 +568,7 @@ class Writer:
     def _part(
         self, transaction: WriteTransaction, within: Block | None, is_exclusive: bool
     ) -> Iterator[Block]:
-        """A block inside of a transaction that goes on."""
+        """A block inside a longer transaction."""
         inside = self.inside
         outer = within or (inside[3] if inside is not None and isinstance(inside[3], Block) else None)
         block = Block(transaction, outer, is_exclusive=is_exclusive)
@@ -585,15 +588,16 @@ class Writer:
         """The outermost block has ended. A second call does nothing."""
         if not block.is_over:
             self._strand(block.end())
-            # Savepoints inside that are still open have nothing to take back any more.
+            # Savepoints that are still open inside have nothing to roll back any more.
             block.transaction.savepoint = None
             self.inside = self._outside
 
     def _strand(self, members: list[Participant]) -> None:
-        """Note what is still open of a block that has ended, so that it is told when it writes, and forget what is not."""
+        """Keep a list of members that have not left an ended block, so that their next write raises an error; drop
+        the others from the list."""
         stranded = [one for one in (*self._stranded, *members) if not one.is_left and not one.flow.is_gone]
         self._stranded = stranded
-        # Nobody is inside: no thread has this number, and nobody holds the lock.
+        # No flow is inside: no thread has this number, and the lock is free.
         self._outside = (0, stranded[0].transaction, threading.Lock(), None) if stranded else None
 
     def join(self, operation: str, block: Block | None) -> tuple[WriteTransaction | None, ControlFlow | None]:
@@ -601,11 +605,11 @@ class Writer:
         turn. With it the flow, where several share the transaction.
 
         Args:
-            block: Whose object it goes through; None where it goes through none.
+            block: The block whose object is used; None where there is none.
 
         Raises:
-            TransactionOwned: The transaction that is open is another flow's, in the same thread: to wait for its end would not
-                let it end. Or `block` is another thread's.
+            TransactionOwned: The open transaction belongs to another flow of the same thread: a wait for its end
+                would not let it end. Or `block` belongs to another thread.
             TransactionEnded: The flow is in a block of a transaction that has ended; or `block` is.
         """
         if block is not None:
@@ -617,7 +621,7 @@ class Writer:
                 if member.flow.is_current():
                     raise TransactionEnded(operation, member.place)
         inside = self.inside
-        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        # A transaction whose waiter holds no lock was left behind by Ctrl-C.
         if inside is None or inside[0] != get_ident() or not inside[2].locked():
             return None, None
         owner = inside[3]
@@ -640,7 +644,7 @@ class Writer:
         owner = inside[3]
         if owner is not None and not owner.is_current():
             return None
-        # A transaction whose waiter holds no lock any more was left behind by Ctrl-C.
+        # A transaction whose waiter holds no lock was left behind by Ctrl-C.
         return inside[1] if inside[2].locked() else None
 
     @property
@@ -661,11 +665,11 @@ class Writer:
             self.inside = inside
 
     def flush(self, transaction: WriteTransaction, operation: str = "transaction") -> None:
-        """Give SQLite what a transaction has buffered.
+        """Give SQLite the buffered writes of a transaction.
 
         Raises:
-            DiskFull, StorageError: From the file. Part of it may be written: the transaction can only be taken back as a whole.
-            What has ruined the transaction before.
+            DiskFull, StorageError: From the file. A part may be written: the transaction can only be rolled back as a
+            whole. Also the error that has ruined the transaction before.
         """
         if transaction.ruin is not None:
             raise transaction.ruin
@@ -682,7 +686,7 @@ class Writer:
             raise translated from error
 
     def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
-        """Do something with the connection that is not a write of a user's: a checkpoint, for example.
+        """Use the connection for other work than a user's write: a checkpoint, for example.
 
         Raises:
             TransactionOwned: Another flow of this thread is in a transaction.
@@ -710,10 +714,10 @@ class Writer:
     # Failures
 
     def roll_back(self) -> None:
-        """End the transaction that is open, if there is one, and leave nothing of it."""
+        """Roll back the open transaction, if there is one."""
         connection = self.connection
         if self.is_abandoned:
-            # A rollback by the child would take back what the parent is doing.
+            # A rollback by the child would roll back the parent's work.
             return
         self.memory.forget()
         try:
@@ -725,7 +729,7 @@ class Writer:
             self._known_version = None
 
     def note_failure(self, error: BaseException, operation: str) -> BaseException:
-        """Something failed inside a transaction. SQLite's error as one of ours; others as they are."""
+        """Note a failure inside a transaction. Returns SQLite's error as one of ours; others as they are."""
         if isinstance(error, SQLiteError):
             translated = self.engine.translated(error, operation)
             # SQLite's word for damage may be about a disk that does not answer for a moment (see `DamageLatch`).
@@ -757,13 +761,13 @@ class Writer:
     # Closing
 
     def close(self) -> None:
-        """Wait for the write that is going on, and close the connection. A write that takes longer than `busy_timeout` closes it
-        itself, when it is done."""
+        """Wait for the running write, and close the connection. A write that takes longer than `busy_timeout` closes
+        the connection itself, at its end."""
         if self.guard is not None and self.guard.has_lost_its_log:
             self.close_unused()
             return
         if self.of_thread is not None:
-            # This thread is inside of a transaction, which is taken back, and says so when it ends.
+            # This thread is inside a transaction. Its end rolls back and raises.
             self.connection.close()
             return
         self._is_closing = True
@@ -773,7 +777,7 @@ class Writer:
                 self.queue.acquire(waiter, self.busy_timeout_s)
                 self._close_in_turn()
             except DatabaseBusy:
-                logger.debug("%s is closed by the write that is going on", self.path)
+                logger.debug("%s is closed by the running write", self.path)
             finally:
                 self.queue.release(waiter)
 
@@ -783,8 +787,8 @@ class Writer:
         self.flushes.close(self.connection)
 
     def close_unused(self) -> None:
-        """Close the connection, which nobody uses. If its log was taken away, it stays open: SQLite would write the log into the
-        file."""
+        """Close the unused connection. If its log was removed, the connection stays open: SQLite would write the log
+        into the file."""
         if self.guard is not None and self.guard.has_lost_its_log:
             sqlite.leave_open(self.connection)
             identity.refuse(self.path, lost_its_log)
@@ -795,13 +799,14 @@ class Writer:
 
 
 class DamageLatch:
-    """Stops every write after one has met damage: nobody knows what else is wrong, and what was written on top of it would have
-    to be taken apart again.
+    """Stops every write after a write has met damage: the rest of the damage is unknown, and later writes would have
+    to be undone by hand.
 
-    Every feed ends with the damage: this handle can tell them nothing more, and silence would say that nothing happens.
+    Every feed ends with the damage: this handle can deliver nothing more, and silence would mean that nothing
+    happens.
 
     Attributes:
-        found: What a write has met; None while none has.
+        found: The damage that a write has met; None before.
     """
 
     __slots__ = ("_end_feeds", "_found_each_time", "_is_whole", "found")
@@ -814,7 +819,8 @@ class DamageLatch:
         self._found_each_time: CorruptDatabase | None = None
 
     def found_each_time(self, error: CorruptDatabase) -> CorruptDatabase:
-        """Damage that every write looks for, which therefore need not be remembered: it may be repaired meanwhile."""
+        """Note damage that every write checks for. It is not remembered, because it may be repaired before the next
+        write."""
         self._found_each_time = error
         return error
 
@@ -827,7 +833,7 @@ class DamageLatch:
                 self.found = error
 
     def check(self, operation: str) -> None:
-        """Raises: CorruptDatabase, after a write has met damage. It begins with the `operation` that is refused."""
+        """Raises: CorruptDatabase, after a write has met damage. Its message begins with the refused `operation`."""
         if self.found is not None and not self._has_passed(self.found):
             self._end_feeds(self.found)
             raise CorruptDatabase(
@@ -835,7 +841,8 @@ class DamageLatch:
             )
 
     def _has_passed(self, found: CorruptDatabase) -> bool:
-        """If a disk could not be read for a moment, SQLite says that the file is malformed. That passes; damage does not."""
+        """If a disk could not be read for a moment, SQLite reports a malformed file. Such an error passes; damage
+        does not."""
         if not isinstance(found.__cause__, SQLiteError):
             return False
         is_whole = self._is_whole()

@@ -1,8 +1,8 @@
 """Blob: the name of a large value, as documents hold it. The bytes are in the file once, in pieces: see `reactdb/blobs.py`.
 
-It is a registered type (`reactdb.blob`, extension type 64), which every process knows that opens a file. Its bytes in a document
-are the digest and the size, and so in every document begin with the same three: `may_have_blobs` looks for these, so that a
-document without blobs pays 20 ns.
+It is a registered type (`reactdb.blob`, extension type 64), known to every process that opens a file. Its bytes in a
+document are the digest and the size, and so in every document begin with the same three: `may_have_blobs` looks for
+these, so that a document without blobs pays 20 ns.
 
 Rule of this file: a Blob says nothing about any file, and can be made without one.
 """
@@ -27,10 +27,10 @@ _TEXT: Final = re.compile(r"sha256:([0-9a-f]{64}):(0|[1-9][0-9]{0,17})", re.ASCI
 
 
 class Blob(Value):
-    """A large value, named by what it holds: two that are equal hold the same bytes.
+    """A large value, named by a digest of its content: two equal Blobs have the same bytes.
 
-    It is stored in documents like any other value, also in lists, in indexes and as a key; what is stored is the name. The bytes
-    are written by `db.blobs.put` and read by `db.blobs.open`.
+    It is stored in documents like any other value, also in lists, in indexes and as a key; the stored value is the
+    name. `db.blobs.put` writes the bytes and `db.blobs.open` reads them.
 
     Attributes:
         digest: The SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
@@ -85,17 +85,17 @@ def _parse(text: str) -> Blob:
 
 register_type(ValueType("reactdb.blob", CODE, Blob, _encode, _decode, text=str, parse=_parse))
 
-# How MessagePack writes an extension type of this length, before its bytes. One byte alone is found in a tenth of the time.
+# MessagePack's first bytes of an extension type of this length. One byte alone is found in a tenth of the time.
 HEADER: Final = bytes((0xC7, DIGEST_BYTES + 8, CODE))
 
 
 def may_have_blobs(body: bytes) -> bool:
-    """Whether an encoded document may hold a Blob: those of which this is False have none."""
+    """Whether an encoded document may hold a Blob: a document with False has none."""
     return 0xC7 in body and HEADER in body
 
 
 def which_may_have_blobs(bodies: Sequence[bytes]) -> list[int]:
-    """The numbers, in the list, of those documents that `may_have_blobs`."""
+    """The numbers, in the list, of the documents for which `may_have_blobs` is true."""
     found = [number for number, body in enumerate(bodies) if 0xC7 in body]
     return [number for number in found if HEADER in bodies[number]]
 

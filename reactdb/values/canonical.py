@@ -1,12 +1,12 @@
-"""Canonical forms: which of several values is shown where the order calls them equal and only one can be shown.
+"""Canonical forms: the choice among several values that are equal in the order, where only one can be shown.
 
     distinct of 1.0, 1 and 1.0    [1]
     distinct of 0.0 and -0.0      [0.0]
 
-The one with the shortest encoding is shown, and of these the one whose bytes come first. So the answer does
-not depend on which value came first, and an incrementally kept result equals one that is computed from scratch.
+The value with the shortest encoding is shown, and of several the one whose bytes come first. So the result does not
+depend on their sequence, and an incrementally kept result equals a result computed from scratch.
 
-Rule of this file: it never decides whether values are equal. The caller has asked `collation` before it asks here.
+Rule of this file: it never decides whether values are equal. The caller has used `collation` for that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from reactdb.values import codec
 
-# Two values of one of these types are stored alike where they are equal.
+# Two equal values of one of these types are stored alike.
 _ONE_SPELLING = frozenset({int, str, bool, type(None), bytes, date, timedelta, UUID})
 
 
@@ -35,7 +35,7 @@ def is_alike(one: Any, other: Any) -> bool:
 
 
 def plainest(one: Any, other: Any) -> Any:
-    """Which of two values that the order calls equal is shown."""
+    """Choose the shown value of two that are equal in the order."""
     if one is other or (type(one) is type(other) and type(one) in _ONE_SPELLING):
         return one
     return other if spelling(other) < spelling(one) else one
@@ -45,7 +45,7 @@ class Spellings:
     """Equal values that come and go.
 
     Attributes:
-        value: The one to show.
+        value: The shown value.
         count: How many there are.
     """
 

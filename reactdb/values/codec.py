@@ -1,18 +1,18 @@
-"""Documents and their bytes: the one place where a value is checked and packed. What reads the bytes is `decoding`.
+"""Documents and their bytes: the one place where a value is checked and packed. `decoding` reads the bytes.
 
-A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of
-those, and Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read
-with one fixed set of options; what MessagePack lacks is written as the extension types of `extension_types`.
+A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of those, and
+Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read with one fixed
+set of options; values that MessagePack lacks are written as the extension types of `extension_types`.
 
-What comes back equals what was given, and encodes to the same bytes. Some spellings become the common one
-on the way in: a tuple is a list; a subclass of a type above is that type; bytearray and memoryview are
-bytes; a named time zone is its offset at that moment. NaN, the infinities and -0.0 are kept bit for bit.
-What could not come back equal is refused by `InvalidDocument`, which says where: keys that are not str,
-text with lone surrogates, datetimes without a time zone, times with one, sets, other objects, and
-everything beyond the limits, here and in `scalars`.
+A decoded document equals the original, and encodes to the same bytes. Some spellings become the common one on the way
+in: a tuple is a list; a subclass of a type above is that type; bytearray and memoryview are bytes; a named time zone
+is its offset at that moment. NaN, the infinities and -0.0 are kept bit for bit. A value that could not come back
+equal is refused with `InvalidDocument`, which names the place: keys that are not str, text with lone surrogates,
+datetimes without a time zone, times with one, sets, other objects, and everything beyond the limits, here and in
+`scalars`.
 
-Rule of this file: `encode` returns the bytes of its argument as that was at one single moment, and `decode` reads them back.
-An argument for which that is impossible raises `InvalidDocument`.
+Rule of this file: `encode` returns the bytes of its argument as of one single moment, and `decode` reads them back.
+An impossible argument raises `InvalidDocument`.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ MAX_DEPTH: Final = 100
 """How deep containers may be nested; the document itself is level one. The packer's own limit is 511."""
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-"""The size limit of an encoded document. It is below SQLite's limit for a blob, and it bounds what one change costs a reader."""
+"""The size limit of an encoded document. It is below SQLite's limit for a blob, and it bounds a reader's cost of one
+change."""
 
 
 # -----------------------------------------------------------------------------------------------------------
 # Encoding
 #
-# Most documents are plain: exact base types all the way down. Those are checked by a loop that knows no
-# paths, and packed by a reused packer. Documents that also have extension types are packed by a new packer,
-# which calls back. Whatever is left is walked once more by `_normalise`, which either finds a plain form or
-# knows the path to complain about.
+# Most documents are plain: exact base types all the way down. A loop without paths checks them, and a reused packer
+# packs them. Documents that also have extension types are packed by a new packer, which calls back. All others are
+# walked once more by `_normalise`, which either finds a plain form or the path for the error.
 
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _all_plain = _PLAIN.issuperset
@@ -106,12 +106,12 @@ class _ThreadsPacker(threading.local):
 _own = _ThreadsPacker()
 
 ExtensionWriter = Callable[[Any], Any]
-"""What a value is to the packer: an extension type, or a plain int."""
+"""The form of a value for the packer: an extension type, or a plain int."""
 
 
 def is_flat(value: Any) -> bool:
-    """Whether this is a plain dict with plain keys, none of whose values is a container: what comes back of such values is what
-    was given.
+    """Whether this is a plain dict with plain keys and without containers among its values: such values come back as
+    they are.
     """
     if type(value) is not dict:
         return False
@@ -132,7 +132,7 @@ def encode(document: dict[str, Any]) -> bytes:
     """
     if type(document) is dict:
         try:
-            "".join(document)  # the quickest way to ask whether all keys are str
+            "".join(document)  # the quickest check that all keys are str
             if _left_of(MOST_PLAIN, document.values(), None, 8) >= 0:
                 data = _own.pack(document)
                 return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
@@ -146,12 +146,12 @@ def encode(document: dict[str, Any]) -> bytes:
 def encode_foreign(
     document: dict[str, Any], writers: Mapping[type, ExtensionWriter], no: str
 ) -> bytes | None:
-    """The bytes of a document of base types, and of types that another library has for what an extension type is here. None
-    where it has another value, is large, nested deep or cannot be encoded, or has one of the characters `no` in a key.
+    """The bytes of a document of base types, and of another library's types for our extension types. None where it
+    has another value, is large, nested deep or cannot be encoded, or has one of the characters `no` in a key.
 
     Args:
-        writers: For each of those types what makes an extension type of its values. They raise TypeError or ValueError for one
-            that has to be looked at otherwise.
+        writers: For each of those types the function that makes an extension type of its values. It raises TypeError
+            or ValueError for a value that needs another treatment.
     """
     foreign = _Foreign(writers)
     try:
@@ -171,11 +171,11 @@ def encode_foreign(
 
 
 class _Foreign:
-    """What is asked of a walk by `_left_of` besides.
+    """Further arguments of a walk by `_left_of`.
 
     Attributes:
         writers: The types that are no reason to end the walk.
-        values: Those of such types, in order.
+        values: The values of such types, in order.
         names: The keys of each dict, as one text.
     """
 
@@ -192,8 +192,8 @@ MOST_PLAIN: Final = 10_000
 
 
 def _left_of(left: int, values: Collection[Any], foreign: _Foreign | None, levels: int) -> int:
-    """Count plain values in nested containers: `left` minus their number. The result is below zero where there are too many,
-    they are nested too deep, or one is not plain. `TypeError` where a key is not str.
+    """Count plain values in nested containers: `left` minus their number. The result is below zero where there are
+    too many, they are nested too deep, or one is not plain. `TypeError` where a key is not str.
 
     Most documents pass this check; `_Scan`, which knows all other cases, takes twice the time.
     """
@@ -233,8 +233,9 @@ def encode_again(document: dict[str, Any]) -> bytes:
 
 
 def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]] | None:
-    """The bytes of each of many documents, and each one's value of the field `name`. Equal to `encode` one by one, but without a
-    call for each plain document. None where a document is no plain dict, lacks the field, or was changed meanwhile.
+    """The bytes of each of many documents, and each one's value of the field `name`. Equal to `encode` one by one,
+    but without a call for each plain document. None where a document is no plain dict, lacks the field, or was
+    changed during the call.
 
     Raises:
         InvalidDocument: For the first document that cannot be encoded.
@@ -242,7 +243,8 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
     found: list[bytes] = []
     values: list[Any] = []
     add, note, join, pack, most = found.append, values.append, "".join, _own.pack, _KEPT_BUFFER_BYTES
-    # Everything about one document is done before the next, while it is in the processor's cache: that saves more than half.
+    # All work on one document is done before the next, while it is in the processor's cache: that saves more than
+    # half.
     for document in documents:
         if type(document) is not dict or name not in document:
             return None
@@ -267,7 +269,7 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
 
 
 def encode_value(value: Any) -> bytes:
-    """The bytes of any value that a document may hold; the rules are those of `encode`."""
+    """The bytes of any value of a document; the rules are those of `encode`."""
     try:
         if _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
             data = _own.pack(value)
@@ -278,7 +280,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def _encode_scanned(value: Any) -> bytes:
-    """The same for what is not as plain as most values are."""
+    """The same for a value that is not plain."""
     scan = _Scan(_FEW_VALUES)
     try:
         scan.look_at((value,), MAX_DEPTH + 1)
@@ -303,14 +305,15 @@ _PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 def _packed_with_extensions(
     value: Any, found: list[Any], writers: Mapping[type, ExtensionWriter] = EXTENSION_WRITERS
 ) -> bytes:
-    """The bytes of a value in which these need an extension type, in the order in which the packer meets them.
+    """Pack a value in which these parts need an extension type, in the order in which the packer meets them.
 
-    They are converted beforehand and handed over by `next`, which is C, so that no other Python code runs while the packer works:
-    it writes how long a list is before it writes the list, and another thread might change it in between.
+    They are converted beforehand and handed over by `next`, which is C, so that no other Python code runs while the
+    packer works: it writes how long a list is before it writes the list, and another thread might change it in
+    between.
     """
     converted = iter([writers[type(one)](one) for one in found])
-    # `next(converted, one)`: once they are used up, the packer gets back what it cannot write, and says so. Its usual buffer is
-    # so large that the system clears the memory for each.
+    # `next(converted, one)`: after the last of them, the packer gets back its own argument, and raises. Its usual
+    # buffer is so large that the system clears the memory for each.
     data: bytes = msgpack.Packer(default=partial(next, converted), buf_size=4_096).pack(value)
     if next(converted, None) is not None:
         raise ValueError("it was changed meanwhile")
@@ -364,7 +367,7 @@ class _Scan:
         self.left = left
 
     def look_at(self, values: Collection[Any], depth: int) -> None:
-        """Look at these values, the contents of one container; `TypeError` where a key is not str."""
+        """Check these values, the contents of one container; `TypeError` where a key is not str."""
         self.left -= len(values)
         if depth == 0 or self.left < 0:
             self.unusual = True
@@ -418,8 +421,8 @@ def check_extent(value: Any) -> None:
 def _measure(value: Any, path: _Path, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """The number of values in this one, and of its levels; `InvalidDocument` beyond the limits.
 
-    A container that is held in many places is counted everywhere and walked once (`known`, by identity), so
-    this ends soon also for sixty lists that hold each other twice, which are 2**60 values.
+    A container that is held in many places is counted everywhere and walked once (`known`, by identity), so this ends
+    soon also for sixty lists that hold each other twice, which are 2**60 values.
     """
     items = _contents(value)
     if items is None:
@@ -487,7 +490,7 @@ def _normalise(value: Any, path: _Path) -> Any:
 
 
 def plain_name(name: Any) -> Any:
-    """A key as an exact str. A key that is no str is returned as it is, so that it is refused with its path."""
+    """A key as an exact str. A key of another type is returned as it is, so that it is refused with its path."""
     return str.__str__(name) if isinstance(name, str) else name
 
 

@@ -1,4 +1,4 @@
-"""The one total order over all values: comparing them, and which of them may be keys.
+"""The one total order over all values: comparing them, and the values that may be keys.
 
 `key_bytes(value)` is compared with memcmp and agrees with ReQL's order everywhere: in SQLite's indexes, in
 views, in comparisons of an expression. ReQL orders values of different types by the name of the type:
@@ -6,8 +6,8 @@ views, in comparisons of an expression. ReQL orders values of different types by
     MINVAL < ARRAY < BOOL < NULL < NUMBER < OBJECT < PTYPE<BINARY> < PTYPE<DATE> < PTYPE<DURATION>
            < PTYPE<LOCALTIME> < PTYPE<TIME> < PTYPE<UUID> < registered types by number < STRING < MAXVAL
 
-`key_format` makes the bytes; this file states what they promise. They agree with `compare`, and no key's
-bytes begin another's, so keys written one after the other sort as arrays do.
+`key_format` makes the bytes; this file states their guarantees. They agree with `compare`, and no key's bytes begin
+another's, so keys written one after the other sort as arrays do.
 
 Rule of this file: one order. All code that compares values of documents compares these bytes or calls `compare`.
 """
@@ -73,7 +73,7 @@ def compare(left: Any, right: Any) -> int:
             return 1
         if left == right:
             return 0
-        # One is NaN, at least.
+        # At least one is NaN.
     elif kind is datetime and type(right) is datetime and left.tzinfo is UTC and right.tzinfo is UTC:
         return -1 if left < right else 1 if left > right else 0
     left_bytes, right_bytes = key_bytes(left), key_bytes(right)
@@ -117,7 +117,7 @@ TYPE_NAMES: dict[type, str] = {
 }
 
 EQUALS: dict[type, Callable[[Any], Any]] = {}
-"""For registered types that have no place of their own: the value of the core that one of theirs equals."""
+"""For registered types without a place of their own: the value of the core that equals theirs."""
 
 
 def _equal_value(value: Any) -> Any:
@@ -126,7 +126,7 @@ def _equal_value(value: Any) -> Any:
 
 
 # -----------------------------------------------------------------------------------------------------------
-# What may be a key
+# Valid keys
 
 
 def primary_key_bytes(value: Any, most: int = MAX_KEY_BYTES) -> bytes:
@@ -194,8 +194,7 @@ def _check_primary_key(value: Any, *, within_array: bool) -> None:
 def index_key_bytes(value: Any) -> bytes | None:
     """The bytes of a secondary index's entry, or None where ReQL leaves the document out of the index.
 
-    Left out are null, objects and arrays with one of those inside, and what ReQL does not have: NaN, the
-    infinities.
+    Left out are null, objects and arrays with one of those inside, and values that ReQL lacks: NaN, the infinities.
 
     Raises:
         InvalidKey: It is not a value that a document could hold.

@@ -1,7 +1,7 @@
 """Decoding: from the bytes that `codec` wrote back to documents.
 
     decode           fresh dicts and lists, the caller's to change
-    decode_frozen    one that is shared, and refuses to be changed
+    decode_frozen    shared ones, which refuse changes
     decode_many, decode_many_frozen    the same of many, in less time
     decode_value     any value
 
@@ -31,8 +31,8 @@ def decode(data: bytes) -> dict[str, Any]:
         document = _unpack(data, ext_hook=read_extension)
     except _UNPACK_ERRORS as error:
         raise _corrupt(error) from error
-    # The unpacker accepts keys of bytes and MessagePack's own timestamps, and a document has neither. Both contain one of
-    # these bytes; other data may contain them too, so the full check runs only where one is present.
+    # The unpacker accepts keys of bytes and MessagePack's own timestamps, and a document has neither. Both contain
+    # one of these bytes; other data may contain them too, so the full check runs only where one is present.
     if 0xFF in data or 0xC4 in data or 0xC5 in data or 0xC6 in data:
         _check_unpacked(document)
     if type(document) is not dict:
@@ -57,8 +57,8 @@ def decode_frozen(data: bytes) -> FrozenDict:
     return document
 
 
-# A random number stands between documents that are decoded with one call, so that a document whose bytes are damaged cannot
-# swallow bytes of the next one unnoticed.
+# A random number stands between documents that are decoded with one call, so that a document with damaged bytes
+# cannot swallow bytes of the next one unnoticed.
 _FENCE = b"\xcf\xff" + os.urandom(7)
 _FENCE_NUMBER = int.from_bytes(_FENCE[1:], "big")
 # These options refuse byte strings and extension types, even empty ones. All other values need no check after unpacking.
@@ -70,7 +70,7 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
     """Equal to `decode` of each. Where all documents are plain, one call decodes all of them in three quarters of the time.
 
     Raises:
-        CorruptDatabase: One of them is not a document's bytes.
+        CorruptDatabase: The bytes are not all documents.
     """
     found = _together(bodies, dict, _PLAIN)
     return list(map(decode, bodies)) if found is None else found

@@ -14,17 +14,17 @@ The numbers and layouts of the core's are part of the file format and never chan
                                from UTC as i32 seconds. Comes back with a fixed offset
 
     8 to 31                    kept for the core
-    32 to 63                   those of the dialect `mongodb`
-    64 to 71                   the library's own that are registered: 64 is a `Blob`
+    32 to 63                   for the dialect `mongodb`
+    64 to 71                   the library's own registered types: 64 is a `Blob`
     72 to 95                   kept for dialects to come
     96 to 127                  a program's own
 
-Each value has one spelling: a reader refuses bytes that its writer would not have written. Types from 32 on are registered by
-`value_types`, when the module that has them is imported. A process that has not imported it reads such a value as an
+Each value has one spelling: a reader refuses bytes that its writer would not have written. Types from 32 on are
+registered by `value_types`, at the import of their module. A process without that import reads such a value as an
 `UnknownValue`, which keeps the bytes.
 
-Rule of this file: a new type of the core takes the next number. One that has been in a file is neither reused nor
-rewritten.
+Rule of this file: a new type of the core takes the next number. A number that has been in a file is neither reused
+nor rewritten.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ PROGRAMS_OWN: Final = range(96, 128)
 
 
 class UnknownValue(Value):
-    """A value whose extension type this process does not know. It is stored again with the same bytes.
+    """A value of an extension type that is unknown in this process. It is stored again with the same bytes.
 
-    It has no place in the order before its type is registered: to compare it, or to write a document whose key or index needs it,
-    raises `IncompatibleFormat`.
+    It has no place in the order before its type is registered: to compare it, or to write a document with it as a key
+    or in an index, raises `IncompatibleFormat`.
 
     Attributes:
         code: The number of the type.
@@ -98,7 +98,7 @@ class UnknownValue(Value):
         self.data = data
 
     def known(self) -> Any:
-        """The value itself, if its type has been registered meanwhile.
+        """The value itself, if its type has been registered since.
 
         Raises:
             IncompatibleFormat: It has not.
@@ -119,7 +119,7 @@ def not_registered(what: str, namespace: str = "") -> IncompatibleFormat:
 
 
 def inherited(table: dict[type, Any], kind: type) -> Any:
-    """What the table has for the nearest base class of a type, itself included; else None."""
+    """The table's entry for the nearest base class of a type, itself included; else None."""
     for base in kind.__mro__:
         if base in table:
             return table[base]
@@ -222,7 +222,7 @@ def _read_decimal(data: bytes) -> Decimal:
     value = Decimal(text)
     if not value.is_finite() or decimal_text(value) != text:
         raise ValueError("not a Decimal's own text")
-    # What is beyond would not be refused by arithmetic, and has millions of digits as an int.
+    # Larger values would pass arithmetic, and have millions of digits as an int.
     if len(text) > MAX_DECIMAL_DIGITS or abs(value.adjusted()) > MAX_DECIMAL_EXPONENT:
         check_decimal(value)
     return value

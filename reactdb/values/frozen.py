@@ -1,8 +1,8 @@
-"""Documents that many readers share: dicts and lists that refuse to be changed.
+"""Documents that many readers share: dicts and lists that refuse changes.
 
-A feed hands one document to all of its subscribers. It is a dict still (`isinstance`, `==`, `json.dumps`),
-but every method that would change it raises and says how to get a copy. `thaw` makes that copy; `freeze`
-is the reverse, for values that reactdb itself has made.
+A feed hands one document to all of its subscribers. It is a dict still (`isinstance`, `==`, `json.dumps`), but every
+changing method raises an error that says how to get a copy. `thaw` makes that copy; `freeze` is the reverse, for
+values that reactdb itself has made.
 
 Rule of this file: it treats containers only. Their leaves are never inspected and need not be storable values.
 """
@@ -22,7 +22,7 @@ def _refuse(*_args: object, **_options: object) -> Never:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that can only be read. It equals a plain dict, and copying, in any way, makes a plain one.
+    """A read-only dict. It equals a plain dict, and copying, in any way, makes a plain one.
 
     `copy()` copies one level; `reactdb.thaw`, `copy.deepcopy` and `pickle` all levels.
     """
@@ -49,7 +49,7 @@ class FrozenDict(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """A list that can only be read. It equals a plain list, and copying, in any way, makes a plain one."""
+    """A read-only list. It equals a plain list, and copying, in any way, makes a plain one."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ def thaw(value: Any) -> Any:
 
 
 def freeze(value: Any) -> Any:
-    """A read-only copy of a value whose leaves are already as a document holds them."""
+    """A read-only copy of a value whose leaves are already in the form of a document."""
     if type(value) is FrozenDict or type(value) is FrozenList:
         return value
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """The bytes of a key: values written so that memcmp sorts them, and read back.
 
-The bytes are one tag and what follows it:
+The bytes are one tag and its contents:
 
     tag   type            then
     ----  --------------  ------------------------------------------------------------------------------------
@@ -21,12 +21,12 @@ The bytes are one tag and what follows it:
     F0    STRING          the UTF-8, each 00 in it as 00 FF; 00 01
     FE    MAXVAL
 
-int, float and Decimal are one NUMBER and compare by value to the last digit: 0 = 0.0 = -0.0, and 2**53 + 1
-lies between the doubles around it. What the nearest double leaves over follows in decimal: 40 if it is
-negative or C0 if it is positive; the exponent of its first digit as u32 + 2**31; its digits without trailing
-zeros, two to a byte (BCD) plus one; 00. All after 40 has its bits inverted. Finite numbers beyond the doubles
-stand as the largest double (those within the smallest as zero), with a rest that is the number itself: so
-they come before the real infinity. NaN, which ReQL does not have, comes last among the numbers.
+int, float and Decimal are one NUMBER and compare by value to the last digit: 0 = 0.0 = -0.0, and 2**53 + 1 lies
+between the doubles around it. The rest beyond the nearest double follows in decimal: 40 if it is negative or C0 if it
+is positive; the exponent of its first digit as u32 + 2**31; its digits without trailing zeros, two to a byte (BCD)
+plus one; 00. All after 40 has its bits inverted. Finite numbers beyond the doubles are written as the largest double
+(those within the smallest as zero), with the number itself as the rest: so they come before the real infinity. NaN,
+which ReQL lacks, comes last among the numbers.
 
 Rule of this file: the order is the format. Bytes that are in a file are never written another way, or its
 indexes would no longer be sorted.
@@ -106,7 +106,7 @@ _NAN: Final = _NUMBER + b"\xff" * 8 + _EXACT
 _MAX_EXACT_INT: Final = 2**53
 _LARGEST: Final = sys.float_info.max
 _LARGEST_DECIMAL: Final = Decimal.from_float(_LARGEST)
-# The least double that is not zero begins at 10**-324 and ends at 10**-1074, and a Decimal has so many digits.
+# The least double above zero begins at 10**-324 and ends at 10**-1074, and a Decimal has so many digits.
 _LEAST_EXPONENT_OF_REST: Final = -1_100 - MAX_DECIMAL_DIGITS
 
 
@@ -275,7 +275,8 @@ def _encode_unknown(value: UnknownValue, depth: int) -> bytes:
 
 
 def registered_key(code: int, data: bytes, order: bytes | None) -> bytes:
-    """The bytes of a value of a registered type: `data` is what a document has, `order` what sorts if that does not."""
+    """The bytes of a value of a registered type: `data` is its form in documents, `order` the sorting bytes if they
+    differ."""
     tag = bytes((code + _FROM_CODE_TO_TAG,))
     if order is not None:
         tag += order.replace(b"\x00", b"\x00\xff") + _ORDER_END
@@ -313,10 +314,10 @@ ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
 
 
 def key_value(data: bytes) -> Any:
-    """The value whose `key_bytes` these are, in the plainest form that is exact.
+    """The value of these `key_bytes`, in the plainest exact form.
 
-    A number is an int if it is integral and one that a document could hold, else a float, else a Decimal; a
-    time is in UTC.
+    A number is an int if it is integral and one that a document could hold, else a float, else a Decimal; a time is
+    in UTC.
 
     Raises:
         CorruptDatabase: These are not a key's bytes.

@@ -1,10 +1,10 @@
 """Values as ReQL prints them inside its messages.
 
-An error that says what was found, or a key that was refused, shows it as RethinkDB's server would: as JSON
-with tabs, its names sorted. The text is for people and is never parsed, so values that JSON lacks (times,
-bytes, UUIDs) are shown as the pseudotypes of ReQL's wire, and a value of a foreign type by its `repr`.
+An error about a value or a refused key shows it as RethinkDB's server would: as JSON with tabs, its names sorted. The
+text is for people and is never parsed, so values that JSON lacks (times, bytes, UUIDs) are shown as the pseudotypes
+of ReQL's wire, and a value of a foreign type by its `repr`.
 
-Rule of this file: it makes no decisions. The caller has decided already what may be stored or be a key.
+Rule of this file: it makes no decisions. The caller has decided already whether the value may be stored or be a key.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ __all__ = ["pretty"]
 def pretty(value: Any) -> str:
     """The value as ReQL prints it in messages: JSON with tabs and sorted keys, `{\\n\\t"id":\\t1\\n}`.
 
-    ReQL has one type of number: 1.0 is printed as `1`. What JSON cannot say is a pseudotype, as on ReQL's
-    wire.
+    ReQL has one type of number: 1.0 is printed as `1`. A value that JSON lacks is a pseudotype, as on ReQL's wire.
     """
     return _pretty(value, "\n")
 

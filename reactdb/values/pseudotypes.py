@@ -1,9 +1,9 @@
-"""Pseudo-types: the objects by which ReQL's JSON says what JSON has no word for. Every JSON of ours has them from here.
+"""Pseudo-types: the objects of ReQL's JSON for values that JSON lacks. Every JSON of ours has them from here.
 
     TIME      {"$reql_type$": "TIME", "epoch_time": <seconds>, "timezone": "+00:00"}    a datetime
     BINARY    {"$reql_type$": "BINARY", "data": "<base64>"}                             bytes
 
-The JSONs differ in how exact the seconds are, so the caller computes those.
+The JSONs differ in the precision of the seconds, so the caller computes those.
 """
 
 from __future__ import annotations

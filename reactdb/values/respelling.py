@@ -1,10 +1,12 @@
-"""Respelling: what a dialect shows otherwise than it is stored, and how a document that comes back as it was shown keeps it.
+"""Respelling: dialects show some values in another form than the stored one. A document that comes back in the shown
+form keeps its stored values.
 
-A dialect shows a value that it cannot say as the nearest one that it has: a date as text, a moment without its microseconds. A
-client that reads a document, changes one field and writes it back has sent all others as they were shown. Each of them that
-is still what the stored value is shown as is that value, and not the text.
+A dialect shows a value that it lacks as the nearest value that it has: a date as text, a moment without its
+microseconds. A client that reads a document, changes one field and writes it back sends all other fields in the shown
+form. A field that still equals the shown form of the stored value keeps the stored value, and does not become the
+text.
 
-Rule of this file: values in, values out. What is shown how is the dialect's to say.
+Rule of this file: values in, values out. The dialect defines the shown forms.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ class Respelling(NamedTuple):
 
     Attributes:
         is_exact: Whether a stored value, with all that is in it, is shown as it is.
-        shown: What would be stored of a value that comes back as it is shown.
-        sent: The same of a value that a client has sent, where two of them are one to the dialect.
+        shown: The stored form of a value that comes back in its shown form.
+        sent: The same for a value from a client, where two of them are equal to the dialect.
     """
 
     is_exact: Callable[[Any], bool]
@@ -34,11 +36,11 @@ class Respelling(NamedTuple):
 
 
 def restore(new: Any, old: Any, respelling: Respelling) -> Any:
-    """The new value, with what is stored wherever it has what that is shown as: in the same field, or in an element of the same
-    array. The object itself where there is nothing of that; neither argument is changed.
+    """The new value, with the stored value wherever it has the shown form of it: in the same field, or in an element
+    of the same array. The object itself where nothing was replaced; neither argument is changed.
 
     Args:
-        old: The stored value in whose place it comes.
+        old: The stored value that it replaces.
     """
     if respelling.is_exact(old):
         return new
@@ -57,7 +59,7 @@ def restore(new: Any, old: Any, respelling: Respelling) -> Any:
 
 
 def _restored_list(new: list[Any], old: list[Any], respelling: Respelling) -> list[Any]:
-    # Elements before one that was added or taken away have moved, so those that are equal as a whole are found by what they are.
+    # Elements before an added or removed one have moved, so equal elements are found by their bytes.
     by_bytes: dict[bytes | None, deque[Any]] = defaultdict(deque)
     for inner in old:
         if not respelling.is_exact(inner):

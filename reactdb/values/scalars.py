@@ -1,10 +1,10 @@
-"""Scalars: which ints, Decimals, dates and times are values, and the exact integers that represent them.
+"""Scalars: the valid ints, Decimals, dates and times, and the exact integers that represent them.
 
-The format of documents and the format of keys agree on what an int, a Decimal and a moment are. The limits of
+The format of documents and the format of keys have the same rules for an int, a Decimal and a moment. The limits of
 both, and the microseconds that both write, are therefore defined once, here.
 
-Rule of this file: it sees one scalar at a time and knows neither its bytes nor its path. It raises `Refused`,
-which the caller, knowing the path, turns into a public error.
+Rule of this file: it sees one scalar at a time and knows neither its bytes nor its path. It raises `Refused`; the
+caller, knowing the path, turns that into a public error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ MAX_INSTANT: Final = microseconds_of(datetime.max - NAIVE_EPOCH)
 
 def instant_and_offset(value: datetime) -> tuple[int, int]:
     """Microseconds since 1970-01-01 UTC, and the offset in seconds; `Refused` if there is no such thing."""
-    if value.tzinfo is UTC and type(value) is datetime:  # the common case, and the only one after decoding
+    if value.tzinfo is UTC and type(value) is datetime:  # the common case, and the only case after decoding
         return microseconds_of(value - EPOCH), 0
     if getattr(value, "nanosecond", 0):
         raise Refused("a datetime is exact to the microsecond; this one has nanoseconds")
@@ -106,7 +106,7 @@ def instant_and_offset(value: datetime) -> tuple[int, int]:
         raise Refused("a datetime without a time zone names no moment; set tzinfo, e.g. timezone.utc")
     if offset.microseconds:
         raise Refused("a datetime's offset from UTC is whole seconds")
-    # Not `value - EPOCH`: that asks the time zone a second time, which costs as much as all the rest.
+    # Not `value - EPOCH`: that calls the time zone a second time, at the cost of all the rest.
     instant = microseconds_of(value.replace(tzinfo=None) - NAIVE_EPOCH - offset)
     if not MIN_INSTANT <= instant <= MAX_INSTANT:
         raise Refused("the datetime is outside the years 1 to 9999 in UTC")

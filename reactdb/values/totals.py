@@ -3,11 +3,11 @@
     0.1 + 0.2 + 0.3 - 0.1      as floats: 0.5000000000000001, or 0.5, by the order
     the same here              0.5
 
-An incrementally kept sum must equal one that is computed from scratch, digit by digit. So numbers are added as fractions and
-rounded once, when the sum is read.
+An incrementally kept sum must equal a sum computed from scratch, digit by digit. So numbers are added as fractions
+and rounded once, when the sum is read.
 
     ints only                  an int
-    a float among them         a float: the one nearest to the true sum
+    a float among them         a float: the nearest to the true sum
     Decimals, but no float     a Decimal: the true sum
 
 Rule of this file: it adds numbers. The caller decides which values take part.

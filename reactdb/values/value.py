@@ -1,4 +1,4 @@
-"""Value: the base of small classes whose objects are their fields, equal where class and fields are equal.
+"""Value: the base of small classes whose objects are equal where class and fields are equal.
 
     class Range(Value):
         __slots__ = ("start", "stop")
@@ -7,9 +7,9 @@
             self.start = start
             self.stop = stop
 
-A value is not changed once it is made, because several objects share it; `changed` makes another one.
+A value is never changed after its creation, because several objects share it; `changed` makes another one.
 
-Dataclasses and NamedTuples say the same in fewer lines, but Python makes each of them by running text: those that a program
+Dataclasses and NamedTuples need fewer lines, but Python makes each of them by running text: those that a program
 needs before its first document cost it a tenth of its start.
 
 Rule of this file: it knows no other.

@@ -1,13 +1,13 @@
-"""Registered types: values of a dialect, or of a program, that documents can hold beside those of the core.
+"""Registered types: values of a dialect, or of a program, that documents can hold beside the core's.
 
     register_type(ValueType("mongodb.objectid", 32, ObjectId, encode=bytes, decode=ObjectId))
 
-A registered type has a number and a name, and is known to everything that treats values from then on: documents, keys, indexes
-and comparisons, `reactdb.json` with export and import, Spark's columns. It is registered when the module that has it is
-imported. A process that has not imported it keeps the bytes: see `UnknownValue`.
+A registered type has a number and a name. From then on everything that treats values knows it: documents, keys,
+indexes and comparisons, `reactdb.json` with export and import, Spark's columns. It is registered at the import of its
+module. A process without that import keeps the bytes: see `UnknownValue`.
 
-Rule of this file: a number, a name and a Python type belong to one registration each. What each of them does is in the tables
-of `extension_types`, `key_format` and `collation`, where the core's types are too.
+Rule of this file: a number, a name and a Python type belong to one registration each. The tables of
+`extension_types`, `key_format` and `collation` have their functions, as for the core's types.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ class ValueType(Value):
         name: The dialect, or another word of the registering program's own, and the type: `mongodb.objectid`.
         code: The number of the extension type: 96 to 127, unless others are allotted to the dialect.
         kind: The Python type; values of its subclasses are stored as it. No subclass of a type that documents have already.
-        encode: The bytes of a value. Equal bytes mean that two values are the same. ValueError for what cannot be stored.
+        encode: The bytes of a value. Equal bytes mean that two values are the same. ValueError for a value that
+            cannot be stored.
         decode: The value of such bytes. ValueError for bytes that `encode` would not make.
-        order: Bytes that sort as the values do; None where those of `encode` do. Among equal ones those of `encode` decide.
-        equals: Instead of an order of its own, the number, string or other value of the core that a value equals in the order.
-            It is that value to keys, indexes and comparisons, but is stored and given back as what it is.
+        order: Bytes that sort as the values do; None where those of `encode` do. Among equal ones those of `encode`
+            decide.
+        equals: Instead of an order of its own, the number, string or other value of the core that a value equals in
+            the order. To keys, indexes and comparisons it is that value, but it is stored and returned as its own
+            type.
         in_keys: Instead, where some values of this type equal each other: the one of them that keys have for all.
         text: The value as text, for JSON, for people, and for columns of strings in Spark. Hexadecimal, unless given.
         parse: The value of such a text. ValueError for any other.
@@ -81,7 +84,7 @@ class ValueType(Value):
         self.parse = parse or (lambda text: self.read(bytes.fromhex(text)))
 
     def write(self, value: Any) -> Any:
-        """What the packer is given.
+        """The form for the packer.
 
         Raises:
             Refused: It cannot be stored.
@@ -109,7 +112,8 @@ class ValueType(Value):
         return value
 
     def shown(self, value: Any) -> str:
-        """Its text. Hexadecimal of its bytes where that fails, so that one value cannot keep others from being told."""
+        """Its text; the hexadecimal of its bytes where that fails, so that one value cannot stop the delivery of
+        others."""
         text = self.text_or_none(value)
         return self.encode(value).hex() if text is None else text
 
@@ -144,7 +148,7 @@ def register_type(wanted: ValueType) -> None:
     """Make the type known to this process. To register it again, as an import that was interrupted does, changes nothing.
 
     Raises:
-        UsageError: Its name, number or Python type is another one's, or cannot be registered.
+        UsageError: Its name, number or Python type belongs to another one, or cannot be registered.
     """
     _check(wanted)
     for known in NAMED.values():

@@ -211,7 +211,7 @@ def test_a_union_that_could_tell_half_of_a_commit_is_refused(games, one, other, 
 
 
 def test_terms_inside_of_a_union_of_whole_commits_are_refused(games):
-    with pytest.raises(InvalidOption, match="terms stand after a union"):
+    with pytest.raises(InvalidOption, match="terms come after a union"):
         games.changes(batches=True).union(games.changes(batches=True).limit(1))
 
 

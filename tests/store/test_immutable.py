@@ -309,7 +309,7 @@ class TestDecision:
         wal.touch()
         assert (0, "") == guard.look()
         wal.write_bytes(b"x")
-        assert "somebody writes it now" in guard.look()[1]
+        assert "has a writer now" in guard.look()[1]
         wal.unlink()
         os.utime(path, ns=(1, 1))
         assert "has changed" in guard.look()[1]

@@ -224,8 +224,8 @@ class TestEveryWayOfWriting:
             WAYS[way](db, table)
 
         assert (
-            "Table `games` has the write hook `elsewhere.revisions`, which this process does not know: before it writes there, "
-            "it has to import what registers the hook (of reactdb's own dialects, `reactdb.dialects.elsewhere`)."
+            "Table `games` has the write hook `elsewhere.revisions`, which is unknown in this process: before a write, "
+            "import the module that registers the hook (for reactdb's own dialects, `reactdb.dialects.elsewhere`)."
         ) == str(caught.value)
         assert before == (db.seq, table.order_by("id").run())
 
@@ -506,7 +506,7 @@ class TestWhatIsAsked:
 
     def test_of_a_table_without_a_hook_nothing_can_be_asked(self, db):
         db.table_create("games")
-        with pytest.raises(UsageError, match="table `games` has no write hook, of which something was asked"):
+        with pytest.raises(UsageError, match="table `games` has no write hook for the given argument"):
             ask(db, 1, {"id": 1}, {"as": b"1"})
 
         assert [] == metas(db)

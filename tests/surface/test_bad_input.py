@@ -305,7 +305,7 @@ class TestPermissions:
         assert told.startswith(
             f"CannotOpen cannot open {folder / 'a.db'}: it, or its folder {folder}, may not"
         )
-        assert told.endswith("read while nobody writes it, or copy it to a folder where files can be made")
+        assert told.endswith("read while it has no writer, or copy it to a folder where files can be made")
 
     @pytest.mark.parametrize("file_mode", [0o444, 0o666])
     def test_a_file_in_a_read_only_folder_can_be_read(self, folder, file_mode):

@@ -623,7 +623,7 @@ class TestLeases:
         batch = give(worker)
         db.consumer("uploader", orders).skip()
 
-        with pytest.raises(LeaseLost, match="its position was moved meanwhile"):
+        with pytest.raises(LeaseLost, match="its position was moved"):
             batch.acknowledge()
         assert [2] == keys(worker.poll())
 
@@ -1097,7 +1097,7 @@ class TestMinding:
     def test_another_selection_needs_a_reset(self, db, orders):
         db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n"), since=0)
         db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n"))
-        with pytest.raises(UsageError, match="made with another selection, which its position is of"):
+        with pytest.raises(UsageError, match="created with another selection, to which its position belongs"):
             db.consumer("uploader", orders.filter(row["n"] > 2).pluck("n"))
         old = db.consumer("uploader", orders.filter(row["n"] > 1).pluck("n")).batches(max_wait_s=0)
         old.poll()
@@ -1145,7 +1145,7 @@ class TestMinding:
         ],
     )
     def test_a_selection_that_is_not_looked_at_document_by_document_is_refused(self, db, orders, select):
-        with pytest.raises(UnsupportedFeed, match="looked at document by document"):
+        with pytest.raises(UnsupportedFeed, match="evaluated document by document"):
             db.consumer("uploader", select(orders))
         assert [] == db.consumers()
 

@@ -285,7 +285,7 @@ class TestWhatIsRefused:
     def test_an_ordinary_table(self, db):
         db.table_create("totals")
         for rebuild in (False, True):
-            with pytest.raises(UsageError, match="is an ordinary one, whose documents would be lost"):
+            with pytest.raises(UsageError, match="is an ordinary table, and its documents would be lost"):
                 totals(db, rebuild=rebuild)
 
     def test_another_selection(self, db):
@@ -339,7 +339,7 @@ class TestWhatIsRefused:
                 totals(db)
 
     def test_arguments(self, db):
-        with pytest.raises(InvalidOption, match="selection is a table or what is made of one"):
+        with pytest.raises(InvalidOption, match="selection is a table or a result from one"):
             db.materialize("orders", into="totals")
         with pytest.raises(InvalidOption, match="rebuild is True or False"):
             totals(db, rebuild=1)

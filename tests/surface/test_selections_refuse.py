@@ -62,10 +62,10 @@ def test_the_sentences_say_what_to_write(games: Any) -> None:
         return str(caught.value)
 
     assert [
-        "a selection is a question, and == does not ask it: compare what run() gives, as in `selection.run() == ...`",
-        "a selection is a question, which is neither true nor false: test what run() gives, as in `if selection.run():`",
-        "a selection is a question, which has no length: count().run() says how many there are",
-        "a selection is a question, and `in` does not ask it: look in what run() gives, as in `... in selection.run()`",
+        "a selection is a query and no result: compare the result of run(), as in `selection.run() == ...`",
+        "a selection is a query and no result: test the result of run(), as in `if selection.run():`",
+        "a selection is a query and has no length: use count().run()",
+        "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`",
     ] == [
         said(lambda: games.count() == 50),
         said(lambda: bool(games.get(99))),

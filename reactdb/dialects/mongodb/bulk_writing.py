@@ -1,6 +1,6 @@
-"""Bulk writing: the operations of a `bulkWrite` command, on any number of collections.
+"""Bulk writes: the operations of a `bulkWrite` command, on any number of collections.
 
-Rule of this file: each operation has a result of its own, and all of them are one commit.
+Rule of this file: each operation has its own result, and all of them are one commit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STATEMENT_NAMES: Final = {
 
 
 class _Operation:
-    """One operation: its kind, its collection, and what the collection's own command calls it."""
+    """One operation: its kind, its collection, and its statement in the form of the collection's own command."""
 
     def __init__(self, given: Any, spaces: Sequence[MongoNamespace]) -> None:
         """
@@ -116,22 +116,22 @@ def bulk_write(
     keeps_empty: bool = False,
     retry: RetryableWrite | None = None,
 ) -> tuple[list[Document], Document]:
-    """Carry out the operations; with `ordered`, until one fails.
+    """Execute the operations; with `ordered`, until the first error.
 
     Args:
         operations: `ops`: `{"insert": 0, "document": {...}}`, `{"update": 0, "filter", "updateMods", ...}` and
             `{"delete": 0, "filter"}`, each with the number of its collection.
         collections: `nsInfo`: `{"ns": "shop.orders"}` for each collection.
-        errors_only: Only the results of those that failed are wanted.
-        bypasses: What is written is not validated.
-        keeps_empty: Empty timestamps are written as they are.
-        retry: What a driver may send again, so that its answer is kept.
+        errors_only: Return only the results of failed operations.
+        bypasses: Writes are not validated.
+        keeps_empty: Empty timestamps are stored as they are.
+        retry: The retryable write, whose reply is kept.
 
     Returns:
         The results, a document each, and the counters of the reply.
 
     Raises:
-        MongoError: The command makes no sense.
+        MongoError: The command is invalid.
     """
     namespaces = [_namespace(one) for one in collections]
     checked = [_Operation(one, namespaces) for one in operations]
@@ -162,7 +162,7 @@ def bulk_write(
 
 
 def told(results: Sequence[Document], counts: Document) -> Document:
-    """The whole answer, without a cursor that would have to be read on."""
+    """The whole reply, in one batch."""
     return {"cursor": {"firstBatch": list(results), "id": Int64(0), "ns": NAMESPACE}, **counts}
 
 
@@ -181,7 +181,7 @@ def _namespace(given: Any) -> MongoNamespace:
 
 
 def _runs(operations: Sequence[_Operation]) -> Iterator[tuple[int, list[_Operation]]]:
-    """Inserts into one collection that follow each other, together; all others alone. With the number of the first."""
+    """Consecutive inserts into one collection, together; all others alone. With the number of the first operation."""
     run: list[_Operation] = []
     for place, one in enumerate(operations):
         if run and not (run[-1].namespace == one.namespace and run[-1].kind == one.kind == "insert"):

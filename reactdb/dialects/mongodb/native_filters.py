@@ -1,20 +1,20 @@
-"""Native filters: what a query says of fields in reactdb's own expressions, so that native indexes and the primary key serve it.
+"""Native filters: conditions of a query as reactdb expressions, so that native indexes and the primary key serve it.
 
-    {"user": 5}                    row["user"] == 5, as a range of an index on it; and what is below False, ...
+    {"user": 5}                    row["user"] == 5, as a range of an index on it; and all values below False, ...
     {"at": {"$gte": moment}}       the moments from there on; and ...
 
-The ranges lead to each document that the query matches; what they lead to is still tested by the query. So a condition says more
-than MongoDB's: beside the values it has
+The ranges contain each document that the query matches; the query itself is tested afterwards. So a condition allows more than
+MongoDB's: beside the wanted values it has
 
-    arrays                         below False: an element may be what is wanted
-    what BSON does not have        dates, times of day, durations, types of programs, IdValues: shown as texts, numbers and others
+    arrays                         below False: an element may match
+    values without a BSON type     dates, times of day, durations, types of programs, IdValues: shown as texts, numbers and others
     a little around a number       of more than 34 digits, rounded when it is shown; a millisecond's microseconds
 
-Comparisons of MongoDB are within one type; the native ones have the bounds of that type. Nothing is said by a path of several
-names, which leads through arrays; by null, which missing fields equal; by what has no order or equality natively; and by what
-negates.
+Comparisons of MongoDB are within one type; the native ones have the bounds of that type. There is no native condition for a path
+of several names, which leads through arrays; for null, which equals missing fields; for types without a native order or
+equality; and for negations.
 
-Rule of this file: whatever it cannot say surely, it leaves out.
+Rule of this file: a condition that is not certain is left out.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ Conditions = Mapping[str, Iterable[tuple[str, Any]]]
 
 
 class NativeCondition(NamedTuple):
-    """What all conditions on one field say of it.
+    """All conditions on one field together.
 
     Attributes:
-        field: Its name natively.
-        wanted: The values that it may have.
-        rank: 0, the field equals one of some values; 1, it is between two; 2, it is below one or above.
+        field: Its native name.
+        wanted: The possible values.
+        rank: 0, the field equals a value of a list; 1, it is between two values; 2, it has only a lower or an upper bound.
     """
 
     field: str
@@ -62,22 +62,23 @@ class NativeCondition(NamedTuple):
     rank: int
 
     def ranges(self, *, is_first: bool = False) -> list[tuple[bytes, bytes]]:
-        """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart.
+        """The ranges of these documents in an index on the field, or in the primary key: start <= key bytes < stop, in order and
+        disjoint.
 
         Args:
-            is_first: The index is on several fields, of which this is the first.
+            is_first: The index is on several fields, and this is the first.
         """
         own = index_ranges(self.wanted, row[self.field])
         assert own is not None
         if not is_first:
             return apart([*((one.start, one.stop) for one in own), *_BESIDE])
-        # What the other fields have comes after the bytes of this one.
+        # The values of the other fields come after the bytes of this one.
         ends = [(one.start, key_bytes(one.upper) + b"\xff" if one.upper_closed else one.stop) for one in own]
         return apart([(_ARRAY + start, _ARRAY + stop) for start, stop in (*ends, *_BESIDE)])
 
 
 def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The same bytes in ranges that are in order and do not touch each other."""
+    """The same bytes in ordered, disjoint ranges."""
     found: list[tuple[bytes, bytes]] = []
     for start, stop in sorted(ranges):
         if start >= stop:
@@ -96,14 +97,14 @@ def native_conditions(
     has_collation: bool = False,
     is_of_elements: bool = False,
 ) -> list[NativeCondition]:
-    """What the conditions say of each field.
+    """The native condition of each field.
 
     Args:
-        conditions: By path, operators and their arguments, all of which have to hold.
-        primary_key: The table's, whose name changes places with `_id`.
+        conditions: By path, operators and their arguments; all of them must hold.
+        primary_key: The table's primary key, whose name changes places with `_id`.
         has_collation: Text is not compared by its bytes.
-        is_of_elements: Each element of an array is looked up by itself. So one condition is said, because another element may be
-            what another one holds of.
+        is_of_elements: Each element of an array is looked up by itself. So only one condition is used, because different elements
+            may meet different conditions.
     """
     found = []
     for path, own in conditions.items():
@@ -145,11 +146,11 @@ def _part(
 
 _COMPARED: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
-# Above it are IdValues, and the types of programs; texts are above those.
+# Above it are IdValues, and the types of programs; texts are above them.
 _LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
 
 
-# How the bytes of an array begin, which the value of an index on several fields is.
+# The first bytes of an array, the value of an index on several fields.
 _ARRAY: Final = key_bytes([])[:1]
 _FIELD: Final = row["a"]
 _BESIDE: Final = [
@@ -161,7 +162,7 @@ _BESIDE: Final = [
     )
     for one in index_ranges(part, _FIELD) or ()
 ]
-"""What may be shown as any value, or have it as an element. Whatever is wanted, it is apart from these."""
+"""Values that may be shown as any value, or have any value as an element. They are always read besides the wanted values."""
 
 
 def _said(field: Expression, operator: str, value: Any) -> Expression | None:
@@ -189,7 +190,7 @@ def _said_of_key(field: Expression, operator: str, value: Any) -> Expression | N
 def _bounded(
     field: Expression, operator: str, low: Any, high: Any, first: Expression, last: Expression
 ) -> Expression:
-    """A comparison with what may be anything from `low` to `high`. `first` and `last` say where its type begins and ends."""
+    """A comparison with a value between `low` and `high`. `first` and `last` are the bounds of its type."""
     if operator == "$eq" and low is high:
         said: Any = field == low
     elif operator == "$eq":

@@ -1,12 +1,13 @@
-"""What a feed shows, kept from change to change: selections, points, windows, aggregates, unions.
+"""Views: the results of feeds, kept up to date from change to change: selections, points, windows, aggregates,
+unions.
 
 base            the protocol of a view: seed, advance, report
-axes            by which properties of documents a change finds the views that it concerns
-source          where a view's documents come from: a part of a table, or of one of its indexes
+axes            the properties of documents by which a change finds its views
+source          the documents of a view: a part of a table, or of an index
 select          a table or a part of it, through filters and maps; one document; every table as it is
 window          an ordered result, with or without a skip and a limit
-accumulators    count, sum, avg, min and max of values that come and go
-aggregate       one value of many, or one for each group
+accumulators    count, sum, avg, min and max of values that are added and removed
+aggregate       a value computed from many, or for each group
 distinct        the different values of a result
 union           several views as one
 """

@@ -1,7 +1,7 @@
 """Accumulators: count, sum, avg, min and max of values that come and go.
 
-Each adds values, removes them again, and gives the result that `reading.aggregate` would compute from scratch: so a feed
-of an aggregate tells what the query gives, and this is why sums are exact.
+Each adds values, removes them again, and returns the result that `reading.aggregate` would compute from scratch. So a
+feed of an aggregate delivers the same as the query returns; this is the reason for exact sums.
 
 Rule of this file: `remove` undoes an `add` of the same value; order does not matter.
 """
@@ -88,7 +88,7 @@ class Sum:
 class Extreme:
     """The value with the least, or the greatest, field; of equal ones the first in the query's order.
 
-    It holds all of them, encoded, because when the best one leaves, the next must be there.
+    It holds all values, encoded, because when the best one leaves, the next must be known.
     """
 
     __slots__ = ("_is_max", "_key_of", "_sort_keys", "_values")

@@ -1,9 +1,9 @@
-"""Aggregates kept up to date: AggregateView for one value, GroupView for one a group, both over any other view.
+"""Aggregates kept up to date: AggregateView for one value, GroupView for one value a group, both over any other view.
 
-The view below reports which boxed values enter and leave its result; an accumulator adds the former and removes the latter.
-One change is reported as one delta for each aggregate that it changes.
+The view below reports the boxed values that enter and leave its result; an accumulator adds the entering and removes
+the leaving ones. One change is reported as one delta for each aggregate that it changes.
 
-Rule of this file: what a value does to a sum is in `accumulators`; here values are brought there, and results are reported.
+Rule of this file: `accumulators` computes sums; this file brings values to them, and reports results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reactdb.values.canonical import Spellings, is_alike, spelling
 
 
 class DerivedView:
-    """The common part of views over another view: they read what it reads, and the same changes concern them."""
+    """The common part of views over another view: they read the same tables, and the same changes concern them."""
 
     is_stateful = True
 
@@ -50,7 +50,7 @@ class DerivedView:
         return {**self.below.describe(), "over": self.below.kind}
 
     def _note(self, error: Exception, change: Change, step: Step | None = None) -> None:
-        """Note that the step (None: the view's own) failed for what the change wrote."""
+        """Note a failure of the step (None: the view's own) for the value that the change wrote."""
         self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
 
     def _take(self, snapshot: Snapshot, add: Callable[[Any], object]) -> None:
@@ -192,7 +192,8 @@ class GroupView(DerivedView):
         return group
 
     def _changed_group(self, change: Change, key: bytes, group: Members) -> list[Delta]:
-        """The deltas of a group. If its name changes its canonical form, readers see one group go and another come."""
+        """The deltas of a group. If its name changes its canonical form, readers see one group removed and another
+        added."""
         old_val, old_name, name = group.reported, group.name, group.names.value
         if group.names.count > 0:
             group.reported, group.name = group.accumulator.result, name
@@ -211,8 +212,8 @@ class GroupView(DerivedView):
         ]
 
     def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
-        """The deltas of documents with their groups. A document that keeps its sort key in its group is one delta; of the others,
-        one that leaves and one that enters the same group are paired."""
+        """The deltas of documents with their groups. A document that keeps its sort key in its group is one delta;
+        the others of the same group are paired, a leaving one with an entering one."""
         steps: dict[MemberName, Move] = {}
         for delta in deltas:
             old, new = boxes(delta)
@@ -235,7 +236,7 @@ class GroupView(DerivedView):
             leaving = None
             others = left.get(name[0])
             if others:
-                # Best one with the same value: then nothing has changed to the reader.
+                # The best element has the same value: then nothing has changed for the reader.
                 number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
                 leaving, other = others.pop(number)
                 step.old = other.old
@@ -246,8 +247,8 @@ class GroupView(DerivedView):
         return steps.setdefault((collation.key_bytes(group), box.sort_key), Move(group))
 
     def _group_or_none(self, box: Boxed, change: Change | None) -> Any:
-        """The group of a value, None where it cannot be computed. `change` is what wrote the value, so that a failure is noted;
-        None for a value that was there before."""
+        """The group of a value, None where it cannot be computed. `change` is the change that wrote the value, so
+        that a failure is noted; None for an earlier value."""
         try:
             return self._group(box.value)
         except Exception as error:
@@ -264,7 +265,8 @@ class GroupView(DerivedView):
 
 
 class Members:
-    """One group: the forms of its name among its members, their aggregate, and what was last reported of both."""
+    """One group: the forms of its name among its members, their aggregate, and the last reported name and
+    aggregate."""
 
     __slots__ = ("accumulator", "name", "names", "reported")
 
@@ -284,7 +286,7 @@ MemberName = tuple[bytes, bytes]
 
 
 class Move:
-    """What one change does to one member of a group."""
+    """The effect of one change on one member of a group."""
 
     __slots__ = ("group", "new", "old")
 
@@ -323,7 +325,8 @@ def boxes(delta: AnyDelta) -> tuple[Boxed | None, Boxed | None]:
 def move(
     old_home: Accumulator | None, old: Boxed | None, new_home: Accumulator | None, new: Boxed | None
 ) -> Exception | None:
-    """Remove a value from one accumulator and add another to one. If the added one cannot take part, the error is returned."""
+    """Remove a value from one accumulator and add another to one. If the added value cannot take part, the error is
+    returned."""
     if old is not None and old_home is not None:
         old_home.remove(old)
     if new is not None and new_home is not None:

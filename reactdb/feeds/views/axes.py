@@ -1,7 +1,8 @@
-"""Axes: the properties of documents by which a change finds the views that it concerns: a field, an expression, an index.
+"""Axes: the properties of documents by which a change finds the views that it concerns: a field, an expression, an
+index.
 
-Rule of this file: an axis gives the values that a change has, and `routes_of_tests` the values that a query asks for. The router
-brings the two together.
+Rule of this file: an axis returns the values of a change, and `routes_of_tests` the values that a query needs. The
+router brings the two together.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ LAST_ARRAY = collation.key_bytes([collation.maxval])
 
 
 def routes_of_tests(table_id: int, steps: Sequence[Step], is_strict: bool) -> list[Route] | None:
-    """Routes by the values or the range of a field that the filters before the first map ask for; None if they ask for none."""
+    """Routes by the values or the range of a field that the filters before the first map need; None if they need
+    none."""
     ranged: list[Route] | None = None
     for step in steps:
         if isinstance(step, HasFields):
@@ -147,7 +149,8 @@ class ExpressionAxis:
                     # A condition on a missing field is not met.
                     pass
                 except Exception as error:
-                    # Nor is a condition that cannot be computed. For the old document, that was noted when it was written.
+                    # Nor does a condition that cannot be computed. For the old document, this failure was noted at
+                    # its write.
                     failed = error if is_new else failed
         if failed is not None:
             raise Unroutable(found, failed)

@@ -1,8 +1,8 @@
 """View: a query result kept up to date. It is seeded, it advances change by change, and it reports deltas.
 
-A view of a table, of a filter or of one key has no state: both documents are in the change, and say what it does to the result.
-The view of an order with a limit, or of an aggregate, has state: it is seeded from a snapshot and advances from there, without
-a gap.
+A view of a table, of a filter or of one key has no state: both documents are in the change, and decide its effect on
+the result. The view of an order with a limit, or of an aggregate, has state: it is seeded from a snapshot and
+advances from there, without a gap.
 
 Rule of this file: a view is pure. It knows documents and changes; no thread, no clock, no lock, no subscriber. It may be
 given changes that do not concern it, and then reports nothing.
@@ -20,7 +20,7 @@ from reactdb.values.value import Value
 
 
 class Delta:
-    """What one change does to one value of a result.
+    """The effect of one change on one value of a result.
 
     `Change` has the same `seq`, `old_val` and `new_val`: where the result is the table itself, the change is its own delta.
     Elsewhere a view makes a delta once, and all subscribers share it.
@@ -31,7 +31,7 @@ class Delta:
         old_offset, new_offset: For ordered results: delete at `old_offset` first, then insert at `new_offset`.
         identity: Names the value in the result, so that later deltas about it can be squashed; None for the document's key.
         group: The value of the group, in a list, if the result is grouped; None elsewhere.
-        is_move: Only offsets changed, or a null came or went. Only subscribers that asked for offsets are told.
+        is_move: Only offsets changed, or a null was added or removed. Only subscribers with offsets get it.
         leaving: Names the value that `old_val` was, if it is another than `identity` names; else None.
         member: In a union, the number of the member that reports it.
     """
@@ -102,14 +102,14 @@ def identity_of(delta: AnyDelta) -> Hashable:
     else:
         change = delta  # type: ignore[assignment]
         if change.table_id == CATALOGUE:
-            # Each is told: there is no net difference of them.
+            # Each is delivered: there is no net difference of them.
             return (CATALOGUE, change.seq)
-    # In a feed of all tables, a document of a table that is renamed is another value.
+    # In a feed of all tables, a document of a renamed table is another value.
     return (change.table, change.table_id, change.key_bytes)
 
 
 class Initial:
-    """One value of a result as it was when the subscription began."""
+    """One value of a result as of the beginning of the subscription."""
 
     __slots__ = ("group", "identity", "offset", "table", "value")
 
@@ -132,7 +132,7 @@ class StateReader(Protocol):
     """Gives more documents to a view that has run out of them while it advances.
 
     Attributes:
-        is_behind: It reads the far past, which is slow: a view should ask for more documents at once than it needs.
+        is_behind: It reads the far past, which is slow: a view should request more documents at once than it needs.
     """
 
     is_behind: bool
@@ -149,14 +149,14 @@ class Axis(Protocol):
     """A property by which documents differ: a field, an index. Equal axes are equal as dict keys.
 
     Attributes:
-        looks_inside: Its values are found in the documents, which have to be decoded for that.
+        looks_inside: Its values are inside the documents, which have to be decoded for it.
     """
 
     @property
     def looks_inside(self) -> bool: ...
 
     def values(self, change: Change) -> Sequence[bytes]:
-        """The key bytes that the document has on this axis before or after the change; one may come twice.
+        """The key bytes of the document on this axis before or after the change; one may occur twice.
 
         Raises:
             Unroutable: The document that the change wrote has no value, because it cannot be computed.
@@ -164,7 +164,7 @@ class Axis(Protocol):
 
 
 class Unroutable(Exception):
-    """The document that a change wrote has no value on an axis, because of an error: it meets no condition on that value.
+    """The document of a change has no value on an axis, because of an error: it meets no condition on that value.
 
     Attributes:
         values: The key bytes that the document had before the change.
@@ -224,7 +224,8 @@ class ValueRange(Value):
 
 
 class MovingRange:
-    """Changes of documents whose index value, or key, is in the range that a view holds. The range moves with the view.
+    """Changes of documents whose index value, or key, is in the range that a view holds. The range moves with the
+    view.
 
     Attributes:
         axis: An index; None is the primary key.
@@ -278,18 +279,19 @@ class View(Protocol):
         """Make the state from a snapshot, to advance from there. A view without state does nothing.
 
         Raises:
-            QueryError: A filter or a map fails for one of the documents.
+            QueryError: A filter or a map fails for a document.
         """
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         """The result, in order: that of the snapshot, or for a view with state the present one.
 
-        Documents are read before this returns. Values may be computed while the result is iterated, which may then raise
-        what a filter or a map raises.
+        Documents are read before this returns. Values may be computed while the result is iterated, so the iteration
+        may raise errors of a filter or a map.
         """
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        """Take in the next change and report what it does. No document makes it raise, unless failures are to be raised."""
+        """Take in the next change and report its effect. No document makes it raise, unless failures are to be
+        raised."""
 
     @property
     def documents_held(self) -> int:
@@ -299,7 +301,7 @@ class View(Protocol):
         """For `explain()`."""
 
 
-# The present items of an ordered view; None for a result without offsets; for a union, one of these for each member.
+# The present items of an ordered view; None for a result without offsets; for a union, one entry for each member.
 Order = list[Initial] | None | tuple["Order", ...]
 
 

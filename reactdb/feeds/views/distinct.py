@@ -1,4 +1,4 @@
-"""DistinctView: the different values of another view's result, and when one appears or is gone.
+"""DistinctView: the different values of another view's result, and deltas for each that is added or removed.
 
 Rule of this file: values are the same if the collation says so; `canonical` says which of 1 and 1.0 is shown.
 """
@@ -72,7 +72,7 @@ class DistinctView(DerivedView):
         return reported
 
     def _shown(self, key: bytes) -> Any:
-        """The value that is shown for that key; None if there is none."""
+        """The reported value of that key; None if there is none."""
         found = self._values.get(key)
         if found is None:
             return None

@@ -1,9 +1,10 @@
-"""SelectView: a table, or a part of it, through filters and maps. PointView: one document. AllTablesView: every table as it is.
+"""SelectView: a table, or a part of it, through filters and maps. PointView: one document. AllTablesView: every table
+as it is.
 
-A document counts as often as it has sort keys in the source: `get_all(k, k)` has it twice, a multi index once an entry. The
-results that it had and has are paired: a pair is a change, what is left over was added or removed.
+A document counts as often as it has sort keys in the source: `get_all(k, k)` has it twice, a multi index once an
+entry. Its results before and after a change are paired: a pair is a change, an unpaired result was added or removed.
 
-Rule of this file: no state. Both documents are in the change; what is held here would only be a copy.
+Rule of this file: no state. Both documents are in the change; held documents would only be copies.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from reactdb.values import codec
 
 
 class PairingView(SourceView):
-    """What SelectView and PointView have in common: the results before and after a change are paired.
+    """The common part of SelectView and PointView: the results before and after a change are paired.
 
     Attributes:
         is_verbatim: Every change of its table is delivered as it is.
@@ -58,7 +59,7 @@ class PairingView(SourceView):
         if self.is_verbatim:
             return (change,)
         if pipeline.is_identity and not source.needs_document:
-            # A key stays where it is. So a document that is here once is told by the change itself, and not decoded.
+            # A key never moves. So for a document that occurs once the change itself is the delta, without decoding.
             copies = source.sort_keys(change.key_bytes, None)
             if len(copies) < 2:
                 return (change,) if copies else ()
@@ -82,7 +83,7 @@ class PairingView(SourceView):
             new_val = new[copy][0] if copy < len(new) else None
             if old_val is not None and new_val is not None and same_value(old_val, new_val):
                 continue
-            # The first copy has the document's own name, so that it is the same one as where the change is the delta.
+            # The first copy has the document's own name, the same name as where the change is the delta.
             identity = None if copy == 0 else (change.table_id, change.key_bytes, copy)
             deltas.append(Delta(change, old_val, new_val, identity=identity))
         return deltas
@@ -105,7 +106,7 @@ class SelectView(PairingView):
 
     @property
     def order(self) -> str | None:
-        """Names the order of the documents that the result is made of, one after the other; None where it is another's."""
+        """The name of the order of the documents behind the result; None where the result has another order."""
         return None if self.is_ordered else self.source.order
 
     def values(self, page: Page) -> Iterator[tuple[Place, Any]]:
@@ -120,8 +121,8 @@ class SelectView(PairingView):
         return self._result(list(self.source.read(snapshot)))
 
     def read(self, snapshot: Snapshot) -> Generator[Initial, None, None]:
-        """`result` in any order, for a caller that takes it before the snapshot ends. Of what is walked, one page at a time is in
-        memory."""
+        """`result` in any order, for a caller that takes it before the snapshot ends. With a walk, one page at a time
+        is in memory."""
         if not self.source.is_walked:
             yield from self._result(self.source.read(snapshot))
             return
@@ -162,8 +163,8 @@ class PointView(PairingView):
 class AllTablesView:
     """Every change of every table, also of tables that are made later.
 
-    Without the catalogue it reports documents and nothing else, and these are all that there is to know: where a table is dropped
-    or renamed, each of its documents goes, and of a renamed one comes under the new name.
+    Without the catalogue it reports documents and nothing else, so their deltas must be complete: where a table is
+    dropped or renamed, each of its documents is removed, and for a renamed table added under the new name.
 
     Attributes:
         tells_names: Of changes that are read from the log it needs the names of then.
@@ -213,7 +214,8 @@ class AllTablesView:
 
 
 def moved_documents(change: Change, reader: StateReader) -> list[Change]:
-    """What it does to documents that a table is dropped or renamed: each goes, and of a renamed table comes under the new name.
+    """The deltas of a table's documents when it is dropped or renamed: each document is removed, and for a renamed
+    table added under the new name.
 
     Raises:
         HistoryLost: Compaction in another process has overtaken it.

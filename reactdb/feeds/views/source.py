@@ -1,15 +1,15 @@
-"""Source: where a view's documents come from: the part of one table, or of one of its indexes, that a query begins with.
+"""Source: the documents of a view: the part of one table, or of one of its indexes, that a query begins with.
 
-It answers one question in two ways: `read` gives the sort keys of all documents of a snapshot that belong to the query,
-`sort_keys` gives those of one document. Because both give the same, a feed's events add up to what the query gives. A sort key
-is bytes; the query's order is the order of sort keys.
+It has two ways to the same keys: `read` returns the sort keys of all documents of a snapshot that belong to the
+query, `sort_keys` returns the sort keys of one document. Because both agree, a feed's events add up to the query's
+result. A sort key is bytes; the query's order is the order of sort keys.
 
     whole table, range of keys    the key
     get_all of keys               position in the list of keys
     index                         indexed value, key, number of the entry
     get_all of an index           position in the list, key, number of the entry
 
-SourceView is what all views have in common that are made of such documents.
+SourceView is the common part of all views over such documents.
 
 Rule of this file: nothing here looks past the access path; filters, maps and orders are in `pipeline`.
 """
@@ -95,8 +95,8 @@ class Source:
     # One document
 
     def sort_keys(self, key: bytes, document: Any) -> Sequence[bytes]:
-        """The sort keys of a document, in order; none for one that does not belong here. `document` may be None where
-        `needs_document` is false."""
+        """The sort keys of a document, in order; none for a document that does not belong here. `document` may be
+        None where `needs_document` is false."""
         positions = self._positions
         if self.index is None:
             if positions is not None:
@@ -117,7 +117,7 @@ class Source:
         return found
 
     def _inside(self, value: bytes, sort_key: bytes) -> bytes | None:
-        """The sort key in the direction of the order; None for a value that is outside of the range."""
+        """The sort key in the direction of the order; None for a value outside of the range."""
         if not self.start <= value < self.stop:
             return None
         return inverted(sort_key) if self.is_reversed else sort_key
@@ -152,14 +152,15 @@ class Source:
     def read(self, snapshot: Snapshot, wanted: int | None = None) -> Iterator[tuple[bytes, bytes, bytes]]:
         """(sort key, key, encoded document) of all that belongs here, in order.
 
-        `wanted` is about how many will be asked for, and that number is read first. None: all of them are read at once.
+        `wanted` is about how many documents the caller will use, and that number is read first. None: all of them are
+        read at once.
         """
         if self._positions is not None:
             yield from self._read_keys(snapshot)
             return
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
-            # The index was dropped meanwhile; the documents are found without it.
+            # The index was dropped in between; the documents are found without it.
             access = access.changed(index=None, detour=None)
         if wanted is not None:
             access = access.changed(rest=(Limit(wanted),))
@@ -169,7 +170,7 @@ class Source:
 
     @property
     def order(self) -> str | None:
-        """Names the order in which documents come, that of keys or of an index; None for keys as they were listed."""
+        """The name of the order of documents, by keys or by an index; None for keys in the order of a list."""
         if self._positions is not None:
             return None
         index_id = None if self.index is None else self.index.id
@@ -217,7 +218,8 @@ class Source:
     # Routes
 
     def routes(self, steps: Sequence[Step], *, is_strict: bool = False) -> list[Route]:
-        """The narrowest routes on which a change can concern these documents, given the tests that `steps` begin with.
+        """The narrowest routes on which a change can concern these documents, given the tests at the beginning of
+        `steps`.
 
         `is_strict`: also changes of documents that a test fails for, because a read would fail for them too.
         """
@@ -249,7 +251,8 @@ class Source:
         return MovingRange(self.table.id, axis, self.start, self.stop)
 
     def values_until(self, sort_key: bytes, key: bytes) -> tuple[bytes, bytes]:
-        """The range of values, or of keys, whose sort keys are all up to this one; `key` is that of its document."""
+        """The range of values, or of keys, whose sort keys are all up to this one; `key` is the key of its
+        document."""
         last = inverted(sort_key) if self.is_reversed else sort_key
         if self.index is not None:
             last = last[: -len(key) - _NUMBER_BYTES]
@@ -260,7 +263,7 @@ class Source:
 
 
 class KeySource:
-    """The document of one key. There may be a feed for each of very many keys, so this holds no more than it needs."""
+    """The document of one key. Very many keys may have a feed each, so this holds no more than it needs."""
 
     __slots__ = ("key", "table")
 
@@ -309,8 +312,8 @@ class SourceView:
         return {"access": self.source.describe(), "index": None if index is None else index.name}
 
     def results(self, change: Change, *, is_new: bool) -> Sequence[Sorted]:
-        """(value, sort key) of each result that the document has before or after the change. Documents that cannot be computed
-        have none; only what the change writes is noted as a failure."""
+        """(value, sort key) of each result of the document before or after the change. Documents that cannot be
+        computed have none; only the document that the change writes is noted as a failure."""
         if (change.new_bytes if is_new else change.old_bytes) is None:
             return ()
         document, failures = (change.new_val, self.failures) if is_new else (change.old_val, None)
@@ -325,7 +328,7 @@ class SourceView:
 
 @lru_cache(maxsize=16)
 def _whole_table(table: TableInfo) -> Source:
-    """The source of a whole table. Very many feeds may have it, and share one."""
+    """The source of a whole table. Very many feeds may have it, and share one object."""
     return Source(Access(table, None, None, WHOLE, (), None, "every document"))
 
 

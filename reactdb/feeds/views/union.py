@@ -1,9 +1,9 @@
-"""UnionView: several views as one. A document that is in two of them is reported twice.
+"""UnionView: several views as one. A document in two of them is reported twice.
 
     UnionView          members of any kind; deltas carry the number of their member
-    OrderedUnionView   members that are all lists: the whole is a list too, one member after the other, and offsets count in it
+    OrderedUnionView   only lists as members: the whole is a list too, one member after the other, and offsets count in it
 
-In RethinkDB offsets count in the member, and nothing says in which one.
+In RethinkDB offsets count in the member, and no field names the member.
 
 Rule of this file: members know nothing of each other, and their deltas are changed in nothing but number and offset.
 """
@@ -48,7 +48,7 @@ class UnionView:
             member.seed(snapshot)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        # All members read now; what they compute, they compute later.
+        # All members read now; their computations run later.
         return chain.from_iterable([member.result(snapshot) for member in self.members])
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
@@ -97,7 +97,7 @@ class OrderedUnionView(UnionView):
 
 
 def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
-    """The delta of a list that begins at `base`. A new one, because deltas may be shared."""
+    """The delta of a list that begins at `base`. A new object, because deltas may be shared."""
     assert isinstance(delta, Delta)
     return Delta(
         delta.change,
@@ -111,7 +111,7 @@ def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
 
 
 def _numbered(delta: AnyDelta, number: int) -> Delta:
-    """The delta as one of that member. A new one, because deltas may be shared."""
+    """The delta with the number of that member. A new object, because deltas may be shared."""
     if type(delta) is not Delta:
         return Delta(delta, delta.old_val, delta.new_val, member=number)  # type: ignore[arg-type]
     return Delta(

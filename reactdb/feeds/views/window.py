@@ -1,13 +1,13 @@
-"""WindowView: an ordered result, with or without a skip and a limit: which documents are in it, and at which offsets.
+"""WindowView: an ordered result, with or without a skip and a limit: its documents, and their offsets.
 
-It holds the documents up to the end of the window, and as many again: when one leaves, the next one is there, and the file is
-read only after many have left. Every result with a sort key up to `bound` is held; what lies beyond is not known and need not be.
-A change with both sort keys beyond `bound` costs two comparisons.
+It holds the documents up to the end of the window, and as many again: when a document leaves, the next one is known,
+and the file is read only after many have left. Every result with a sort key up to `bound` is held; the results beyond
+are not known and need not be. A change with both sort keys beyond `bound` costs two comparisons.
 
-One change moves one element. Seen through the window, that is at most one delete and one insert, at offsets that are exact if
+One change moves one element. In the window, that is at most one delete and one insert, at offsets that are exact if
 they are applied in turn. An element that moves before or behind the window moves another one over the window's edge.
 
-Rule of this file: a refill reads the documents as of the change that the view advances by, never later ones.
+Rule of this file: a refill reads the documents as of the change by which the view advances, never later ones.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MAX_SPARE = 1 << 20
 
 
 class WindowItem:
-    """One element of the order. Its document is decoded when its value is first asked for.
+    """One element of the order. Its document is decoded at the first use of its value.
 
     Attributes:
         identity: The key of its document, and which of the document's sort keys it has.
         body: The document's bytes; None if the value is not the document itself.
-        shown: The value, once it has been asked for.
+        shown: The value, after its first use.
     """
 
     __slots__ = ("body", "identity", "shown")
@@ -128,7 +128,7 @@ class WindowView(SourceView):
             self._fill(snapshot, is_seed=True)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        # The list is fixed now; its documents are decoded when they are asked for.
+        # The list is fixed now; its documents are decoded at their use.
         items = self._window()
         return (Initial(item.value, offset, item.identity) for offset, item in enumerate(items))
 
@@ -149,7 +149,7 @@ class WindowView(SourceView):
         return max(self.stop or 0, SPARE_WITHOUT_INDEX if self.is_sorted_here else SPARE)
 
     def _fill(self, snapshot: Snapshot, *, is_seed: bool = False) -> None:
-        """Read the first documents of the order anew."""
+        """Read the first documents of the order again."""
         capacity = None if self.stop is None else self.stop + self._spare
         found = self._found(snapshot, capacity, is_seed)
         if capacity is None:
@@ -167,7 +167,7 @@ class WindowView(SourceView):
         self._look_until_bound()
 
     def _look_until_bound(self) -> None:
-        """Route only changes up to `bound` here: a leaderboard is not asked about the rest of the table."""
+        """Route only changes up to `bound` here: a leaderboard needs nothing of the rest of the table."""
         moving_range, source = self._moving_range, self.source
         if moving_range is None:
             return
@@ -188,13 +188,13 @@ class WindowView(SourceView):
                 value: Any = None
             else:
                 document = codec.decode_frozen(body)
-                # What is written later is noted then, and not each time that more is read.
+                # A later write notes its failure then; a further read must not note it again.
                 result = pipeline.attempt(document, sort_key, self.failures if is_seed else None, key, key)
                 if result is None:
                     continue
                 value, sort_key = result
                 if pipeline.only_values:
-                    # The document is decoded again when it is asked for; most never are.
+                    # The document is decoded again at its use; most never are.
                     value = None
                 shown = body if pipeline.only_values else None
             copy = 0
@@ -243,7 +243,7 @@ class WindowView(SourceView):
             return [
                 (sort_key, WindowItem((key, copy), None, body)) for copy, sort_key in enumerate(sort_keys)
             ]
-        # What was made of the document may be null, and then that is what shows, and not the document.
+        # The result of a map may be null, and then null is the value, and not the document.
         shown = body if self.pipeline.only_values else None
         results = self.results(change, is_new=is_new)
         return [
@@ -254,7 +254,7 @@ class WindowView(SourceView):
     def _move(
         self, change: Change, old_key: bytes | None, new: Ranking | None, reader: StateReader
     ) -> Delta | None:
-        """Remove one element and insert another, or only one of both, and report what the window shows of it."""
+        """Remove one element and insert another, or only one of both, and report the change of the window."""
         old_rank = None if old_key is None else self._rank(old_key)
         old_offset = self._clamped(old_rank)
         leaving = self._at(old_offset)
@@ -277,8 +277,8 @@ class WindowView(SourceView):
         return rank if rank < len(self.sort_keys) and self.sort_keys[rank] == sort_key else None
 
     def _clamped(self, rank: int | None) -> int | None:
-        """The rank in the window that a removal or an insertion at that rank changes: before the window, it is the first one;
-        behind it, or where nothing is removed or inserted, the last one."""
+        """The rank in the window that changes by a removal or an insertion at that rank: before the window, it is the
+        first rank; behind it, or without a removal or an insertion, the last."""
         if self.stop is None:
             return None if rank is None else max(rank, self.start)
         last = self.stop - 1
@@ -303,7 +303,7 @@ class WindowView(SourceView):
         if stop is None:
             return
         if len(self.held) < stop and self.bound is not None:
-            # A commit that removes many would cause a read after each few of them, and so would a log that is read from the far
+            # A commit with many removals would cause a read after each few of them, and so would a log of the far
             # past: therefore the second read fetches more.
             is_again = reader.is_behind or change.commit == self._refilled_in
             self._spare = min(self._spare * 4, MAX_SPARE) if is_again else self._least_spare
@@ -341,7 +341,8 @@ class WindowView(SourceView):
         if entering is None:
             value = leaving.value
             return Delta(change, value, None, old_offset, None, leaving.identity, is_move=value is None)
-        # Two documents, or two states of one, are never the same. Values made of them may be, and copies of one document are.
+        # Two documents, or two states of a document, are never the same. Values made of them may be, and copies of
+        # one document are.
         may_be_same = self._has_copies or not self.pipeline.only_values
         is_move = may_be_same and same_value(leaving.value, entering.value)
         if is_move and old_offset == new_offset:
@@ -358,8 +359,8 @@ class WindowView(SourceView):
     ) -> list[Delta]:
         if self.stop is None:
             return self._advance_in_turn(change, old, new, reader)
-        # All at once, because a refill in between would read documents whose sort keys have all moved already. And the deltas
-        # must not depend on whether there was a refill: a feed that resumes may hold fewer documents.
+        # All at once, because a refill in between would read documents whose sort keys have all moved already. And
+        # the deltas must not depend on whether there was a refill: a feed that resumes may hold fewer documents.
         before = self._window()
         for sort_key in old:
             rank = self._rank(sort_key)
@@ -380,7 +381,7 @@ class WindowView(SourceView):
     def _advance_in_turn(
         self, change: Change, old: Sequence[bytes], new: Sequence[Ranking], reader: StateReader
     ) -> list[Delta]:
-        """Pair by pair: a sort key whose item is only exchanged, then the others in order."""
+        """Pair by pair: first sort keys whose item is only exchanged, then the others in order."""
         after = {sort_key for sort_key, _ in new}
         kept = [ranking for ranking in new if ranking[0] in old]
         gone = [sort_key for sort_key in old if sort_key not in after]

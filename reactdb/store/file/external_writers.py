@@ -1,10 +1,11 @@
-"""External writers: what another program may have done to the file. Checked each time that another process has written.
+"""External writers: checks for the traces of another program in the file. They run each time another process has
+written.
 
-reactdb's own processes only append to the log, and file every entry under its key. A program that writes with SQL of its own, or
-restores a backup over an open file, leaves an end of the log that does not fit. Only the end is checked here, for a few µs;
-`reactdb doctor` examines the whole file.
+reactdb's own processes only append to the log, and file every entry under its key. A program that writes with SQL of
+its own, or restores a backup over an open file, leaves an end of the log that does not fit. Only the end is checked
+here, for a few µs; `reactdb doctor` examines the whole file.
 
-Rule of this file: it reads, and says what is wrong. The caller holds a transaction.
+Rule of this file: it reads, and returns the trouble. The caller holds a transaction.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ UNFILED = f"SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, 
 
 
 def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None) -> str:
-    """Says that the file, whose log ends at `head`, has another history than the one that reached `known_seq` and has this epoch.
-    Empty where the history is the same."""
+    """Compare histories. Returns a message if the file, whose log ends at `head`, has another history than the known
+    one, which reached `known_seq` and has this epoch. Empty where the history is the same."""
     is_known = epoch is None or has_epoch(connection, epoch.name) or was_removed(connection, epoch)
     if head >= known_seq and is_known:
         return ""
@@ -31,7 +32,7 @@ def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoc
 
 
 def unfiled_end(connection: Connection) -> CorruptDatabase | None:
-    """The error for a newest log entry that is not filed as the newest of its key; None where it is."""
+    """The error for a newest log entry that is not filed as the newest of its key; else None."""
     row = connection.execute(UNFILED).fetchone()
     if row is None:
         return None
@@ -42,15 +43,15 @@ def unfiled_end(connection: Connection) -> CorruptDatabase | None:
 class WalResetNotice:
     """Warns once in a process that its SQLite has the WAL-reset bug, and only when another process writes to a file too.
 
-    reactdb checkpoints around the bug (see `sqlite`), so processes that use reactdb are safe. Another program on the same file,
-    with SQLite's own automatic checkpoints, is not, and reactdb cannot know which of them has written.
+    reactdb checkpoints around the bug (see `sqlite`), so processes with reactdb are safe. Another program on the same
+    file, with SQLite's own automatic checkpoints, is not, and reactdb cannot know which program has written.
     """
 
     def __init__(self) -> None:
         self.is_given = False
 
     def another_wrote(self, path: str) -> None:
-        # A message that belongs in a log, and not on the screen of a program that keeps no log.
+        # A message for a log, and not for the screen of a program without a log.
         if self.is_given or "logging" not in sys.modules or not sqlite.has_wal_reset_bug():
             return
         self.is_given = True

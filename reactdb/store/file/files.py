@@ -1,12 +1,12 @@
-"""The files of a database: what lies beside what, how a new one is made, and how all of them are removed.
+"""The files of a database: their names, how a new database is made, and how all its files are removed.
 
     a.db            the database
-    a.db-wal        its write-ahead log: commits that are not in the file yet
-    a.db-shm        an index of that log, shared by the processes that have it open
+    a.db-wal        its write-ahead log: commits on their way to the file
+    a.db-shm        an index of that log, shared by all its processes
     a.db-journal    only while the file is made
 
-They belong together. A write-ahead log without its file is of no use, and beside another file of that name it is the history of
-a database that is gone.
+They belong together. A write-ahead log without its file is of no use, and beside another file of that name it is the
+history of a lost database.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import SQLiteError, file_bytes
 from reactdb.store.schema import APPLICATION_ID
 
-# In the order in which they are removed. A removal that is interrupted leaves files that `check_path` refuses, because the
-# database is gone first.
+# In the order of removal. An interrupted removal leaves files that `check_path` refuses, because the database goes
+# first.
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def check_path(path: str, *, read_only: bool) -> None:
-    """Raises: CannotOpen: There is no file here and none can be made, or only the write-ahead log of one; or what is here is a
-    folder, a device, a pipe or a socket."""
+    """Raises: CannotOpen: There is no file at the path and none can be made, or only a write-ahead log without its
+    database; or the path is a folder, a device, a pipe or a socket."""
     folder = os.path.dirname(path)
     if os.path.isdir(path) or not os.path.isdir(folder):
         raise CannotOpen(path, sqlite.reason_not_opened(path))
@@ -63,7 +63,8 @@ def remove(path: str) -> None:
     """Remove a database: all of its files. The caller has made sure that this process does not have it open.
 
     Raises:
-        CannotOpen: There is nothing to remove, or no regular file, or it cannot be opened to see whose it is.
+        CannotOpen: The path has nothing to remove, or no regular file, or the file cannot be opened to check its
+            owner.
         DatabaseBusy: Another process has it open.
         NotADatabase: It is not a reactdb database.
     """
@@ -82,8 +83,8 @@ def remove(path: str) -> None:
 
 
 def _check_nobody_has_it(path: str) -> None:
-    """Make sure that it is a database of reactdb, and that no connection is open on it: each has a lock that an exclusive lock
-    does not get past."""
+    """Make sure that it is a database of reactdb, and that no connection is open on it: each open connection has a
+    lock, and an exclusive lock does not get past it."""
     connection = sqlite.connect(path, mode="rw", busy_timeout_s=0)
     try:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")

@@ -1,17 +1,17 @@
-"""Flush: is the write-ahead log on the disk, and what to do when a flush has failed.
+"""Flush: whether the write-ahead log is on the disk, and the repair after a failed flush.
 
-An operating system that cannot write the pages it was told to flush reports that once, and then takes them for written: the next
-flush succeeds without them (https://wiki.postgresql.org/wiki/Fsync_Errors). SQLite takes back the commit that met the error and
-writes over its part of the log. But soft commits before it, which wait in the log for a flush, are not written again. Commits
-after them would stand behind a hole in the log, and a checkpoint would overwrite the file with no log on the disk to repair it
-from.
+An operating system that cannot write pages at a flush reports that once, and then takes the pages for written: the
+next flush succeeds without them (https://wiki.postgresql.org/wiki/Fsync_Errors). SQLite rolls back the commit that
+met the error and writes over its part of the log. But earlier soft commits, which wait in the log for a flush, are
+not written again. Later commits would stand behind a hole in the log, and a checkpoint would overwrite the file with
+no log on the disk to repair it from.
 
 So after an error nothing relies on the log until every byte of it has been written once more and flushed.
 
-The last connection that is closed copies the log into the file. So a writer that is closed while its log is in doubt leaves its
-connection open. Whoever opens the file next in this process writes the log again and then closes that connection.
+The last connection to close copies the log into the file. So a writer with a doubtful log leaves its connection open
+at its close. The next opening of the file in this process writes the log again and then closes that connection.
 
-Rule of this file: it writes to the log what is in the log, and only with the write lock held.
+Rule of this file: it writes to the log only bytes that the log has, and only with the write lock held.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class Flushes:
-    """What the writer of a file knows about flushes of the log. A database in memory, which has no `guard`, needs none.
+    """The state of a file's flushes, for its writer. A database in memory, which has no `guard`, needs none.
 
     Attributes:
         path: The path of the file.
-        is_complete: Everything that is committed has been flushed. False where that is not known.
+        is_complete: Everything committed has been flushed. False where this is not known.
         is_doubtful: A flush has failed, and the log has not been written again yet.
     """
 
@@ -52,7 +52,7 @@ class Flushes:
         return True
 
     def make_sure(self, operation: str) -> None:
-        """Write the log again if it is in doubt. The caller holds the write lock, so that nobody else writes to it.
+        """Write the log again if it is in doubt. The caller holds the write lock, so there is no other writer.
 
         The log can be opened and closed here, because SQLite's locks are on the file and in shared memory.
 
@@ -75,7 +75,7 @@ class Flushes:
                 os.close(log)
         except OSError as error:
             raise StorageError(
-                f"{operation}: {self.path}-wal: {error.strerror}: an earlier flush has failed, and what it was to make sure of"
+                f"{operation}: {self.path}-wal: {error.strerror}: an earlier flush has failed, and its data"
                 " still cannot be written; nothing was written now"
             ) from error
         self.is_doubtful = False
@@ -115,7 +115,7 @@ class Flushes:
         connection.close()
 
 
-# Connections that were left open, with what has to be made sure of before they can be closed. They outlive their engines.
+# Connections that were left open, with the repair that must come before their close. They outlive their engines.
 _left: list[tuple[Flushes, Connection]] = []
 
 # The parent closes them. To a child of fork() their files are closed.

@@ -1,20 +1,22 @@
-"""Fork: what a child of fork() does with the files that its parent has open.
+"""Fork: what a child of fork() does with its parent's open files.
 
-SQLite keeps one list of the locks that a process has on a file, for all its connections. A child inherits the list and none of
-the locks. A file that it opened now would be used under locks that are not there, and another process would remove the
-write-ahead log, or its index, under the child's feet. So the child first closes what it has inherited. That closes its copies of
-the descriptors; the parent's stay open, and so do the parent's locks.
+SQLite keeps one list of a process's locks on a file, for all its connections. A child inherits the list and none of
+the locks. If the child opened a file now, it would use the file under missing locks, and another process could remove
+the write-ahead log, or its index, while the child uses it. So the child first closes the inherited connections. That
+closes its copies of the descriptors; the parent's stay open, and so do the parent's locks.
 
-Only idle connections can be closed like that. To close one that is in a transaction would undo, in memory that both share, what
-the parent is doing. So fork() lets every file rest: what goes on may end, and what begins waits, for a second at most. What is
-still busy then (a transaction around the fork, for instance) the child leaves as it is for ever, and refuses to open that file.
+Only idle connections can be closed like that. Closing a connection inside a transaction would undo the parent's work,
+in memory that both share. So fork() pauses every file: running work may end, and new work waits, for a second at
+most. Files that are still busy then (a transaction around the fork, for instance) stay as they are in the child for
+ever, and the child refuses to open them.
 
-Everything else that the child inherits raises ForkedDatabase when it is used: handles, feeds and cursors know that they are the
-parent's by `generation`, or by their engine (`Engine.abandon`).
+Every other inherited object raises ForkedDatabase at its use: handles, feeds and cursors recognize the parent by
+`generation`, or by their engine (`Engine.abandon`).
 
-This is the only place that registers with the interpreter. Whoever has state that a child must not keep says so with `in_child`.
+This is the only place that registers with the interpreter. Other files register here, with `in_child`, the state that
+a child must not keep.
 
-Thread safety: the hooks run in the thread that forks, and remember what they do for that thread alone.
+Thread safety: the hooks run in the forking thread, and keep state for that thread alone.
 """
 
 from __future__ import annotations
@@ -30,40 +32,41 @@ from reactdb.errors import ForkedDatabase
 from reactdb.store.file import identity, sqlite
 from reactdb.store.file.sqlite import Connection
 
-# Seconds that fork() waits for what other threads are doing with the database.
+# Seconds that fork() waits for other threads' work with the database.
 WAIT_S = 1.0
 
 
 class Pause(Protocol):
-    """One open file in which nothing goes on while its process forks, if that can be had in time."""
+    """Pauses one open file while its process forks, if it can be paused in time."""
 
     def begin(self, end: float) -> None:
-        """Wait until `end` (monotonic) for what other threads are doing."""
+        """Wait until `end` (monotonic) for the work of other threads."""
 
     def end(self) -> None:
-        """In the parent: everything goes on."""
+        """Continue, in the parent."""
 
     def close_inherited(self) -> None:
-        """In the child: close what was idle."""
+        """Close the idle connections, in the child."""
 
 
 class ForkedFile(Protocol):
-    """One file that this process has open: an engine."""
+    """One open file of this process: an engine."""
 
     is_memory: bool
 
     def rest(self) -> Pause:
-        """How nothing goes on in it; not begun yet."""
+        """A pause for this file; not begun yet."""
 
     def abandon(self) -> None:
         """In the child: it is the parent's."""
 
 
-# Every engine of this process that somebody still has.
+# Every engine of this process that still has a reference.
 engines: weakref.WeakSet[ForkedFile] = weakref.WeakSet()
-# How many forks lie between the process that imported this and this one. What was made in another generation is the parent's.
+# How many forks lie between the process of the first import and this one. An object of another generation belongs to
+# the parent.
 generation = 0
-# What else a child has to forget.
+# Other state that a child has to drop.
 _forget: list[Callable[[], object]] = []
 
 
@@ -74,7 +77,7 @@ def in_child(forget: Callable[[], object]) -> Callable[[], object]:
 
 
 class Fork(threading.local):
-    """What this thread has stopped for its fork."""
+    """The pauses of this thread for its fork."""
 
     def __init__(self) -> None:
         self.rests: list[Pause] = []
@@ -86,7 +89,7 @@ _fork = Fork()
 
 def _before() -> None:
     if engines:
-        # The child needs it, and there a thread that is importing it now would be waited for in vain.
+        # The child needs it, and there a wait for a thread that imports it now would never end.
         sqlite.import_ctypes()
     end = time.monotonic() + WAIT_S
     for engine in _all_engines():
@@ -94,7 +97,7 @@ def _before() -> None:
             rest = engine.rest()
             _fork.rests.append(rest)
             rest.begin(end)
-    # Last: what is waited for above may have to open a connection first.
+    # Last: a thread in the waits above may have to open a connection first.
     _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
 
 
@@ -103,7 +106,7 @@ def _all_engines() -> list[ForkedFile]:
         try:
             return list(engines)
         except RuntimeError:
-            # Another thread has just opened one.
+            # Another thread has just opened a file.
             continue
 
 

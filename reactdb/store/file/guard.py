@@ -1,14 +1,14 @@
 """FileGuard: is the file still the file that was opened, and is its write-ahead log whole?
 
-SQLite goes on writing, and acknowledging, into a file that has been unlinked, renamed or replaced, and into a write-ahead log
-that somebody has deleted or cut off. Two `stat` calls after each commit notice that a name stands for another file now, before
-anybody is told that the write is safe. Two short reads before each commit notice a log that was cut off, before anything is
-written behind the gap.
+SQLite continues to write, and to acknowledge, into a file that has been unlinked, renamed or replaced, and into a
+write-ahead log that was deleted or cut off. Two `stat` calls after each commit notice that a name now belongs to
+another file, before the write is acknowledged. Two short reads before each commit notice a truncated log, before
+anything is written behind the gap.
 
-Two calls, and not one: either name can be taken away alone, and what is written after that is lost. An `fstat` of a descriptor
+Two calls, and not one: either name can be taken away alone, and later writes are lost. An `fstat` of a descriptor
 does not see a rename, and saves only a quarter of a `stat`, most of which is spent in Python (3.0 and 2.2 µs).
 
-Rule of this file: it looks and says what it saw. It opens the log, on which SQLite has no locks, and never the database file
+Rule of this file: it looks and reports. It opens the log, on which SQLite has no locks, and never the database file
 (see `identity`).
 """
 
@@ -34,13 +34,14 @@ class FileGuard:
 
     Attributes:
         identity: The file.
-        is_written: Somebody has written to the file itself since this was last set to False: a checkpoint, or another program.
+        is_written: The file itself was written since this was last set to False: by a checkpoint, or by another
+            program.
     """
 
     __slots__ = ("_index", "_log", "_path", "_wal", "_wal_path", "_written_ns", "identity", "is_written")
 
     def __init__(self, path: str, *, has_log: bool = True) -> None:
-        """Without `has_log` the file is read alone: it has neither a log nor an index of one."""
+        """Without `has_log` the file is read alone: it has neither a log nor an index of a log."""
         self._path = path
         self._wal_path = path + "-wal"
         self.identity = identity_of(path)
@@ -50,7 +51,7 @@ class FileGuard:
         # A log exists from the first read in WAL mode on, as long as a connection is open.
         self._wal: FileIdentity | None = identity_of(self._wal_path)
         self._index = WalIndex(path) if has_log else None
-        # A descriptor of the log, to ask for its size: that costs a fifth of a `stat`. Negative until the first time.
+        # A descriptor of the log, to read its size: that costs a fifth of a `stat`. Negative until the first time.
         self._log = -1
 
     def close(self) -> None:
@@ -66,7 +67,8 @@ class FileGuard:
             self.close()
 
     def look(self) -> tuple[int, str]:
-        """Called after each commit: (size of the write-ahead log in bytes, what is wrong). The second is empty if nothing is."""
+        """Called after each commit: (size of the write-ahead log in bytes, the trouble). The second is empty without
+        trouble."""
         try:
             file, wal = stat(self._path), stat(self._wal_path)
         except OSError as error:
@@ -86,9 +88,9 @@ class FileGuard:
         return wal.st_size, ""
 
     def look_before(self) -> tuple[bytes | None, str]:
-        """Called with the write lock held, before anything is written: (which log the commit goes to, what is wrong).
+        """Called with the write lock held, before a write: (the log that gets the commit, the trouble).
 
-        The first is the salts of the log: None if the next commit may begin the log anew, empty if that cannot be known.
+        The first is the salts of the log: None if the next commit may restart the log, empty if that cannot be known.
         """
         index = self._index
         if index is not None:
@@ -129,8 +131,9 @@ class FileGuard:
         return f"{self._wal_path} was cut off at {size} bytes, and had {state.bytes} bytes of commits"
 
     def examine(self) -> str:
-        """As the second of `look`, and besides: is the log as long as its index says, and is it the log that the index describes?
-        From any thread. While others write nothing is known, and another time will tell."""
+        """As the second result of `look`, and two more checks: is the log as long as its index says, and does the
+        index describe this log? From any thread. While others write, the result is unknown, and a later call
+        decides."""
         trouble = self.look()[1]
         before = None if self._index is None or trouble else self._index.read()
         if before is None or not before.frames:
@@ -152,8 +155,8 @@ class FileGuard:
 
     @property
     def has_lost_its_log(self) -> bool:
-        """The file is the same, but its write-ahead log is not. SQLite does not check that when it closes the last connection: it
-        would write what is in the old log over what others have written since."""
+        """The file is the same, but its write-ahead log is not. SQLite does not check that at the close of the last
+        connection: it would write the old log's pages over newer data of others."""
         return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
 
 
@@ -166,7 +169,8 @@ def written_ns(path: str) -> int:
 
 
 def header_of(wal_path: str) -> bytes:
-    """What the write-ahead log begins with. By `os`: a program that ends may still read, and Python has taken `open` away then.
+    """The beginning of the write-ahead log. By `os`: a program that ends may still read, and Python has removed
+    `open` by then.
 
     Raises:
         OSError: There is none, or it cannot be read.
@@ -179,7 +183,8 @@ def header_of(wal_path: str) -> bytes:
 
 
 def lost_its_log(path: str) -> StorageMoved:
-    """Why this process cannot open the file again: a connection that it could not close has a write-ahead log that is gone."""
+    """The reason for which this process cannot open the file again: it could not close a connection whose write-ahead
+    log is missing."""
     return StorageMoved(
         f"{path} cannot be opened again by this process, which had it open when its write-ahead log was taken away; "
         "start the program again"

@@ -1,7 +1,7 @@
-"""File identity: which file a path, or a descriptor, stands for.
+"""File identity: the file behind a path, or behind a descriptor.
 
-A file may have several names, and a name may come to stand for another file. What a process knows about a file (which engine has
-it open, which descriptor belongs to it, why it must not be opened) is therefore known by device and inode, everywhere.
+A file may have several names, and a name may later belong to another file. So everything that a process knows about a
+file (its open engine, its descriptors, the reason not to open it) is keyed by device and inode, everywhere.
 
 Rule of this file: it never opens a file. To close it again would drop the locks of every connection that this process has on it
 (https://sqlite.org/howtocorrupt.html, section 2.2).
@@ -35,7 +35,7 @@ def identity_in(status: os.stat_result) -> FileIdentity:
 
 
 def is_of(descriptor: int, path: str) -> bool:
-    """Whether a descriptor is one of the file that has this name now. Negative: it is none."""
+    """Whether a descriptor belongs to the file of this name now. Negative: no descriptor."""
     try:
         return identity_in(os.fstat(descriptor)) == identity_of(path)
     except OSError:
@@ -43,7 +43,8 @@ def is_of(descriptor: int, path: str) -> bool:
 
 
 def find_descriptors(*paths: str) -> list[int | None]:
-    """For each file a descriptor that this process has on it, whoever opened it; None where there is none, or no list."""
+    """For each file a descriptor of this process, from whichever code opened it; None where there is none, or no
+    list."""
     places = {identity_of(path): place for place, path in enumerate(paths)}
     places.pop(None, None)
     found: list[int | None] = [None] * len(paths)
@@ -65,8 +66,8 @@ def find_descriptors(*paths: str) -> list[int | None]:
     return found
 
 
-# Files that this process must not open for as long as it lives, and what makes the error that says why. A connection of this
-# process stays open on each of them, so that no other file gets that inode.
+# Files that this process must not open for the rest of its life, with a function that makes the error. A connection
+# of this process stays open on each of them, so that no other file gets that inode.
 _refused: dict[FileIdentity, Callable[[str], ReactDBError]] = {}
 
 

@@ -1,9 +1,10 @@
 """Immutable: reading a file in a folder where no file can be made.
 
-To read a file in WAL mode SQLite needs two files beside it, and makes them if they are missing. On a read-only medium, or in
-another user's folder, it cannot. With `immutable=1` it reads the file alone: without locks, without the write-ahead log, and
-without ever checking whether the file has changed (https://sqlite.org/uri.html#uriimmutable). That is right as long as nobody
-writes to the file, which is checked before it is opened, and at the beginning and the end of every read.
+To read a file in WAL mode SQLite needs two files beside it, and makes them if they are missing. On a read-only
+medium, or in another user's folder, it cannot. With `immutable=1` it reads the file alone: without locks, without the
+write-ahead log, and without ever checking whether the file has changed (https://sqlite.org/uri.html#uriimmutable).
+That is right as long as the file has no writer. This is checked before the file is opened, and at the beginning and
+the end of every read.
 
 Rule of this file: a file that cannot be read in this way is refused with the reason. Commits in a write-ahead log are never
 skipped.
@@ -26,7 +27,7 @@ COPY = "copy all that belongs to it to a folder where files can be made"
 
 
 class ImmutableGuard(FileGuard):
-    """Is the file still the one that was opened, and has nobody written to it?"""
+    """Checks that the file is still the opened one, and was not written."""
 
     __slots__ = ("_state",)
 
@@ -35,13 +36,13 @@ class ImmutableGuard(FileGuard):
         self._state = _state_of(path)
 
     def look(self) -> tuple[int, str]:
-        """(0, what is wrong). The second is empty where nothing is."""
+        """(0, the trouble). The second is empty without trouble."""
         if sqlite.file_bytes(self._wal_path):
-            return 0, f"{self._path} was opened as a file that nobody writes, and somebody writes it now"
+            return 0, f"{self._path} was opened as a file without writers, and has a writer now"
         state = _state_of(self._path)
         if state != self._state:
             is_there = "has changed" if state is not None else "is gone"
-            return 0, f"{self._path} was opened as a file that nobody writes, and {is_there}"
+            return 0, f"{self._path} was opened as a file without writers, and {is_there}"
         return 0, ""
 
     @property
@@ -53,14 +54,14 @@ class ImmutableGuard(FileGuard):
 def connect_to_read(
     connect: Callable[[str], Connection], path: str
 ) -> tuple[Connection, ImmutableGuard | None]:
-    """A connection that reads; and if the file is read as one that nobody writes, the guard that checks that at each read.
+    """A read connection; and if the file is read as immutable, the guard that checks it at each read.
 
     Args:
         connect: Makes a connection in one of SQLite's modes.
 
     Raises:
-        CannotOpen: SQLite cannot make the files that it needs, and the file cannot be read without them.
-        Any other error that `not_opened` makes of the first failure.
+        CannotOpen: SQLite cannot make its files, and the file cannot be read without them. Any other error that
+        `not_opened` makes of the first failure.
     """
     connection = connect(READ_ONLY)
     try:
@@ -76,7 +77,7 @@ def connect_to_read(
         if not isinstance(refusal, CannotOpen) or not may_make_nothing(path):
             connection.close()
             raise refusal from error
-        # Before it is looked at: what changes after that is noticed.
+        # Before the check: later changes are noticed.
         guard = ImmutableGuard(path)
         trouble = why_not_immutable(path)
         connection.close()
@@ -96,11 +97,11 @@ def why_not_immutable(path: str) -> str:
     folder = os.path.dirname(os.path.abspath(path))
     process = locks.who_locks(path, is_any=True)
     if process is not None:
-        return f"process {process} has it open, and what it keeps beside it may not be read"
+        return f"process {process} has it open, and the files beside it may not be read"
     if sqlite.file_bytes(path + "-wal"):
         return (
             f"its write-ahead log {path}-wal may hold commits that are not in the file yet, and to read them SQLite needs one "
-            f"more file in {folder}, which may not be written; {COPY}, or let somebody who may write there open and close it"
+            f"more file in {folder}, which may not be written; {COPY}, or let a user with write access open and close it"
         )
     if sqlite.file_bytes(path + "-journal"):
         return (

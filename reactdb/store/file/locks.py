@@ -1,10 +1,10 @@
-"""Locks: can locks on this file be trusted, and who has one?
+"""Locks: whether locks on this file can be trusted, and which process holds one.
 
-SQLite relies on locks. On a network file system they may hold on one machine and not on the next, or not at all; then every
-write is acknowledged and the file is ruined. So a file on a network file system is refused by the name of that system, and
-on every other the kernel is asked whether a lock that it has just granted is there.
+SQLite relies on locks. On a network file system they may hold on one machine and not on the next, or not at all; then
+every write is acknowledged and the file is ruined. So a file on a network file system is refused by the name of that
+system. On every other system a lock is taken, and the kernel must report it.
 
-Rule of this file: it looks and says what it saw. It never opens the database file (see `identity`).
+Rule of this file: it looks and reports. It never opens the database file (see `identity`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ except ImportError:
 
 MOUNTS = "/proc/self/mountinfo"
 
-# File systems that other machines can write to behind the kernel's back, by their names in the table of mounts. Those of
-# virtual machines (9p, vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
+# File systems with writers on other machines, by their names in the table of mounts. Those of virtual machines (9p,
+# vboxsf, vmhgfs, prl_fs) are shared with the host, which does not see the guest's locks.
 NETWORK = frozenset(
     [
         "9p",
@@ -93,12 +93,13 @@ NETWORK_FUSE = frozenset(
     ]
 )
 
-# Where SQLite keeps its locks: those who have a file open in WAL mode hold a read lock on these bytes of it, and on one byte of
-# its -shm. Source: https://github.com/sqlite/sqlite, src/os.h, SHARED_FIRST and SHARED_SIZE; src/os_unix.c, UNIX_SHM_DMS.
+# The bytes of SQLite's locks: every process with the file open in WAL mode holds a read lock on these bytes of it,
+# and on one byte of its -shm. Source: https://github.com/sqlite/sqlite, src/os.h, SHARED_FIRST and SHARED_SIZE;
+# src/os_unix.c, UNIX_SHM_DMS.
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
 SHM_IN_USE = 128
-# A byte behind them that SQLite does not use, in a page that never holds data.
+# A byte behind them that SQLite does not use, in a page without data.
 SPARE = SHARED_FIRST + SHARED_SIZE
 # struct flock: type, whence, start, length, process.
 FLOCK = struct.Struct("@hhqqi4x")
@@ -121,7 +122,8 @@ def is_network(kind: str) -> bool:
 
 
 def file_system(path: str) -> str:
-    """The name of the file system that the file, or its folder where it is missing, lies on; "" where that cannot be known."""
+    """The name of the file system of the file, or of its folder where it is missing; "" where that cannot be
+    known."""
     for place in (path, os.path.dirname(path)):
         try:
             device = os.stat(place).st_dev
@@ -171,15 +173,15 @@ def unescape(folder: bytes) -> bytes:
 
 
 def make_sure_of_locks(path: str) -> None:
-    """Make sure that locks on the file hold, and that this process has the locks that SQLite believes it has. Called while a
-    connection of this process is reading the file.
+    """Make sure that locks on the file hold, and that this process still has SQLite's locks. Called while a
+    connection of this process reads the file.
 
-    This takes a lock, and asks the kernel about it in the way of an open file description, for which the locks of the process
-    are somebody else's. It opens nothing and waits for nobody. Where the kernel cannot be asked so (elsewhere than on Linux),
+    This takes a lock, and queries the kernel about it as an open file description, for which the locks of the process
+    are foreign. It opens nothing and never waits. Where the kernel has no such query (elsewhere than on Linux),
     nothing is checked.
 
-    SQLite may believe in locks that are gone, because this program opened and closed the file by itself. It takes no others as
-    long as a connection of that time is open. So they are taken here, which changes nothing if they are there.
+    SQLite may believe in lost locks, because this program opened and closed the file by itself. SQLite takes no other
+    locks while a connection of that time is open. So they are taken here; that changes nothing if they exist.
 
     Raises:
         CannotOpen: A lock that was granted is not there.
@@ -203,18 +205,19 @@ def make_sure_of_locks(path: str) -> None:
         # SQLite's own attempts come to the same, and say so.
         logger.debug("the locks on %s cannot be tested: %s", path, error)
         return
-    # The answer names the lock that is in the way, a read lock. A question that came back unchanged is no answer.
+    # The answer names the lock in the way, a read lock. A query that comes back unchanged names none.
     if FLOCK.unpack(answer)[0] != fcntl.F_RDLCK:
         raise CannotOpen(
             path,
-            "locks on it have no effect (one that was granted is not there), so that two writers would damage it; "
+            "locks on it have no effect (a granted lock was not reported back), so that two writers would damage it; "
             "keep it on a file system whose locks work",
         )
 
 
 def who_locks(path: str, *, is_any: bool = False) -> int | None:
-    """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself). None where
-    there is none, or it cannot be known. Called while this process has a connection to the file."""
+    """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself).
+    None without such a process, or where it cannot be known. Called while this process has a connection to the
+    file."""
     (descriptor,) = find_descriptors(path)
     if fcntl is None or descriptor is None:
         return None

@@ -1,19 +1,20 @@
 """Names: a database has one name, and so one write-ahead log.
 
-SQLite names the log after the path by which a file was opened. A file with two names (a hard link, or a bind mount of the file
-alone) would have two logs. Each of them is whole, and knows nothing of the other: commits of both get the same numbers, and what
-one log has is lost as soon as the other is copied into the file. So a file with more than one link is refused, to write and to
-read: nobody can see whether a log lies beside another name, which may be in any folder.
+SQLite names the log after the path by which a file was opened. A file with two names (a hard link, or a bind mount of
+the file alone) would have two logs. Each log is whole, and knows nothing of the other: commits of both get the same
+numbers, and copying one log into the file loses the commits of the other. So a file with more than one link is
+refused, to write and to read: it cannot be known whether a log lies beside another name, in any folder.
 
-The number of links says nothing about bind mounts, and a link may be made or removed while the file is open. Therefore every
-process that has the file open says which log it uses, by a read lock on one byte of the file, far behind every page. Which byte
-that is follows from the folder and the name that the log stands in, and not from the inode of the log, because each time that the
-last process closes the file SQLite removes the log, and the next one makes another. Whoever finds a lock on another byte is
-refused. The locks of a process that dies are free at once.
+The number of links says nothing about bind mounts, and a link may be made or removed while the file is open.
+Therefore every process with the file open announces its log, by a read lock on one byte of the file, far behind every
+page. The byte follows from the folder and the name of the log. It does not follow from the log's inode, because
+SQLite removes the log when the last process closes the file, and the next process makes another. A process that finds
+a lock on another byte is refused. The locks of a dead process are free at once.
 
-A process that dies, or whose file is renamed while it is open, leaves a log behind, which SQLite does not find by another name.
-Therefore the path of the log is noted in an extended attribute of the file, before anything is written. A process that opens the
-file by another name, while that log is still there, is refused. The note is removed with the log.
+A process that dies, or whose file is renamed while it is open, leaves a log behind, and SQLite does not find that log
+by another name. Therefore the path of the log is noted in an extended attribute of the file, before anything is
+written. A process that opens the file by another name, while that log exists, is refused. The note is removed with
+the log.
 
 Symbolic links are no names: they are followed before a file is opened.
 
@@ -37,8 +38,8 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-# Where the bytes of the logs begin, and how many there are: as many as a CRC-32 has values. Locks reach beyond the end of a file.
-# Two logs that share a byte, one pair in four thousand million, are not told apart.
+# The place of the first such byte, and their number: as many as a CRC-32 has values. Locks reach beyond the end of a
+# file. Two logs that share a byte, one pair in four thousand million, are not told apart.
 LOGS = 1 << 62
 LOG_COUNT = 1 << 32
 # The attribute: the inodes of the file and of the log, and the log's path. (No devices: they may have other numbers after the
@@ -52,7 +53,7 @@ def check_names(path: str) -> None:
     """Called before a file is opened, to write or to read. A missing file is no fault.
 
     Raises:
-        CannotOpen: It has more than one link.
+        CannotOpen: The file has more than one link.
     """
     try:
         status = os.stat(path)
@@ -87,7 +88,7 @@ def _others(path: str, inode: int) -> list[str]:
 
 
 def note_log(path: str) -> None:
-    """Note in the file where its log is. Called by who writes, while the log is there, and before anything is written."""
+    """Note in the file where its log is. Called by a writer, while the log exists, and before anything is written."""
     status, log = os.stat(path), path + "-wal"
     if hasattr(os, "setxattr") and _noted_log(path, status) != log:
         try:
@@ -107,7 +108,8 @@ def forget_log(path: str) -> None:
 
 
 def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> str | None:
-    """The log that is noted in the file, and is there, or `is_gone`; None where none is, or the note was copied with the file."""
+    """The noted log of the file, if it exists, or `is_gone`; None where none is, or the note was copied with the
+    file."""
     if not hasattr(os, "getxattr"):
         return None
     try:
@@ -121,19 +123,21 @@ def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> s
 
 
 def _is_of(log: str, path: str) -> bool:
-    """Whether a log may be the file's. It is not, if it names another database: it got the inode of one that is gone."""
+    """Whether a log may belong to the file. It does not if it names another database: the log got the inode of a
+    removed one."""
     named = id_named(log)
     own = None if named is None else id_beneath(path)
     return named is None or own is None or own == named
 
 
 def claim_log(path: str) -> None:
-    """Say which log this process uses, for as long as it has the file open, and make sure that no other log is used, or was left
-    behind. Called while a connection of this process has the file open: before it reads, and again while it reads in WAL mode,
-    before anything is written.
+    """Announce this process's log for as long as it has the file open, and make sure that no other log is used, or
+    was left behind. Called while a connection of this process has the file open: before it reads, and again while it
+    reads in WAL mode, before anything is written.
 
-    The lock belongs to the process. SQLite sees to it that it stays: it closes no descriptor of the file, and takes back no lock
-    on all of it, as long as a connection of this process has the file open in WAL mode. Elsewhere than on Linux nothing is done.
+    The lock belongs to the process. SQLite keeps it in place: it closes no descriptor of the file, and releases no
+    lock on all of it, as long as a connection of this process has the file open in WAL mode. Elsewhere than on Linux
+    nothing is done.
 
     Raises:
         CannotOpen: Another process has the file open by another name, or commits are in the log of another name.
@@ -148,7 +152,8 @@ def claim_log(path: str) -> None:
             if first == end:
                 # A length of 0 would mean everything from there on.
                 continue
-            # A lock that nobody could have beside a read lock: so the answer names one that is there. (Not one of this process.)
+            # A write lock, impossible beside a read lock: so the answer names an existing lock. (Not one of this
+            # process.)
             question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, end - first, 0)
             found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, question))
             if found != fcntl.F_UNLCK:
@@ -156,7 +161,7 @@ def claim_log(path: str) -> None:
     except OSError as error:
         # SQLite's own attempts come to the same, and say so.
         logger.debug("the log of %s cannot be named by a lock: %s", path, error)
-    # Last: what nobody uses may be moved.
+    # Last: an unused log may be moved.
     _check_no_log_is_left(path)
 
 
@@ -179,7 +184,7 @@ def _check_no_log_is_left(path: str) -> None:
 
 
 def log_byte(path: str) -> int:
-    """The byte that stands for the log of this name: a bind mount of the folder is the same folder."""
+    """The byte for the log of this name: a bind mount of the folder is the same folder."""
     folder, name = os.path.split(path)
     status = os.stat(folder)
     place = b"%d:%d:%b" % (status.st_dev, status.st_ino, os.fsencode(name))

@@ -1,8 +1,8 @@
-"""Opening: everything that is checked before a connection may write to a file, and the switch to a write-ahead log.
+"""Opening: all checks before a connection may write to a file, and the switch to a write-ahead log.
 
-The order matters. What is cheap and needs no connection comes first. Then a connection that may only read, the probe connection,
-finds out whose file it is and whether locks hold: a connection that may write would, when it is closed, empty another program's
-write-ahead log into the file. The probe connection later serves as the first reader.
+The order matters. Cheap checks without a connection come first. Then a read-only connection, the probe connection,
+finds out whose file it is and whether locks hold: a connection that may write would, at its close, empty another
+program's write-ahead log into the file. The probe connection later serves as the first reader.
 
 Rule of this file: checks change nothing, but that an empty file is made where there is none.
 """
@@ -23,7 +23,8 @@ from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
 
 
 class Probe(NamedTuple):
-    """A connection that has checked a file in WAL mode, and may only read; and the file, None where that cannot be known."""
+    """A connection that has checked a file in WAL mode, and may only read; and the file, None where that cannot be
+    known."""
 
     connection: Connection
     identity: FileIdentity | None
@@ -38,8 +39,8 @@ def prepare(
         connect: Makes a connection in one of SQLite's modes.
 
     Returns:
-        The probe connection. None with `read_only`, where the file is not in WAL mode, and where a crash has left something that
-        only a connection that writes can mend.
+        The probe connection. None with `read_only`, where the file is not in WAL mode, and where only a write
+        connection can repair the state after a crash.
     """
     files.check_path(path, read_only=read_only)
     names.check_names(path)
@@ -48,7 +49,7 @@ def prepare(
     try:
         flush.close_left(path)
     except StorageError:
-        # Somebody who only reads relies on no flush.
+        # A read-only handle relies on no flush.
         if not read_only:
             raise
     check_fit(path)
@@ -72,7 +73,8 @@ def _probe(connect: Callable[[str], Connection], path: str, named: str | None) -
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         is_wal = mode == "wal"
     except sqlite.READ_ERRORS as error:
-        # A connection that may only read cannot finish what a crash has left. One that may write can, or says what is wrong.
+        # A read-only connection cannot finish the recovery after a crash. A write connection can, or raises the
+        # error.
         if not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
             raise not_opened(error, path) from error
     finally:
@@ -103,7 +105,7 @@ def look(connection: Connection, path: str, named: str | None = None) -> int:
 
 
 def not_opened(error: Exception, path: str) -> ReactDBError:
-    """The error of a connection that could not read the file, while that connection is still open."""
+    """The error of a connection that could not read the file. Called while that connection is still open."""
     translated = sqlite.translate(error, "open", path)
     process = locks.who_locks(path) if isinstance(translated, DatabaseBusy) else None
     if process is None:
@@ -115,8 +117,8 @@ def not_opened(error: Exception, path: str) -> ReactDBError:
 
 
 def use_wal(connection: Connection, another: Callable[[], Connection], path: str, timeout_s: float) -> None:
-    """Switch to a write-ahead log, and make sure of it. A switch can fail without an error until its row is fetched, and the
-    connection that saw it fail believes in a log all the same. So `another` connection is asked.
+    """Switch to a write-ahead log, and make sure of it. A switch can fail without an error until its row is fetched,
+    and the failed connection believes in a log all the same. So `another` connection makes the check.
 
     Raises:
         CannotOpen: The file system cannot keep a write-ahead log.

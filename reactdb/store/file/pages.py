@@ -1,10 +1,11 @@
-"""Pages: reads the rows of a file that SQLite cannot read, page by page, without the trees that lead to them.
+"""Pages: reads the rows of a file that SQLite cannot read, page by page, without the trees above them.
 
-Only leaves are read. A leaf says where its rows are, and a row is complete in it, but that a long one goes on in a chain of
-overflow pages. A row may have been deleted long ago, if its page was freed; the caller has to find that out.
+Only leaves are read. A leaf has the places of its rows, and a row is complete in it, except that a long row continues
+in a chain of overflow pages. A row may have been deleted long ago, if its page was freed; the caller has to find that
+out.
 
-Rule of this file: it reads bytes and never fails over them. What makes no sense is skipped. It opens the file itself, so no
-connection of this process may be open on it: https://sqlite.org/howtocorrupt.html, section 2.2.
+Rule of this file: it reads bytes and never fails over them. Senseless bytes are skipped. It opens the file itself, so
+no connection of this process may be open on it: https://sqlite.org/howtocorrupt.html, section 2.2.
 
 Source: https://sqlite.org/fileformat2.html, sections 1.3 to 1.6, 2.1 and 4.
 """
@@ -58,7 +59,7 @@ class Pages:
     def _read_frames(self, log: BinaryIO) -> None:
         """Note which pages of complete commits the log has, up to the first frame with other salts.
 
-        SQLite stops at the first frame whose checksum is wrong. Here the frames after it count all the same.
+        SQLite stops at the first frame with a wrong checksum. Here the later frames count all the same.
         """
         header = log.read(WAL_HEADER)
         order = {0x377F0682: "<", 0x377F0683: ">"}.get(int.from_bytes(header[:4], "big"), "<")

@@ -1,11 +1,11 @@
-"""The one SQLite module of the process, connections to it, and its errors in our words.
+"""The one SQLite module of the process, connections to it, and the translation of its errors into ours.
 
-That module is pysqlite3 where it is installed and the standard library's elsewhere: the one that `sqlite_utils.utils` chooses,
-chosen here in the same way, because importing that takes longer than opening a file. Two copies of SQLite on one file in one
-process drop each other's locks, so every connection of reactdb comes from here.
+That module is pysqlite3 where it is installed and the standard library's elsewhere. It is the choice of
+`sqlite_utils.utils`, made here in the same way, because importing that module takes longer than opening a file. Two
+copies of SQLite on one file in one process drop each other's locks, so every connection of reactdb comes from here.
 
-Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log that another
-is committing to, unless nobody can commit meanwhile. `checkpoints` sees to that.
+Checkpoints are never SQLite's own: before 3.51.3 a checkpoint by one connection can corrupt a write-ahead log to
+which another commits, unless commits are impossible during the checkpoint. `checkpoints` makes sure of that.
 https://sqlite.org/wal.html, section "The WAL-Reset Bug".
 """
 
@@ -47,7 +47,8 @@ else:
 Connection = Any  # sqlite3.Connection of whichever module was found
 Cursor = Any  # and its cursors
 SQLiteError: type[Exception] = sqlite3.Error
-# Errors of the first statement that reads the schema. If that is damaged, even SQLite's message may not be UTF-8.
+# Errors of the first statement that reads the schema. If the schema is damaged, even SQLite's message may not be
+# UTF-8.
 READ_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 IntegrityError: type[Exception] = sqlite3.IntegrityError
 VERSION: tuple[int, ...] = tuple(int(part) for part in sqlite3.sqlite_version.split("."))
@@ -58,12 +59,12 @@ OLDEST_VERSION = (3, 37, 0)
 PAGE_BYTES = 4096
 # 64 MiB: with the default of 2 MiB, a join over more rows than fit takes ten times as long a row.
 CACHE_KIB = 65536
-# For readers beside the first one. They are there for moments in which several threads read.
+# For readers beside the first one. They exist for moments in which several threads read.
 READER_CACHE_KIB = 16384
 
 
-# Messages of SQLite, or of its Python module, that mean damage without saying so: text that is not UTF-8, a schema that cannot
-# be read, a missing table, a value of a type that a column cannot have.
+# Messages of SQLite, or of its Python module, that mean damage without saying so: text that is not UTF-8, an
+# unreadable schema, a missing table, a value of an impossible type for its column.
 SIGNS_OF_DAMAGE = (
     "malformed",
     "Could not decode to UTF-8",
@@ -71,7 +72,9 @@ SIGNS_OF_DAMAGE = (
     "no such column",
     "datatype mismatch",
 )
-ADVICE = "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` gets out what is readable"
+ADVICE = (
+    "`reactdb doctor FILE` says what is wrong, `reactdb export --salvage FILE` exports the readable documents"
+)
 
 
 # Bytes that need no escape in a URI. (To import urllib for this would take longer than opening a file.)
@@ -83,9 +86,10 @@ class Tracked(sqlite3.Connection):
 
     Attributes:
         path: The path of its file; None in memory.
-        kept: A cursor that is there as long as the connection; None where nobody has asked for one.
-        compared: The numbers of the indexes that were compared with what was written, while the file is open (see `store.sums`),
-            and 0 where the end of the log was; one set for all connections of an engine. None where nothing is compared.
+        kept: A cursor for the connection's whole life; None before its first use.
+        compared: The numbers of the indexes whose entries were compared with their sums, while the file is open (see
+            `store.sums`), and 0 where the end of the log was; one set for all connections of an engine. None where
+            nothing is compared.
     """
 
     path: str | None = None
@@ -93,13 +97,15 @@ class Tracked(sqlite3.Connection):
     compared: set[int] | None = None
 
     def keep_cursor(self) -> Cursor:
-        """A cursor for all statements that give no rows. `execute` of the connection makes one for each, which takes 0.4 µs."""
+        """The cursor for all statements without rows. `execute` of the connection makes a new cursor for each, which
+        takes 0.4 µs."""
         if self.kept is None:
             self.kept = self.cursor()
         return self.kept
 
     def close(self) -> None:
-        """Close it, and its cursor first: SQLite keeps the files open while a cursor has a statement, be it one that failed."""
+        """Close the connection, and its cursor first: SQLite keeps the files open while a cursor has a statement,
+        even a failed one."""
         if self.kept is not None:
             # A signal handler may close the connection inside a statement of the cursor. SQLite then closes it afterwards.
             with suppress(SQLiteError):
@@ -114,7 +120,8 @@ class Tracked(sqlite3.Connection):
             return False
 
 
-# Every connection of this process that is still referred to. Only a child of fork() goes through it, while it has one thread.
+# Every connection of this process that still has a reference. Only a child of fork() iterates over it, while the
+# child has one thread.
 tracked: weakref.WeakSet[Tracked] = weakref.WeakSet()
 # Held while a connection is made, and by a fork, so that no connection is half made in a child.
 opening = threading.Lock()
@@ -129,7 +136,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
     """Open a connection. `mode` is SQLite's: `ro`, `rw` or `rwc`.
 
     Raises:
-        CannotOpen: With the reason in words, as far as the file system tells it.
+        CannotOpen: With the reason in words, as far as the file system shows it.
         IncompatibleFormat: The SQLite library is too old.
     """
     if VERSION < OLDEST_VERSION:
@@ -172,7 +179,7 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
     """Make the settings of a connection. Each costs a statement, so they are made once, when it is opened.
 
     Args:
-        cache_kib: The most memory for pages. 0: what the writer has, or a reader beside others.
+        cache_kib: The most memory for pages. 0: the amount of the writer, or of a reader beside others.
     """
     hearing = hear_signals()
     # Up to the `yield` inside its `try`.
@@ -210,10 +217,10 @@ def is_busy(error: Exception) -> bool:
 def hear_signals() -> Iterator[int]:
     """A progress handler: SQLite calls it now and then inside a long statement, and stops the statement when it gives 1.
 
-    A signal handler, Ctrl-C's too, runs in the main thread between two steps of Python. A long statement has no such steps but
-    the calls of this one. An exception of the handler would be lost in SQLite, so it is kept for `translate`, which raises it in
-    place of SQLite's "interrupted". This is a generator because it resumes inside its `try`; a function would be interrupted
-    before it could enter one.
+    A signal handler, Ctrl-C's too, runs in the main thread between two steps of Python. A long statement has no such
+    steps except the calls of this handler. SQLite would lose an exception of the signal handler, so it is kept for
+    `translate`, which raises it in place of SQLite's "interrupted". This is a generator because it resumes inside its
+    `try`; a function would be interrupted before it could enter the `try`.
     """
     answer = 0
     while True:
@@ -230,14 +237,15 @@ def hear_signals() -> Iterator[int]:
 
 # Steps of SQLite's virtual machine between two calls of the progress handler: 10 to 50 ms. A short statement makes no call.
 STEPS = 1_000_000
-# Exceptions of signal handlers, from the moment when SQLite is stopped until `translate` raises them. One list for the process,
-# because signals are handled in one thread, the main one, which alone uses it.
+# Exceptions of signal handlers, from the moment when SQLite is stopped until `translate` raises them. One list for
+# the process, because only the main thread runs signal handlers.
 struck: list[BaseException] = []
 
 
 def leave_open(connection: Connection) -> None:
-    """Let go of a connection that must not be closed, not even at the end of the process. To close it, SQLite would write what is
-    left in its log into the file, over what others have written there since, or change memory that a parent process shares."""
+    """Give up a connection that must not be closed, not even at the end of the process. At its close, SQLite would
+    write the rest of its log into the file, over newer data of others, or change memory that a parent process
+    shares."""
     try:
         ctypes = import_ctypes()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
@@ -263,7 +271,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """Turn SQLite's error into one of ours. The caller raises it `from` the original.
 
     Raises:
-        KeyboardInterrupt, or what else a signal handler has raised: see `hear_signals`.
+        KeyboardInterrupt, or another exception of a signal handler: see `hear_signals`.
     """
     name = getattr(error, "sqlite_errorname", "") or ""
     if name == "SQLITE_INTERRUPT":
@@ -345,7 +353,7 @@ def reason_not_opened(path: str) -> str:
     if not os.access(path, os.W_OK) or not os.access(folder, os.W_OK):
         return (
             f"it, or its folder {folder}, may not be written (permission denied); with read_only=True it can be read while "
-            "nobody writes it, or copy it to a folder where files can be made"
+            "it has no writer, or copy it to a folder where files can be made"
         )
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
@@ -364,11 +372,11 @@ def file_bytes(path: str) -> int:
 class LockWait:
     """How long a connection's statements wait for another process's write lock.
 
-    SQLite waits for a lock in C, where Ctrl-C is not heard. So a long wait is made of short ones. Not in memory: there a commit
-    waits for the reads that are going on, and no other process has the lock.
+    SQLite waits for a lock in C, where Ctrl-C has no effect. So a long wait is made of short ones. Not in memory:
+    there a commit waits for running reads, and no other process has the lock.
     """
 
-    # Seconds that one statement waits, where a wait is made of short ones.
+    # Seconds that one statement waits, as a part of a long wait.
     PIECE_S = 0.25
 
     __slots__ = ("_asked_s", "_connection", "_cursor", "_is_in_pieces", "_set_s")
@@ -379,7 +387,7 @@ class LockWait:
         self._connection = cursor.connection
         self._is_in_pieces = is_in_pieces
         self._set_s = set_s
-        # What `begin_immediate` was last asked for; None where something else was set since.
+        # The last argument of `begin_immediate`; None where another wait was set since.
         self._asked_s: float | None = None
 
     def at_most(self, seconds: float, *, in_one_piece: bool = False) -> None:
@@ -395,10 +403,10 @@ class LockWait:
         """BEGIN IMMEDIATE, tried for `timeout_s` as long as another process has the write lock.
 
         Returns:
-            Seconds that it has waited; 0.0 where that was in one piece.
+            The waited seconds; 0.0 for a wait in one piece.
 
         Raises:
-            SQLiteError: The last one.
+            SQLiteError: The last error.
         """
         if timeout_s != self._asked_s:
             self.at_most(timeout_s)

@@ -1,12 +1,12 @@
 """WAL check: does the write-ahead log beside a file belong to that file?
 
-SQLite cannot tell, because a log says which pages it changed, and not in which file. Read together with another database's log,
-a file shows what is in the log. Opened to write, it becomes a mixture of both, for good once it is closed.
+SQLite cannot tell, because a log names the changed pages, and not the file. Read together with another database's
+log, a file shows the log's pages. Opened to write, it becomes a mixture of both, for good once it is closed.
 
-Each database has an id, and the id stands in the file itself, beneath what the log lays over it. Each log has the id too: the
-first commit of a process, and the first commit after the log was begun anew, write the row with the id again (`schema.name_log`),
-so that its page is among the first of the log. Older versions of reactdb did not do that. A log without an id is judged by the id
-that is read through it.
+Each database has an id, and the file itself has the id, beneath the log's pages. Each log has the id too: the first
+commit of a process, and the first commit after a restart of the log, write the row with the id again
+(`schema.name_log`), so that its page is among the first of the log. Older versions of reactdb did not do that. A log
+without an id is judged by the id that is read through it.
 
 Rule of this file: it looks at the bytes of the log, and uses connections that see the file without its log. It changes nothing.
 """
@@ -30,7 +30,7 @@ NAME = b"database_id"
 
 
 def check_log_is_own(path: str) -> str | None:
-    """Called before a connection opens the file, because the first one that does may write the log into it.
+    """Called before a connection opens the file, because the first connection may write the log into it.
 
     Returns:
         The id in the log; None where there is none.
@@ -50,7 +50,7 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
 
     Args:
         connection: Sees the file as its log makes it.
-        named: The id in the log, where that is known.
+        named: The id in the log, if known.
 
     Raises:
         CorruptDatabase: The log is another database's.
@@ -67,15 +67,15 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
 def _another(path: str, own: str, other: object) -> CorruptDatabase:
     return CorruptDatabase(
         f"{path} is database {own}, but the write-ahead log beside it is of database {other}: one of the two was "
-        "replaced without the other. Nothing was changed; put back what belongs together, or move the -wal away to have "
-        "the file as it was last emptied into"
+        "replaced without the other. Nothing was changed; put back the matching files, or move the -wal away to have "
+        "the file as of its last checkpoint"
     )
 
 
 def id_beneath(path: str) -> str | None:
     """The database id in the file without its log; None where it has none yet, or cannot be read so."""
-    # Immutable: SQLite ignores the log. Another process may be writing to the file meanwhile, so anything that is not an id
-    # counts as none. (An id never changes.)
+    # Immutable: SQLite ignores the log. Another process may be writing to the file, so anything but an id counts as
+    # none. (An id never changes.)
     file = sqlite.connect(path, mode="ro&immutable=1", busy_timeout_s=0)
     try:
         found = schema.database_id(file)
@@ -89,8 +89,8 @@ def id_beneath(path: str) -> str | None:
 def id_named(log: str) -> str | None:
     """The database id in a write-ahead log, from the first page that has one; None where no page has.
 
-    A frame counts if it has the salts of this log. Its commit need not be complete, because all frames of one log are of one
-    database.
+    A frame counts if it has the salts of this log. Its commit need not be complete, because all frames of one log
+    belong to one database.
     """
     for page in _pages(log):
         # The table of facts is WITHOUT ROWID, so its rows are in pages of an index: name, value, since format 3 a checksum.

@@ -1,8 +1,8 @@
-"""WalIndex: what SQLite's index of the write-ahead log says about the log: how many frames are committed, and how many of them
-have been copied into the file.
+"""WalIndex: SQLite's index of the write-ahead log: how many frames are committed, and how many of them have been
+copied into the file.
 
-The index is in memory that all processes share, the file -shm. It is read through the descriptor that SQLite itself has on it,
-because to open and close the file here would drop the locks that this process has on it.
+The index is in memory that all processes share, the file -shm. It is read through SQLite's own descriptor of it,
+because opening and closing the file here would drop this process's locks on it.
 
 Source: https://sqlite.org/walformat.html, sections 2.1 and 2.3. Versions of SQLite that share a file agree about this format.
 
@@ -21,7 +21,7 @@ from reactdb.store.file.identity import find_descriptors, is_of
 STATE = struct.Struct("=48s48sI")
 # In the header: version, whether it is initialised, page size, frames, salts.
 HEADER = struct.Struct("=I8xBxHI12x8s8x")
-# What is read before each commit: version, frames, salts; frames copied.
+# Read before each commit: version, frames, salts; frames copied.
 QUICK = struct.Struct("=I12xI12x8s56xI")
 STATE_BYTES = QUICK.size
 VERSION = 3_007_000
@@ -34,8 +34,9 @@ class LogState(NamedTuple):
 
     Attributes:
         frames: How many frames are committed since the log was begun.
-        copied: How many of them have been copied into the file. Once all have been, the next commit may begin the log anew.
-        salts: The salts in the log's header. They change each time that the log is begun anew.
+        copied: How many of the frames have been copied into the file. After the last, the next commit may restart the
+            log.
+        salts: The salts in the log's header. They change at each restart of the log.
         bytes: The least size of the log. It may be larger: see `wal_room`.
     """
 
@@ -65,7 +66,7 @@ class WalIndex:
         """The state of the log; None where it cannot be known. With the write lock held, only `copied` can change."""
         state = self._read()
         if state is None:
-            # The descriptor is not known yet, or somebody was writing to the index just now.
+            # The descriptor is not known yet, or another process was writing to the index just now.
             (found,) = find_descriptors(self._path)
             if found is not None:
                 self.descriptor = found

@@ -1,9 +1,9 @@
 """The doctor examines whether a file agrees with itself. `reactdb doctor` prints the findings.
 
-Everything in the file but the log can be computed from the log, so each check computes it and compares. A check yields findings:
-a problem is a state that no version of reactdb makes, a warning is one that should not last.
+Everything in the file but the log can be computed from the log, so each check computes it and compares. A check
+yields findings: a problem is a state that no version of reactdb makes, a warning is a state that should not last.
 
-Rule of this file: it reads, on a connection of its own and as of one moment. It trusts nothing that it is there to examine. A
+Rule of this file: it reads, on its own connection and as of one moment. It trusts no part of the examined file. A
 check that fails over damage reports that as its finding.
 """
 
@@ -44,7 +44,7 @@ Level = Literal["problem", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong, and the check that found it."""
+    """A fault, and the name of the check that found it."""
 
     level: Level
     check: str
@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The file that is examined: a connection inside a read transaction, and the range of its log: low < seq <= head."""
+    """The examined file: a connection inside a read transaction, and the range of its log: low < seq <= head."""
 
     connection: Connection
     path: str
@@ -150,7 +150,7 @@ def check_integrity(examined: Examination) -> Found:
 
 
 def check_schema(examined: Examination) -> Found:
-    """The tables are those of the format, and there is nothing else that could act on them."""
+    """The tables are those of the format, and nothing else could act on them."""
     # Compared with an empty database of this format in memory. Its name makes it this run's own.
     fresh = sqlite.connect(f"reactdb-doctor-{id(examined):x}", mode="rwc", busy_timeout_s=0, memory=True)
     try:
@@ -286,7 +286,7 @@ def check_positions(examined: Examination) -> Found:
 
 
 def check_catalogue(examined: Examination) -> Found:
-    """Tables and indexes: names, lifetimes, expressions; and that nothing belongs to one that is not listed."""
+    """Tables and indexes: names, lifetimes, expressions; and that no row belongs to an unlisted table or index."""
     for table_id, name, primary_key, created, dropped in examined.select(
         "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id"
     ):
@@ -334,7 +334,8 @@ def check_catalogue(examined: Examination) -> Found:
 
 
 def check_sequence(examined: Examination) -> Found:
-    """Past the low-water mark no seq is missing. (The newest ones may be: then the heads or graves that point to them tell.)"""
+    """Past the low-water mark no seq is missing. (The newest may be: then the heads or tombstones that point to them
+    show it.)"""
     for before, seq in examined.select(
         "SELECT before, seq FROM (SELECT seq, lag(seq, 1, ?1) OVER (ORDER BY seq) AS before FROM log WHERE seq > ?1)"
         " WHERE seq > before + 1",
@@ -391,7 +392,7 @@ def check_documents(examined: Examination) -> Found:
 
 
 def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
-    """A change of the catalogue is about a table that is listed, and made or dropped it there."""
+    """A change of the catalogue concerns a listed table, and made or dropped it there."""
     if kind not in CATALOGUE_KINDS or body is None:
         yield f"log entry {seq} should change the catalogue, but is {kind_in_words(kind)}"
         return
@@ -456,7 +457,7 @@ def check_history(examined: Examination) -> Found:
 
 
 def check_commits(examined: Examination) -> Found:
-    """The changes of one commit are consecutive, and have one time and one origin; times never go back."""
+    """The changes of one commit are consecutive, and have one time and one origin; times never decrease."""
     for seq, step in examined.select("SELECT seq, step FROM log WHERE step < 0 OR step >= seq"):
         yield f"log entry {seq} is number {step} of its commit"
     for seq, step, before, is_same in examined.select(
@@ -491,7 +492,7 @@ def check_block_index(examined: Examination) -> Found:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is computed from the log
+# Checks against the log
 
 # The newest entry of each key: no other supersedes it.
 NEWEST: Final = "l.seq NOT IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
@@ -516,7 +517,8 @@ def check_deleted_documents(examined: Examination) -> Found:
 
 
 def _check_newest(examined: Examination, tree: str, what: str, is_other: str) -> Iterator[str]:
-    """Each row of a tree, heads or graves, leads to the newest entry of its key. `is_other`: what is said of the wrong kind."""
+    """Each row of a tree, heads or graves, leads to the newest entry of its key. `is_other`: the message for the
+    wrong kind."""
     for table_id, key, seq, own_table, own_key in examined.select(
         f"SELECT t.table_id, t.key, t.seq, l.table_id, l.key FROM {tree} t LEFT JOIN log l ON l.seq = t.seq"
         " WHERE l.seq IS NULL OR l.table_id != t.table_id OR l.key != t.key OR (l.body IS NULL) = ?",
@@ -536,7 +538,7 @@ def _check_newest(examined: Examination, tree: str, what: str, is_other: str) ->
 
 
 def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
-    """The newest entries whose body is NULL, or NOT NULL, to which no row of the tree leads."""
+    """The newest entries whose body is NULL, or NOT NULL, and to which no row of the tree leads."""
     return examined.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN {tree} t ON t.table_id = l.table_id AND t.key = l.key"
         f" WHERE l.table_id != {CATALOGUE} AND l.body IS {body} AND t.seq IS NOT l.seq AND {NEWEST}"

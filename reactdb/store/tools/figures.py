@@ -1,6 +1,6 @@
-"""Figures of a file: what is in it, and how much room it takes. `reactdb inspect` and `compact` print them.
+"""Figures of a file: its tables, and the room that it takes. `reactdb inspect` and `compact` print them.
 
-Rule of this file: it counts, on a connection of its own and as of one moment. Whether the file is right is for the doctor to say.
+Rule of this file: it counts, on its own connection and as of one moment. The doctor judges whether the file is right.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def opened(path: str) -> Iterator[Connection]:
 
 @dataclass(frozen=True, slots=True)
 class IndexFigures:
-    """One index: its expression as a user would write it, and the number of its entries."""
+    """One index: its expression in a user's notation, and the number of its entries."""
 
     name: str
     expression: str
@@ -74,7 +74,8 @@ class IndexFigures:
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """One table: its documents, and its part of the log, which includes them. Sizes are of encoded documents, in bytes."""
+    """One table: its documents, and its part of the log, which includes them. Sizes are of encoded documents, in
+    bytes."""
 
     name: str
     primary_key: str
@@ -87,8 +88,8 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class FileFigures:
-    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents,
-    `blob_bytes` large values, each once.
+    """A file, as of one moment. The log can be read past `oldest`; `log_bytes` counts encoded documents, `blob_bytes`
+    large values, each once.
 
     History takes about `history_bytes`; `history_limit_bytes` is None where `retention` is not "auto". The consumer `needed_by`
     has still to read past `needed_from`; both are None where none has.
@@ -118,7 +119,7 @@ class FileFigures:
 
 
 def retention_in_words(setting: Setting) -> str:
-    """What `connect` takes, as text: "auto", "all", a number of changes, or a time."""
+    """The setting in the form of `connect`'s argument, as text: "auto", "all", a number of changes, or a time."""
     if isinstance(setting, int):
         return f"{setting:,} changes"
     return "all" if setting is None else str(setting)

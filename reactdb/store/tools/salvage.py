@@ -1,11 +1,11 @@
 """Salvage: the documents that can still be read from a damaged file.
 
-It reads the log by SQL first, and searches for the next readable entry after one that cannot be read. What is missing then it
-reads from the pages themselves. Wherever an entry was found, it counts if it matches its checksum (in format 1: if its document
-can be decoded and has the key that it is filed under). The newest entry that counts is taken for each key. The heads and
-tombstones that can be read say whether there was a newer one.
+It reads the log by SQL first, and after an unreadable entry searches for the next readable one. Entries that are
+missing then are read from the pages themselves. An entry from either way counts if it matches its checksum (in format
+1: if its document can be decoded and has the key under which it is filed). The newest such entry of each key is
+taken. The readable heads and tombstones say whether there was a newer one.
 
-Rule of this file: it only reads. Anything that it reads may be wrong, and nothing that is wrong may end it.
+Rule of this file: it only reads. Any byte that it reads may be wrong, and no wrong byte may end it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ TableKey = tuple[int, bytes]
 
 @dataclass(slots=True)
 class SavedTable:
-    """What is left of one table.
+    """The readable rest of one table.
 
     Attributes:
         name: For example `table-3`, if number 3 is missing in the list of tables.
         saved: How many documents can be read.
-        older: The keys of documents of which only an earlier version can be read. They are among those saved.
+        older: The keys of documents of which only an earlier version can be read. They are among the saved documents.
         lost: The keys of documents that cannot be read.
     """
 
@@ -64,7 +64,7 @@ class SavedTable:
 
 
 class Salvage:
-    """What can be read of a file, which is examined when this is made. See the head of this file.
+    """The readable content of a file, which is examined at the creation of this object. See the head of this file.
 
     Raises:
         CannotOpen: There is no such file.
@@ -72,8 +72,8 @@ class Salvage:
 
     Attributes:
         tables: The tables that are not dropped, by number.
-        troubles: What is wrong with the file, in sentences.
-        unread: How many log entries should be there and cannot be read. What they changed is not known.
+        troubles: The faults of the file, in sentences.
+        unread: How many log entries should exist and cannot be read. Their changes are unknown.
     """
 
     def __init__(self, path: str) -> None:
@@ -84,7 +84,7 @@ class Salvage:
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []
         self.unread = 0
-        # Tables that were dropped, and those that have an owner, who knows how to make them again.
+        # Tables that were dropped, and tables with an owner: the owner can make them again.
         self._left_out: set[int] = set()
         self._format = schema.FORMAT_VERSION
         self._low: int | None = None
@@ -139,8 +139,8 @@ class Salvage:
                 connection.close()
 
     def blobs(self) -> Iterator[tuple[Blob, Iterator[bytes]]]:
-        """The blobs that are still listed, and the pieces of each, in order. These raise one of `UNREADABLE` where one
-        cannot be read, or is not what was written."""
+        """The listed blobs, and the pieces of each, in order. The pieces raise one of `UNREADABLE` where they cannot
+        be read or are damaged."""
         connection = self._connect()
         if connection is None:
             return
@@ -265,7 +265,7 @@ class Salvage:
     def _read_pointers(self, connection: Connection, tree: str) -> bool:
         """Read the seq of the newest entry of each key from heads or graves. Whether all of the tree was read.
 
-        It is read from both ends, until something cannot be read. That is most of a tree with one bad page.
+        Read the tree from both ends, until a page cannot be read. That covers most of a tree with one bad page.
         """
         for order in ("", " DESC"):
             try:
@@ -305,7 +305,7 @@ class Salvage:
             since, limit = rows[-1][0], min(limit * 10, CHUNK_ENTRIES)
 
     def _take(self, row: Sequence[Any], *, is_sealed: bool) -> bool:
-        """Take an entry if it is what was written. Whether it is."""
+        """Take an entry if it matches its checksum. Returns: whether it does."""
         seq, table_id, key, body = row[0], row[1], row[6], row[7]
         if is_sealed and not is_entry_whole(row):
             return False
@@ -334,7 +334,7 @@ class Salvage:
     # From pages
 
     def _missing(self) -> int:
-        """How many entries should be there and were not read: all past the low-water mark, and those that heads lead to."""
+        """How many entries should exist and were not read: all past the low-water mark, and the entries of heads."""
         low, highest = self._low or 0, max(self._seqs, default=0)
         missing = highest - low - sum(1 for seq in self._seqs if seq > low) if highest > low else 0
         return missing + len(
@@ -349,7 +349,7 @@ class Salvage:
             with Pages(self.path, with_log=not self._is_without_log) as pages:
                 for is_table, row in pages.rows():
                     if is_table and len(row) in (columns + 1, columns + 2) and row[1] is None:
-                        # SQLite stores NULL for the column that is the rowid.
+                        # SQLite stores NULL for the rowid column.
                         is_sealed = len(row) == columns + 2
                         self._take_from_page([row[0], *row[2:], *[None] * (not is_sealed)], is_sealed)
                     elif is_table and 6 <= len(row) <= 8 and row[1] is None:
@@ -386,7 +386,7 @@ class Salvage:
     # -----------------------------------------------------------------------------------------------------------
 
     def _judge(self) -> None:
-        """Count what was saved of each table, and what was lost."""
+        """Count the saved and the lost documents of each table."""
         low = self._low or 0
         for place in sorted(self._newest.keys() | self._expected.keys()):
             table_id, key = place

@@ -1,14 +1,14 @@
 """MongoDB's commands: a document in, a document out.
 
-    table                    which there are
-    requests, fields         one command; an answer that comes later; what values fields may have
-    deployment               what all clients of a server share; one client
-    cursors, fail_points     results read in batches; failures that a test orders
-    profiler                 what was asked, in `system.profile`
+    table                    the commands by name
+    requests, fields         one command; a later reply; the values of fields
+    deployment               the shared state of a server's clients; one client
+    cursors, fail_points     results read in batches; failures for tests
+    profiler                 the record of commands in `system.profile`
     dispatch, concerns, stable_api, error_replies
-                             what is the same for all commands; read and write concerns; what a version of the stable API has;
-                             errors in MongoDB's terms
-    session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
+                             the common part of all commands; read and write concerns; the versions of the stable API; errors in
+                             MongoDB's terms
+    session_states           the state of each driver's session: its transaction, and the reply to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
     profiling, renaming, statistics
                              the commands themselves

@@ -1,6 +1,6 @@
-"""Commands about collections and databases: which there are, making, changing and dropping them.
+"""Commands about collections and databases: list, create, change and drop them.
 
-Rule of this file: names and options. What it takes is in `namespaces`.
+Rule of this file: names and options. `namespaces` does the work.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def create(request: CommandRequest) -> dict[str, Any]:
 
 
 def check_view(request: CommandRequest, options: Mapping[str, Any]) -> None:
-    """Look whether there can be a view with these options, if they are one's.
+    """Check a view with these options, if they are a view's.
 
     Raises:
-        MongoError: 5, it would stand on itself; 165, on too many others.
+        MongoError: 5, it would be its own source; 165, it is nested too deeply.
     """
     if "viewOn" in options:
         view = request.mongo_namespace()
@@ -157,7 +157,7 @@ def fsync(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(13, "fsync may only be run against the admin database.")
     request.get("fsyncLockAcquisitionTimeoutMillis", (int, float))
     if request.flag("lock"):
-        # Whoever asks for it copies the file next, and must not believe that nobody writes it meanwhile.
+        # After a lock the caller copies the file, and must not believe that there are no writes meanwhile.
         raise MongoError(
             115, "fsync does not lock: a file is copied while it is written by SQLite's own backup"
         )

@@ -1,6 +1,6 @@
 """Commands that read documents.
 
-Rule of this file: what a command may say, and its batches. What is read is worked out in `collection`.
+Rule of this file: the fields of the commands, and their batches. `collection` does the reads.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ def is_whole_database(value: Any) -> bool:
 
 
 def check_stages(request: CommandRequest, pipeline: list[dict[str, Any]]) -> None:
-    """Check the first stage and the last one against what the command says of its reading.
+    """Check the first and the last stage against the command's options for reads.
 
     Raises:
-        MongoError: 72, they cannot be read so; 263, not in a transaction.
+        MongoError: 72, they do not support these options; 263, not in a transaction.
     """
     if not pipeline:
         return

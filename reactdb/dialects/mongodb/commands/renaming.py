@@ -1,6 +1,6 @@
-"""The command `renameCollection`: what it may say, and what may have which name.
+"""The command `renameCollection`: the check of its arguments, and of the new name.
 
-Rule of this file: names and what is asked of them. The new name is given in `namespaces`.
+Rule of this file: names and their checks. `namespaces` renames the collection.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
 
 
 def renamed(field: str, name: Any) -> MongoNamespace:
-    """A namespace that gets another name, or is one.
+    """The namespace in a field: the old name or the new one.
 
     Raises:
-        MongoError: 40414, it is missing; 14, it is no text; 73, it names no collection; 20, that keeps its name.
+        MongoError: 40414, it is missing; 14, it is no text; 73, it is no collection's name; 20, this collection cannot be
+            renamed.
     """
     if name is None:
         raise MongoError(40414, f"BSON field 'renameCollection.{field}' is missing but a required field")
@@ -56,7 +57,7 @@ def renamed(field: str, name: Any) -> MongoNamespace:
 
 
 def check_case(spaces: Namespaces, database: str) -> None:
-    """Raises: MongoError: 13297, there is a database whose name has the same letters in another case."""
+    """Raises: MongoError: 13297, a database with the same letters in another case exists."""
     known = spaces.databases()
     if database in known:
         return

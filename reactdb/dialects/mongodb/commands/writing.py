@@ -1,6 +1,6 @@
 """Commands that write documents.
 
-Rule of this file: what a command may say, and what is said of its write concern. What is written is worked out in `collection`.
+Rule of this file: the fields of the commands, and the reply for their write concern. `collection` does the writes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def statements(request: CommandRequest, name: str) -> list[dict[str, Any]]:
 
 
 def flag(request: CommandRequest, name: str, default: bool) -> bool:
-    """A field that has to be a boolean, where others may be numbers as well.
+    """A field with a boolean as its value; other fields of booleans may have numbers as well.
 
     Raises:
         MongoError: 14.
@@ -67,7 +67,7 @@ def is_ordered(request: CommandRequest) -> bool:
 
 
 def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
-    """Whether each statement is about one `_id`, so that nothing is searched."""
+    """Whether each statement is about one `_id`, so that there is no search."""
     found = body.get("updates") or body.get("deletes") or [{"q": body.get("query")}]
     if not isinstance(found, list):
         return True
@@ -75,7 +75,7 @@ def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
 
 
 def is_about_key(query: Any) -> bool:
-    """Whether a filter is about one `_id`."""
+    """Whether a filter is only an `_id`."""
     if not isinstance(query, dict) or "_id" not in query:
         return False
     key = query["_id"]
@@ -86,7 +86,7 @@ def is_about_key(query: Any) -> bool:
     "insert",
     fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement",
     is_write=True,
-    # A message that is looked at for this is short.
+    # Only short messages come here.
     quick=always,
 )
 def insert(request: CommandRequest) -> dict[str, Any]:
