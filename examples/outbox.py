@@ -74,7 +74,5 @@ with HTTPServer(("127.0.0.1", 0), Receiver) as server, reactdb.connect(":memory:
     numbers = [order["id"] for order in received.values()]
     print(f"the server has {len(numbers)} orders, in order: {numbers == sorted(numbers)}")
     print(f"it knew some by their ids: {repeated > 0}")
-    for letter in db.table("consumers.dead_letters"):
-        print(
-            f"order {letter['key']} is a dead letter after {letter['attempts']} attempts: {letter['error']}"
-        )
+    for dead in db.table("consumers.dead_letters"):
+        print(f"order {dead['key']} is a dead letter after {dead['attempts']} attempts: {dead['error']}")
