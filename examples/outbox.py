@@ -1,7 +1,7 @@
 """An outbox: every order reaches a server over HTTP, though the server often fails, and this program may die at any moment.
 
 The position is in the database, and moves when the server has the order. What was sent but not acknowledged is sent again, with
-the same id, by which the server knows it. An order that the server will never take is set aside.
+the same id, by which the server knows it. An order that the server will never take becomes a dead letter.
 
 Run: python examples/outbox.py
 """
@@ -74,5 +74,5 @@ with HTTPServer(("127.0.0.1", 0), Receiver) as server, reactdb.connect(":memory:
     numbers = [order["id"] for order in received.values()]
     print(f"the server has {len(numbers)} orders, in order: {numbers == sorted(numbers)}")
     print(f"it knew some by their ids: {repeated > 0}")
-    for aside in db.table("consumers.dead_letters"):
-        print(f"order {aside['key']} was set aside after {aside['attempts']} attempts: {aside['error']}")
+    for dead in db.table("consumers.dead_letters"):
+        print(f"order {dead['key']} is a dead letter after {dead['attempts']} attempts: {dead['error']}")

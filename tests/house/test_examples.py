@@ -50,7 +50,7 @@ OUTPUT: dict[str, list[str]] = {
     "outbox": [
         "the server has 29 orders, in order: True",
         "it knew some by their ids: True",
-        "order 13 was set aside after 8 attempts: HTTPError: HTTP Error 422: Unprocessable Entity",
+        "order 13 is a dead letter after 8 attempts: HTTPError: HTTP Error 422: Unprocessable Entity",
     ],
     "materialized_totals": [
         "one order later it is 0 changes behind",

@@ -610,7 +610,7 @@ class TestRemove:
         path.unlink()
         if is_there:
             path.touch()
-        with pytest.raises(reactdb.errors.CannotOpen, match=r"reactdb\.remove does"):
+        with pytest.raises(reactdb.errors.CannotOpen, match=r"reactdb\.delete_database\(path\)"):
             reactdb.connect(path)
         reactdb.delete_database(path)
 

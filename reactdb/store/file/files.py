@@ -38,8 +38,8 @@ def check_path(path: str, *, read_only: bool) -> None:
     if file_bytes(wal) and not file_bytes(path):
         raise CannotOpen(
             path,
-            f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or remove both "
-            "(reactdb.remove does)",
+            f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or delete both "
+            "with reactdb.delete_database(path)",
         )
 
 
