@@ -38,7 +38,7 @@ def patient(number: int) -> dict[str, object]:
 
 def filled(path: Path, count: int) -> Database:
     db = reactdb.connect(path, durability="soft")
-    db.retain(None)
+    db.set_retention(None)
     table = db.table_create("Patient")
     for first in range(0, count, BATCH):
         table.insert([patient(number) for number in range(first, min(count, first + BATCH))])

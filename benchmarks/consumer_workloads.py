@@ -15,6 +15,7 @@ from benchmarks.documents import key_of
 from benchmarks.harness import Bench, Figures, Stopwatch, expect
 from benchmarks.peers import NotOffered, Store
 from benchmarks.workloads import TABLE, made, table_of, workload
+from reactdb.session import session_of
 
 BATCH = 500
 """Changes in a batch."""
@@ -59,7 +60,7 @@ def idle_polls(bench: Bench) -> Figures:
     polls, watch, log = bench.count(1_000_000), Stopwatch(), Stopwatch()
     with bench.filled("table", table_of(TABLE)) as store:
         database: Any = store.database  # type: ignore[attr-defined]
-        session, seen, asked = database.session, database.seq, 0
+        session, seen, asked = session_of(database), database.seq, 0
         with watch:
             for _ in range(polls):
                 asked += session.newest_seq("players") == seen

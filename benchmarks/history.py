@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import room
 
 DOCUMENT_PADDING = "x" * 400
@@ -49,7 +50,7 @@ class Removal:
 
     def __init__(self, db: Any) -> None:
         self.longest_s = 0.0
-        self._compaction = db.session.engine.writer.compaction
+        self._compaction = session_of(db).engine.writer.compaction
         self._after_commit = self._compaction.after_commit
         self._compaction.after_commit = self._timed
 

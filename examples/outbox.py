@@ -74,5 +74,5 @@ with HTTPServer(("127.0.0.1", 0), Receiver) as server, reactdb.connect(":memory:
     numbers = [order["id"] for order in received.values()]
     print(f"the server has {len(numbers)} orders, in order: {numbers == sorted(numbers)}")
     print(f"it knew some by their ids: {repeated > 0}")
-    for aside in db.table("consumers.set_aside"):
+    for aside in db.table("consumers.dead_letters"):
         print(f"order {aside['key']} was set aside after {aside['attempts']} attempts: {aside['error']}")

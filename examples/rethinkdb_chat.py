@@ -12,7 +12,6 @@ from typing import Any
 import rethinkdb
 
 import reactdb
-from reactdb.testing import rethinkdb_connection
 
 r = rethinkdb.RethinkDB()
 
@@ -29,7 +28,7 @@ def say(connection: Any, number: int, room: str, text: str) -> None:
 
 def main() -> None:
     with reactdb.connect(":memory:") as db:
-        connection = rethinkdb_connection(db)  # the one line
+        connection = reactdb.rethinkdb(db)  # the one line
 
         prepare(connection)
         say(connection, 1, "lobby", "hello")

@@ -10,7 +10,8 @@ One SQLite file; documents in, changes out.
     games.filter(row["score"] > 10).changes().subscribe(print)
     games.insert({"player": "Bob", "score": 12})
 
-Everything public is a name of this module. They are imported when they are first used, so that `import reactdb` alone is light.
+The public names are names of this module; of the errors, those that programs catch, and all of them in `reactdb.errors`. They are
+imported when they are first used, so that `import reactdb` alone is light.
 """
 
 from __future__ import annotations
@@ -21,59 +22,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from reactdb import errors as errors
     from reactdb.change import Change, Commit
-    from reactdb.database import Database, OpenTransaction, connect, remove
+    from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
+    from reactdb.dialects.couchdb.couch import couchdb
     from reactdb.dialects.mongodb.opening import mongodb
+    from reactdb.dialects.rethinkdb.embedded import rethinkdb
     from reactdb.errors import (
-        BlobNotFound,
-        CannotListen,
-        CannotOpen,
         CorruptDatabase,
-        DamagedAtCommit,
         DatabaseBusy,
-        DatabaseClosed,
-        DiskFull,
         DuplicateKey,
-        FeedAborted,
-        FeedError,
         FeedOverflow,
-        ForkedDatabase,
         HistoryDiverged,
         HistoryLost,
-        HookNotFound,
-        IncompatibleFormat,
-        IndexExists,
-        IndexNotFound,
         InvalidDocument,
-        InvalidKey,
-        InvalidName,
         InvalidOption,
-        LeaseLost,
-        MissingExtra,
-        MissingValue,
-        MovedAtCommit,
-        NotADatabase,
-        NotAValue,
         OutcomeUnknown,
-        QueryError,
-        RaisedError,
         ReactDBError,
-        ReadOnlyDatabase,
-        ResourceLimit,
-        SchemaMismatch,
-        SparkUnavailable,
-        StorageError,
-        StorageMoved,
-        SyncFailed,
-        TableExists,
         TableNotFound,
-        TransactionEnded,
         TransactionOwned,
-        TransactionRolledBack,
         UnsupportedFeed,
         UsageError,
-        WalTooLarge,
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
@@ -90,58 +60,26 @@ _HOMES = {
     "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
     "reactdb.values.collation": ("maxval", "minval"),
-    "reactdb.database": ("Database", "OpenTransaction", "connect", "remove"),
+    "reactdb.database": ("Database", "OpenTransaction", "PastDatabase", "connect", "delete_database"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
+    "reactdb.dialects.couchdb.couch": ("couchdb",),
     "reactdb.dialects.mongodb.opening": ("mongodb",),
+    "reactdb.dialects.rethinkdb.embedded": ("rethinkdb",),
     "reactdb.errors": (
-        "BlobNotFound",
-        "CannotListen",
-        "CannotOpen",
         "CorruptDatabase",
-        "DamagedAtCommit",
         "DatabaseBusy",
-        "DatabaseClosed",
-        "DiskFull",
         "DuplicateKey",
-        "FeedAborted",
-        "FeedError",
         "FeedOverflow",
-        "ForkedDatabase",
         "HistoryDiverged",
         "HistoryLost",
-        "HookNotFound",
-        "IncompatibleFormat",
-        "IndexExists",
-        "IndexNotFound",
         "InvalidDocument",
-        "InvalidKey",
-        "InvalidName",
         "InvalidOption",
-        "LeaseLost",
-        "MissingExtra",
-        "MissingValue",
-        "MovedAtCommit",
-        "NotADatabase",
-        "NotAValue",
         "OutcomeUnknown",
-        "QueryError",
-        "RaisedError",
         "ReactDBError",
-        "ReadOnlyDatabase",
-        "ResourceLimit",
-        "SchemaMismatch",
-        "SparkUnavailable",
-        "StorageError",
-        "StorageMoved",
-        "SyncFailed",
-        "TableExists",
         "TableNotFound",
-        "TransactionEnded",
         "TransactionOwned",
-        "TransactionRolledBack",
         "UnsupportedFeed",
         "UsageError",
-        "WalTooLarge",
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
@@ -154,79 +92,48 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Blob",
-    "BlobNotFound",
-    "CannotListen",
-    "CannotOpen",
     "Change",
     "Commit",
     "CorruptDatabase",
     "Cursor",
-    "DamagedAtCommit",
     "Database",
     "DatabaseBusy",
-    "DatabaseClosed",
-    "DiskFull",
     "DuplicateKey",
     "Expression",
     "Feed",
-    "FeedAborted",
-    "FeedError",
     "FeedOverflow",
     "FeedReader",
-    "ForkedDatabase",
     "FrozenDict",
     "FrozenList",
     "HistoryDiverged",
     "HistoryLost",
-    "HookNotFound",
-    "IncompatibleFormat",
-    "IndexExists",
-    "IndexNotFound",
     "InvalidDocument",
-    "InvalidKey",
-    "InvalidName",
     "InvalidOption",
-    "LeaseLost",
     "LiveList",
-    "MissingExtra",
-    "MissingValue",
-    "MovedAtCommit",
-    "NotADatabase",
-    "NotAValue",
     "OpenTransaction",
     "OutcomeUnknown",
-    "QueryError",
-    "RaisedError",
+    "PastDatabase",
     "ReactDBError",
-    "ReadOnlyDatabase",
-    "ResourceLimit",
-    "SchemaMismatch",
     "Selection",
-    "SparkUnavailable",
-    "StorageError",
-    "StorageMoved",
     "Sync",
-    "SyncFailed",
     "Table",
-    "TableExists",
     "TableNotFound",
-    "TransactionEnded",
     "TransactionOwned",
-    "TransactionRolledBack",
     "UnsupportedFeed",
     "UsageError",
-    "WalTooLarge",
     "aidbox",
     "asc",
     "branch",
     "connect",
+    "couchdb",
+    "delete_database",
     "desc",
     "literal",
     "maxval",
     "minval",
     "mongodb",
     "r",
-    "remove",
+    "rethinkdb",
     "row",
     "sync",
     "thaw",
@@ -234,12 +141,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("json", "spark", "testing"):
+    if name in ("errors", "json", "spark", "testing"):
         # Modules of their own, not names of it: `reactdb.json.dumps` after `import reactdb`.
         return import_module(f"reactdb.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'reactdb' has no attribute {name!r}")
+        hint = f": it is reactdb.errors.{name}" if name in import_module("reactdb.errors").__all__ else ""
+        raise AttributeError(f"module 'reactdb' has no attribute {name!r}{hint}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -27,7 +27,7 @@ from reactdb.feeds.options import check_seconds
 from reactdb.feeds.position import resolve_since
 from reactdb.partitions import events_at, row_wise
 from reactdb.query import ALL_TABLES, Query
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.set_aside import set_aside
 from reactdb.store.catalogue import check_name
 from reactdb.store.leases import CONSUMER, Lease, all_leases, read_leases, write_lease
@@ -35,7 +35,7 @@ from reactdb.store.log import low_water
 from reactdb.store.positions import remove_position
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
-from reactdb.table import Selection
+from reactdb.table import Selection, query_of
 from reactdb.values import codec
 
 # Limits of a lease: below, writing the renewals would be most of a worker's work; above, a takeover would come too
@@ -184,7 +184,7 @@ def status(session: Session) -> list[dict[str, Any]]:
                     "attempts": lease.attempts,
                     "failing": lease.failing,
                     "error": lease.error,
-                    "set_aside": lease.set_aside,
+                    "dead_letters": lease.set_aside,
                 }
             )
     return found
@@ -290,11 +290,11 @@ def _query_of(session: Session, selection: object) -> Query:
             "selection is a table or a part of one, such as db.table('orders').filter(...), or None for every table, "
             f"not {shown(selection)}"
         )
-    if selection.session.engine is not session.engine:
+    if session_of(selection).engine is not session.engine:
         raise InvalidOption("selection is of another database than the consumer")
     with session.read() as snapshot:
-        row_wise(selection.query, snapshot)
-    return selection.query
+        row_wise(query_of(selection), snapshot)
+    return query_of(selection)
 
 
 def check_lease_s(lease_s: object) -> int:

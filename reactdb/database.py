@@ -1,7 +1,7 @@
 """Database: a handle on an open file, and `connect`, which returns one. Several handles in one process share one
 engine.
 
-A view of the past (`db.at(seq)`) is the same handle on a session with other snapshots.
+A view of the past (`db.at(seq)`) reads through a session with other snapshots, and has only what reads.
 
 Rule of this file: arguments are checked here, in the user's words; the session does the work.
 """
@@ -9,7 +9,7 @@ Rule of this file: arguments are checked here, in the user's words; the session 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -21,11 +21,13 @@ from reactdb.change import Change
 from reactdb.errors import (
     HistoryLost,
     InvalidOption,
+    PastIsReadOnly,
     TableExists,
     TableNotFound,
     UsageError,
     shown,
 )
+from reactdb.feed_source import FeedSource
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, SessionInside, checked_durability, live_table
 from reactdb.store import registry
@@ -80,7 +82,7 @@ def connect(
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
         retention: How much history the file keeps from now on, whoever writes to it: a number of changes, a timedelta, or None
-            for all; "auto", the default, leaves it at what the file says (see `Database.retain`).
+            for all; "auto", the default, leaves it at what the file says (see `Database.set_retention`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it
@@ -119,7 +121,7 @@ def connect(
     database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
     if kept != AUTO and not read_only:
         try:
-            database.retain(retention)
+            database.set_retention(retention)
         except BaseException:
             database.close()
             raise
@@ -137,12 +139,12 @@ def _name_of(path: object) -> str:
     raise InvalidOption(f"path is the name of a file or ':memory:', not {shown(path)}")
 
 
-def remove(path: str | os.PathLike[str]) -> None:
-    """Remove a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
+def delete_database(path: str | os.PathLike[str]) -> None:
+    """Delete a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
 
     Raises:
         CannotOpen: There is none.
-        DatabaseBusy: It is open, in this process or in another. Nothing was removed.
+        DatabaseBusy: It is open, in this process or in another. Nothing was deleted.
         NotADatabase: It is a file of another program.
     """
     name = _name_of(path)
@@ -167,84 +169,20 @@ def check_origin(origin: object) -> None:
         raise InvalidOption(f"origin is text that UTF-8 can carry, not {shown(origin)}") from None
 
 
-class Database:
-    """An open database. See `connect`.
-
-    Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
-    it.
-    """
+class ReadableDatabase:
+    """What a database has in common with a view of its past: the tables and the log, to be read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    @property
-    def session(self) -> Session:
-        """The seam for code that builds on top, such as a dialect or a server. See the head of `reactdb/session.py`."""
-        return self._session
 
     @property
     def path(self) -> str:
         """The file's absolute path, or ":memory:"."""
         return self._session.engine.path
 
-    def __repr__(self) -> str:
-        return f"<Database {self.path!r}{' closed' if self.is_closed else ''}>"
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
-        self._session.close()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._session.is_closed
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Tables
-
     def table(self, name: str) -> Table:
         """The table of this name. That it exists is looked at when it is used."""
         return Table(self._session, Query(check_name("Table", name)))
-
-    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
-        """Make a table.
-
-        Raises:
-            TableExists: Unless `exist_ok`, and the primary key is the same.
-            InvalidName.
-        """
-        check_name("Table", name)
-        check_flag("exist_ok", exist_ok)
-        if not isinstance(primary_key, str) or not primary_key:
-            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
-        codec.encode({primary_key: 0})
-
-        def one(transaction: WriteTransaction) -> None:
-            known = transaction.catalogue.live.get(name)
-            if known is None:
-                transaction.create_table(name, primary_key)
-            elif not exist_ok or known.primary_key != primary_key:
-                raise TableExists(name)
-
-        self._session.transact(one, operation="table_create")
-        return self.table(name)
-
-    def table_drop(self, name: str) -> dict[str, int]:
-        """Drop a table. Its feeds get their pending events, then end with FeedAborted."""
-        check_text("Table", name)
-
-        def one(transaction: WriteTransaction) -> None:
-            drop_table(transaction, live_table(transaction, name))
-
-        self._session.transact(one, operation="table_drop")
-        return {"tables_dropped": 1}
 
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""
@@ -254,43 +192,6 @@ class Database:
     def blobs(self) -> Blobs:
         """The large values of the file, which documents name: see `Blobs`."""
         return Blobs(self._session)
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Transactions
-
-    @contextmanager
-    def transaction(
-        self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
-    ) -> Iterator[OpenTransaction]:
-        """Make several writes one commit: all of them are stored, or none.
-
-        The transaction includes all writes of the thread, the asyncio task and the greenlet that began it, through
-        any handle on the file. Other threads and processes wait during it, so keep it short. Another task of the same
-        thread reads the committed state, and its writes raise TransactionOwned, unless the transaction was handed to
-        it. Reads inside see the transaction's writes; feeds deliver them after the commit. Inside another transaction
-        it is a savepoint of that one, and can fail alone.
-
-        Args:
-            durability: "hard" or "soft"; None: the handle's.
-            origin: A name for the writer, kept with each change; None: the handle's.
-            exclusive: Only writes through the yielded object are a part of it. Every other write of this thread
-                raises TransactionOwned, and every other read returns the committed state.
-
-        Yields:
-            An `OpenTransaction`: the same database, inside of this transaction.
-
-        Raises:
-            TransactionOwned: Another task or greenlet of this thread has a transaction open.
-            TransactionRolledBack: At the end, where another task ends it, or a block or task inside has not ended.
-            DatabaseBusy and all other errors of a write.
-        """
-        check_origin(origin)
-        check_flag("exclusive", exclusive)
-        with self._session.block(durability, origin, is_exclusive=exclusive) as block:
-            yield OpenTransaction(self._session.inside(block))
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Log and time
 
     @property
     def seq(self) -> int:
@@ -330,6 +231,106 @@ class Database:
         until = head if until is None else min(until, head)
         return log_changes(self._session.engine, self._session.read, since, until, info)
 
+
+class Database(ReadableDatabase, FeedSource):
+    """An open database. See `connect`.
+
+    Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
+    it.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Database {self.path!r}{' closed' if self.is_closed else ''}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this handle; the last one on the file ends its feeds and closes it. A second call does nothing."""
+        self._session.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._session.is_closed
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Tables
+
+    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
+        """Make a table.
+
+        Raises:
+            TableExists: Unless `exist_ok`, and the primary key is the same.
+            InvalidName.
+        """
+        check_name("Table", name)
+        check_flag("exist_ok", exist_ok)
+        if not isinstance(primary_key, str) or not primary_key:
+            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
+        codec.encode({primary_key: 0})
+
+        def one(transaction: WriteTransaction) -> None:
+            known = transaction.catalogue.live.get(name)
+            if known is None:
+                transaction.create_table(name, primary_key)
+            elif not exist_ok or known.primary_key != primary_key:
+                raise TableExists(name)
+
+        self._session.transact(one, operation="table_create")
+        return self.table(name)
+
+    def table_drop(self, name: str) -> dict[str, int]:
+        """Drop a table. Its feeds get their pending events, then end with FeedAborted."""
+        check_text("Table", name)
+
+        def one(transaction: WriteTransaction) -> None:
+            drop_table(transaction, live_table(transaction, name))
+
+        self._session.transact(one, operation="table_drop")
+        return {"tables_dropped": 1}
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Transactions
+
+    @contextmanager
+    def transaction(
+        self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
+    ) -> Iterator[OpenTransaction]:
+        """Make several writes one commit: all of them are stored, or none.
+
+        The transaction includes all writes of the thread, the asyncio task and the greenlet that began it, through
+        any handle on the file. Other threads and processes wait during it, so keep it short. Another task of the same
+        thread reads the committed state, and its writes raise TransactionOwned, unless the transaction was handed to
+        it. Reads inside see the transaction's writes; feeds deliver them after the commit. Inside another transaction
+        it is a savepoint of that one, and can fail alone.
+
+        Args:
+            durability: "hard" or "soft"; None: the handle's.
+            origin: A name for the writer, kept with each change; None: the handle's.
+            exclusive: Only writes through the yielded object are a part of it. Every other write of this thread
+                raises TransactionOwned, and every other read returns the committed state.
+
+        Yields:
+            An `OpenTransaction`: the same database, inside of this transaction.
+
+        Raises:
+            TransactionOwned: Another task or greenlet of this thread has a transaction open.
+            TransactionRolledBack: At the end, where another task ends it, or a block or task inside has not ended.
+            DatabaseBusy and all other errors of a write.
+        """
+        check_origin(origin)
+        check_flag("exclusive", exclusive)
+        with self._session.block(durability, origin, is_exclusive=exclusive) as block:
+            yield OpenTransaction(self._session.inside(block))
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Log and time
+
     def at(self, seq: int) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
 
@@ -365,11 +366,11 @@ class Database:
         removed = self._session.compact(Retention.of(keep), vacuum=vacuum)
         return {"entries": removed.entries, "tables": removed.tables, "oldest": removed.oldest}
 
-    def retain(self, retention: Setting) -> None:
+    def set_retention(self, retention: Setting) -> None:
         """Say how much history the file keeps from now on, whichever process writes to it. The file keeps the answer; without one
         it is "auto".
 
-        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold_changes`), what
+        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold`), what
         open feeds and durable consumers have still to read.
 
         Args:
@@ -384,67 +385,20 @@ class Database:
         with self._session.read() as snapshot:
             if named_retention(snapshot.connection) == kept:
                 return
-        self._session.transact(lambda transaction: name_retention(transaction, kept), operation="retain")
+        self._session.transact(
+            lambda transaction: name_retention(transaction, kept), operation="set_retention"
+        )
 
-    def hold_changes(self, changes: int) -> None:
+    def hold(self, changes: int) -> None:
         """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
             raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
-        self._session.transact(
-            lambda transaction: hold_changes(transaction, changes), operation="hold_changes"
-        )
+        self._session.transact(lambda transaction: hold_changes(transaction, changes), operation="hold")
 
-    def changes(
-        self,
-        *,
-        squash: bool | float = False,
-        changefeed_queue_size: int = 100_000,
-        include_initial: bool = False,
-        include_states: bool = False,
-        include_offsets: bool = False,
-        include_types: bool = False,
-        include_seq: bool = False,
-        include_catalogue: bool = False,
-        include_commit: bool = False,
-        include_origin: bool = False,
-        batches: bool = False,
-        since: int | str | None = None,
-        on_overflow: str | None = None,
-        on_predicate_error: str = "skip",
-        skip_origin: str | None = None,
-    ) -> Feed:
-        """Watch every table, also later ones. Events carry `table`. Options as for `Selection.changes`.
-
-        Applied in order, the events reproduce the content of every table. Where a table is dropped, each document is
-        delivered as deleted; where it is renamed, as deleted under the old name and inserted under the new one.
-
-        Args:
-            include_catalogue: Also deliver creations, renames and drops of tables and indexes, in their place among
-                the changes: `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key": "id"}`. See
-                `db.log()`. The documents of a dropped or renamed table are then not delivered one by one.
-        """
-        return self._session.watch(
-            Query(ALL_TABLES),
-            {
-                "squash": squash,
-                "changefeed_queue_size": changefeed_queue_size,
-                "include_initial": include_initial,
-                "include_states": include_states,
-                "include_offsets": include_offsets,
-                "include_types": include_types,
-                "include_seq": include_seq,
-                "include_catalogue": include_catalogue,
-                "include_commit": include_commit,
-                "include_origin": include_origin,
-                "batches": batches,
-                "since": since,
-                "on_overflow": on_overflow,
-                "on_predicate_error": on_predicate_error,
-                "skip_origin": skip_origin,
-            },
-        )
+    def _watch(self, options: Mapping[str, Any]) -> Feed:
+        return self._session.watch(Query(ALL_TABLES), options)
 
     # -----------------------------------------------------------------------------------------------------------
     # Durable consumers
@@ -477,8 +431,8 @@ class Database:
                 part, and the changes of one key are delivered in order. None: the number of an existing consumer, for
                 a new one 1.
             lease_s: Seconds without a renewal after which a worker counts as hung, and another one may take over.
-            max_attempts: How often a change that fails is given alone before it is set aside in the table `consumers.set_aside`;
-                None: for ever.
+            max_attempts: How often a change that fails is given alone before it goes to the table `consumers.dead_letters`; None:
+                for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
             most_backoff_s: The greatest number of seconds that pass between two attempts.
             reset: Begin again, at `since` and with this selection, whatever exists.
@@ -509,11 +463,11 @@ class Database:
         )
 
     def consumers(self) -> list[dict[str, Any]]:
-        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`;
-        `seq`, its position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`,
-        whether history that it needs was removed; `holder`, its present worker (None: none), with `lease_s` left and
-        its `fence`; `attempts`, `failing` and `error` of the change that fails (its seq; None: none does);
-        `set_aside`, the number of changes that were set aside.
+        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
+        position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
+        has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
+        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were
+        set aside.
         """
         from reactdb.consumer import status
 
@@ -572,13 +526,13 @@ class Database:
         )
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `held_changes` (see `hold_changes`), `tables`,
+        """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
         be emptied, and what may keep it.
 
         `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
-        may take, None unless `retention` is "auto"; `needed_from`, the lowest seq from which a durable consumer, or a feed of
-        this process, has still to read, and `needed_by`, which of them; None where all have read everything; `clock_behind_s`, by
+        may take, None unless `retention` is "auto"; `holds`, a list of what holds history back: dicts of `by`, a durable consumer
+        or the feeds of this process, and `from`, the seq past which it has still to read, the lowest first; `clock_behind_s`, by
         how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
         the two is wrong.
 
@@ -594,7 +548,7 @@ class Database:
                 "path": engine.path,
                 "seq": snapshot.seq,
                 "oldest": low_water(snapshot.connection),
-                "held_changes": held_changes(snapshot.connection),
+                "hold": held_changes(snapshot.connection),
                 "history": history_figures(snapshot.connection, engine.lowest_needed),
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
@@ -610,7 +564,7 @@ class Database:
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
-        `dropped`, `told`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
+        `dropped`, `delivered`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
         show here."""
         self._session.check_open()
         listener = self._session.engine.publisher.listener
@@ -659,5 +613,17 @@ class OpenTransaction(Database):
         )
 
 
-class PastDatabase(Database):
-    """`db.at(seq)`: the same tables as of an earlier seq, to read only."""
+class PastDatabase(ReadableDatabase):
+    """What `db.at(seq)` gives: the tables and the log as of an earlier seq, to read only.
+
+    A table of it reads as any table does. What only a database has, such as transactions and feeds, raises PastIsReadOnly.
+    """
+
+    def __repr__(self) -> str:
+        return f"<PastDatabase {self.path!r} as of seq {cast('PastSession', self._session).seq}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for names that this class does not have.
+        if not name.startswith("_") and hasattr(Database, name):
+            raise PastIsReadOnly(cast("PastSession", self._session).seq, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

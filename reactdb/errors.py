@@ -10,6 +10,7 @@
     │   ├── TableExists
     │   ├── IndexNotFound
     │   ├── IndexExists
+    │   ├── OperatorNotFound      an operator of reactivex was called as a method of a feed (also an AttributeError)
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a taken key
     │   ├── HookNotFound          a write to a table with a write hook unknown in this process (also a LookupError)
@@ -17,6 +18,7 @@
     │   ├── TransactionEnded      the object of a transaction was used after its end
     │   ├── TransactionRolledBack another task ended a transaction, or a block inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
+    │   │   └── PastIsReadOnly    a view of the past was asked for what only a database has (also an AttributeError)
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
     │   ├── SparkUnavailable      a package for Spark is not installed
@@ -190,6 +192,16 @@ class IndexExists(UsageError):
         self.table = table
 
 
+class OperatorNotFound(UsageError, AttributeError):
+    """A feed has ReQL's methods. The operators of reactivex are reached through `feed.pipe(...)`. `name` is the operator."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a feed has no method `{name}`: write feed.pipe(ops.{name}(...)), with `from reactivex import operators as ops`"
+        )
+        self.name = name
+
+
 class BlobNotFound(UsageError, LookupError):
     """The bytes of a large value are not in this file: they were never put there, or nothing referred to them and they were
     removed. `blob` is its name, as text."""
@@ -340,6 +352,16 @@ def place_in_words(place: Place | None) -> str:
 
 class ReadOnlyDatabase(UsageError):
     """A write through a handle or a view that only reads."""
+
+
+class PastIsReadOnly(ReadOnlyDatabase, AttributeError):
+    """A view of the past was asked for what only a database has. `name` is what it was asked for."""
+
+    def __init__(self, seq: int, name: str) -> None:
+        hint = f"use changes(since={seq}) of the database" if name == "changes" else "use the database itself"
+        super().__init__(f"the database as of seq {seq} is the past, and has no `{name}`: {hint}")
+        self.seq = seq
+        self.name = name
 
 
 class DatabaseClosed(UsageError):

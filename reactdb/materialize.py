@@ -53,7 +53,7 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.keyed import Keyed, Shape, shape_of
 from reactdb.logs import logger
 from reactdb.query import Query
-from reactdb.session import PastSession, Session
+from reactdb.session import PastSession, Session, session_of
 from reactdb.store.catalogue import TableInfo, check_name
 from reactdb.store.kept import KEPT, MATERIALIZED, consumer_of, forget, write_kept
 from reactdb.store.leases import CONSUMER, Lease, read_lease, still_held, write_lease
@@ -61,7 +61,7 @@ from reactdb.store.log import low_water
 from reactdb.store.positions import NamedPosition, find_position, remove_position, write_position
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
-from reactdb.table import Selection, Table
+from reactdb.table import Selection, Table, query_of
 from reactdb.values import codec
 
 # Changes after which a step ends, even inside of a commit: their results are in memory.
@@ -732,9 +732,9 @@ def _query_of(session: Session, selection: object) -> Query:
             "selection is a table or a result from one, such as db.table('orders').group('city').sum('euros'), not "
             f"{shown(selection)}"
         )
-    if selection.session.engine is not session.engine:
+    if session_of(selection).engine is not session.engine:
         raise InvalidOption("selection is of another database than the table")
-    return selection.query
+    return query_of(selection)
 
 
 def _now_ms() -> int:

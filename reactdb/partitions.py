@@ -28,7 +28,7 @@ from reactdb.feeds.log_reader import PAGE_CHANGES, LogReader, StateAt
 from reactdb.feeds.views.base import AnyDelta, StateReader, View, change_of
 from reactdb.feeds.views.select import AllTablesView, PairingView, moved_documents
 from reactdb.query import ALL_TABLES, Query
-from reactdb.set_aside import OF_TABLE, SET_ASIDE, as_logged
+from reactdb.set_aside import DEAD_LETTERS, OF_TABLE, as_logged
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.log import PastNames
 from reactdb.store.snapshot import Snapshot
@@ -137,7 +137,7 @@ class PartitionedView:
         return self.view.tables()
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        if self._is_of_all and change.table == SET_ASIDE:
+        if self._is_of_all and change.table == DEAD_LETTERS:
             # Otherwise the dead letters of a consumer of all tables would come back to it.
             return ()
         if change.table_id == CATALOGUE:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from reactdb.access import find_table
 from reactdb.budget import Budget, check
@@ -70,6 +70,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SWEPT: Final = 200
 """Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
+
+
+class OnSession(Protocol):
+    """What stands on a session: a handle, a view of the past, a table or another selection."""
+
+    @property
+    def _session(self) -> Session: ...
+
+
+def session_of(handle: OnSession) -> Session:
+    """The session of a handle or a selection: the seam for code that builds on top, such as a dialect or a server."""
+    return handle._session
 
 
 class Session:

@@ -23,7 +23,7 @@ from reactdb.store.leases import Lease, write_lease
 from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Table
 
-SET_ASIDE = "consumers.set_aside"
+DEAD_LETTERS = "consumers.dead_letters"
 """The table of dead letters: an ordinary table, made with the first of them."""
 
 
@@ -58,14 +58,14 @@ def set_aside(
     error: str,
     attempts: int,
 ) -> Lease:
-    """Put changes into the table SET_ASIDE, and move the lease past them, to `until`, in this transaction. Returns: the lease.
+    """Put changes into the table DEAD_LETTERS, and move the lease past them, to `until`, in this transaction. Returns: the lease.
 
     Several changes have one seq, such as the documents of a dropped table.
 
     A change of that table itself is there already: a further document about it would fail next, and so on for ever.
     """
     for change in changes:
-        if change["table"] != SET_ASIDE:
+        if change["table"] != DEAD_LETTERS:
             _put(session, transaction, lease, change, error, attempts)
     after = lease.moved(until).changed(set_aside=lease.set_aside + len(changes))
     write_lease(transaction, after)
@@ -81,8 +81,8 @@ def _id_of(lease: Lease, change: Event) -> list[Any]:
 def _put(
     session: Session, transaction: WriteTransaction, lease: Lease, change: Event, error: str, attempts: int
 ) -> None:
-    if SET_ASIDE not in transaction.catalogue.live:
-        transaction.create_table(SET_ASIDE, "id")
+    if DEAD_LETTERS not in transaction.catalogue.live:
+        transaction.create_table(DEAD_LETTERS, "id")
     document = {
         "id": _id_of(lease, change),
         "consumer": lease.name,
@@ -97,7 +97,7 @@ def _put(
         "attempts": attempts,
         "time": datetime.fromtimestamp(transaction.time / 1_000, UTC),
     }
-    table = Table(session, Query(SET_ASIDE))
+    table = Table(session, Query(DEAD_LETTERS))
     try:
         table.insert(document, conflict="replace")
     except (BlobNotFound, InvalidDocument):

@@ -49,6 +49,7 @@ from reactdb.expression import (
     row,
     to_data,
 )
+from reactdb.feed_source import FeedSource
 from reactdb.hints import hints
 from reactdb.query import (
     Aggregate,
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
 
 
-class Selection:
+class Selection(FeedSource):
     """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
@@ -105,16 +106,6 @@ class Selection:
     def __init__(self, session: Session, query: Query) -> None:
         self._session = session
         self._query = query
-
-    @property
-    def query(self) -> Query:
-        """The query as a value."""
-        return self._query
-
-    @property
-    def session(self) -> Session:
-        """The session that it reads through."""
-        return self._session
 
     def __repr__(self) -> str:
         steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
@@ -154,15 +145,15 @@ class Selection:
 
     def __bool__(self) -> NoReturn:
         raise NotAValue(
-            "a selection is a query and no result: test the result of run(), as in `if selection.run():`"
+            "a selection is a query and no result, neither true nor false: test the result of run(), as in `if selection.run():`"
         )
 
     def __len__(self) -> NoReturn:
-        raise NotAValue("a selection is a query and has no length: use count().run()")
+        raise NotAValue("a selection is a query and no result, and has no length: use count().run()")
 
     def __contains__(self, value: object) -> NoReturn:
         raise NotAValue(
-            "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`"
+            "a selection is a query and no result, and `in` does not run it: look in the result of run(), as in `... in selection.run()`"
         )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -345,81 +336,9 @@ class Selection:
             )
         return iter(found)
 
-    def changes(
-        self,
-        *,
-        squash: bool | float = False,
-        changefeed_queue_size: int = 100_000,
-        include_initial: bool = False,
-        include_states: bool = False,
-        include_offsets: bool = False,
-        include_types: bool = False,
-        include_seq: bool = False,
-        include_commit: bool = False,
-        include_origin: bool = False,
-        batches: bool = False,
-        since: int | str | None = None,
-        on_overflow: str | None = None,
-        on_predicate_error: str = "skip",
-        skip_origin: str | None = None,
-    ) -> Feed:
-        """Watch this selection's result.
-
-        Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
-        write is done, unless a scheduler is given to `subscribe` or `connect`.
-
-        Args:
-            squash: False delivers every change; True delivers the net difference whenever the subscriber is free; a number
-                of seconds delivers at once and then at most once in that time.
-            changefeed_queue_size: Changes kept for a subscriber that lags.
-            include_initial, include_states: Begin with the present result, as events that have only `new_val`; deliver states.
-            include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
-            include_types: Add `type`: add, remove, change, initial, state.
-            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the
-                first change of the same commit; `origin`, the writer's own name, or None.
-            batches: Each event is a list of all changes of one commit; with `squash`, of several whole commits.
-            since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
-                begins with the rest of them.
-            on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
-                "spill" to read on in the log and lose nothing. None: "spill" with `include_offsets` or `batches`, else "drop".
-            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip"
-                leaves the document out, counts it in `stats()["failed"]` and logs the first one; "raise" ends the
-                feed with the error. A missing field is no error to a filter, which has its `default`.
-            skip_origin: Leave out the changes of writers that called themselves so.
-
-        Returns:
-            A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
-            are shared and refuse to be changed: `reactdb.thaw` copies.
-
-        Raises:
-            UnsupportedFeed: The result cannot be kept up to date.
-            HistoryLost: Changes past `since` were compacted away.
-            HistoryDiverged: `since` is a position that this file does not have.
-            TableNotFound, IndexNotFound, InvalidOption: At once, not on subscribing.
-
-        Source:
-            RethinkDB 2.4 API reference, `changes`. The differences are listed in docs/reference/feeds.md.
-        """
+    def _watch(self, options: Mapping[str, Any]) -> Feed:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
-        return self._session.watch(
-            self._query,
-            {
-                "squash": squash,
-                "changefeed_queue_size": changefeed_queue_size,
-                "include_initial": include_initial,
-                "include_states": include_states,
-                "include_offsets": include_offsets,
-                "include_types": include_types,
-                "include_seq": include_seq,
-                "include_commit": include_commit,
-                "include_origin": include_origin,
-                "batches": batches,
-                "since": since,
-                "on_overflow": on_overflow,
-                "on_predicate_error": on_predicate_error,
-                "skip_origin": skip_origin,
-            },
-        )
+        return self._session.watch(self._query, options)
 
     def explain(self) -> dict[str, Any]:
         """How this selection is read: `access` in words, the `index` if used, and the parts that run in Python.
@@ -751,9 +670,14 @@ class Table(Selection):
         ]
 
 
+def query_of(selection: Selection) -> Query:
+    """What a selection asks, as a value: for code that stands on selections, such as durable consumers."""
+    return selection._query
+
+
 def not_compared(sign: str) -> NotAValue:
     return NotAValue(
-        f"a selection is a query and no result: compare the result of run(), as in `selection.run() {sign} ...`"
+        f"a selection is a query and no result, and {sign} does not run it: compare the result of run(), as in `selection.run() {sign} ...`"
     )
 
 

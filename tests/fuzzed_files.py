@@ -30,12 +30,12 @@ PAGE = 4096
 # What reading a damaged file may raise: trouble with the file, a table or an index whose name is not listed any more, history
 # that is not there.
 ALLOWED = (
-    reactdb.StorageError,
+    reactdb.errors.StorageError,
     reactdb.TableNotFound,
-    reactdb.IndexNotFound,
+    reactdb.errors.IndexNotFound,
     reactdb.HistoryLost,
     # SQLite's answer to a header that names a newer way of writing.
-    reactdb.ReadOnlyDatabase,
+    reactdb.errors.ReadOnlyDatabase,
 )
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from reactdb.store.engine import Engine
 
 # Seconds within which another connection must be able to write after a strike.
@@ -210,7 +211,7 @@ class Sweep:
 
     def check_free(self, number: int) -> None:
         """Nothing is held that others need."""
-        engine = self.db.session.engine
+        engine = session_of(self.db).engine
         assert engine.current_transaction() is None
         begun = time.monotonic()
         if number % 10 == 9 and not engine.is_memory:
@@ -248,7 +249,7 @@ class Sweep:
         wanted = list(range(1, self.seq + 1))
         if self.ended is not None:
             # A strike while views took in a commit ends their feeds, and says so. What they had heard is right as far as it goes.
-            assert isinstance(self.ended, reactdb.FeedAborted), self.ended
+            assert isinstance(self.ended, reactdb.errors.FeedAborted), self.ended
             self.ended = None
             self.resumed += 1
             self.follow()

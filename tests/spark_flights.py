@@ -61,7 +61,7 @@ def run(folder: Path, given: argparse.Namespace) -> int:
     file, out = given.database or folder / "flights.db", folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     if given.database is None and file.exists():
-        reactdb.remove(file)
+        reactdb.delete_database(file)
     steps: list[Any] = []
     if given.database is None:
         steps = timed("reading the CSV", lambda: database.steps(given.data))

@@ -9,6 +9,7 @@ import click
 from reactdb import consumer
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database
 from reactdb.cli.terminal import columns, cut, one_line, plural, safe, write_line
+from reactdb.session import session_of
 
 # Columns of a terminal that an error gets.
 ERROR_COLUMNS = 60
@@ -43,13 +44,13 @@ def consumers(
         raise click.UsageError("--since says where --reset goes on.")
     with open_database(file, write=bool(wanted)) as database:
         if reset is not None:
-            consumer.reset(database.session, reset, since)
+            consumer.reset(session_of(database), reset, since)
         if skip is not None:
-            consumer.skip(database.session, skip)
+            consumer.skip(session_of(database), skip)
         if remove is not None:
-            consumer.remove(database.session, remove)
+            consumer.remove(session_of(database), remove)
         if hold is not None:
-            database.hold_changes(hold)
+            database.hold(hold)
         found = database.consumers()
     if as_json:
         for one in found:
@@ -63,7 +64,7 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     """The consumers for people."""
     if not found:
         return ["no consumers"]
-    header = ["consumer", "seq", "behind", "age", "attempts", "set aside", "holder"]
+    header = ["consumer", "seq", "behind", "age", "attempts", "dead letters", "holder"]
     cells = [
         [
             safe(one["name"])
@@ -72,7 +73,7 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
             "lost" if one["is_lost"] else f"{one['lag']:,}",
             f"{one['lag_s']:.1f} s",
             f"{one['attempts']:,}",
-            f"{one['set_aside']:,}",
+            f"{one['dead_letters']:,}",
             safe(one["holder"] or "-"),
         ]
         for one in found

@@ -18,10 +18,10 @@ COLORS: dict[Level, str] = {"problem": "red", "warning": "yellow"}
 @file_argument
 @json_option("One JSON object.")
 def doctor(file: str, as_json: bool) -> None:
-    """Examine a database file.
+    """Check a database file for damage.
 
-    Whether SQLite is a safe version, the file is intact, and log, documents and indexes agree. One line a finding; the
-    exit code is 1 if there is a problem, 0 if there are only warnings. Nothing is written.
+    Checks that SQLite is a safe version, that the file is intact, and that log, documents, indexes and checksums agree.
+    Prints one line for each finding. The exit code is 1 if there is a problem, 0 if there are only warnings. Writes nothing.
     """
     examined = []
     findings = []

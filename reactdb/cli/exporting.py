@@ -27,7 +27,7 @@ from reactdb.cli.files import (
     refuse_database,
 )
 from reactdb.cli.terminal import Progress, plural, write_line
-from reactdb.database import Database
+from reactdb.database import Database, PastDatabase
 from reactdb.json import dumps, dumps_deleted, encode
 
 FORMATS = {".csv": "csv"}
@@ -213,7 +213,7 @@ def write_changes(
 
 
 def write_csv(
-    then: Database,
+    then: PastDatabase,
     table: str,
     primary_key: str,
     strings: bool,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from reactdb.cli.condition import parse_condition
-from reactdb.database import Database, connect
+from reactdb.database import Database, PastDatabase, connect
 from reactdb.errors import CannotOpen, InvalidDocument, QueryError
 from reactdb.expression import Expression
 from reactdb.json import loads
@@ -98,7 +98,7 @@ def refuse_database(file: str, other: str) -> None:
 
 
 def documents(
-    database: Database, table: str, limit: int | None = None, where: Any = None
+    database: PastDatabase, table: str, limit: int | None = None, where: Any = None
 ) -> Iterator[dict[str, Any]]:
     """The documents of a table in order of their keys, all of one state, a page in memory at a time.
 

@@ -1,4 +1,4 @@
-"""`reactdb inspect`: what is in a file, in a table, or in a document's past."""
+"""`reactdb inspect`: shows the content of a file, of a table, or of a document's history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reactdb.store.tools.figures import FileFigures, TableFigures, measure
 @click.argument("key", metavar="[KEY]", required=False)
 @json_option("One JSON object; for a KEY, one a line.")
 def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> None:
-    """Show what is in a file, a table or a document's past.
+    """Show the content of a file, a table or a document's history.
 
     KEY is a primary key: a number or a string, or any key as JSON ('"42"' is the string).
     """
@@ -48,7 +48,7 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
 
 
 def file_lines(figures: FileFigures) -> Iterator[str]:
-    """The figures of a file for people."""
+    """The figures of a file, a line each."""
     documents = sum(table.documents for table in figures.tables)
     yield click.style(safe(figures.path), bold=True)
     yield f"  format {figures.format}, SQLite {figures.sqlite_version}, database {figures.database_id}"
@@ -56,12 +56,15 @@ def file_lines(figures: FileFigures) -> Iterator[str]:
     entries, text = plural(figures.log_entries, "entry"), size(figures.log_bytes)
     yield f"  seq {figures.seq:,}; the log can be read {kept}: {entries}, {text} of documents"
     limit = figures.history_limit_bytes
-    may = "" if limit is None else f" of {size(limit)} that it may take"
+    may = "" if limit is None else f" of at most {size(limit)}"
     yield f"  history {size(figures.history_bytes)}{may}; retention {figures.retention}"
     if figures.needed_from is not None:
-        yield f"  {safe(str(figures.needed_by))} has still to read past seq {figures.needed_from:,}"
+        yield f"  {safe(str(figures.needed_by))} still needs the history past seq {figures.needed_from:,}"
     for name, reason in figures.stopped_views.items():
-        yield click.style(f"  table {safe(name)} is no longer kept up to date: {safe(reason)}", fg="red")
+        yield click.style(
+            f"  table {safe(name)} is no longer kept up to date: {safe(reason)}",
+            fg="red",
+        )
     each = f", {size(round(figures.file_bytes / documents))} a document" if documents else ""
     yield f"  file {size(figures.file_bytes)}{each}; {size(figures.free_bytes)} of it free; WAL {size(figures.wal_bytes)}"
     if figures.blobs:
@@ -118,7 +121,9 @@ def _inspect_document(file: str, table: str, key: str, as_json: bool) -> None:
                 break
         if not history:
             shown = " or ".join(changelines.shown(value) for value in meant)
-            raise click.ClickException(f"table `{table}` has no document {shown}, and the log remembers none")
+            raise click.ClickException(
+                f"table `{table}` has no document {shown}, and the log has no version of it"
+            )
     for change in history:
         if as_json:
             write_line(changelines.as_json(change))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from reactdb.access import Access, access, find_table
-from reactdb.errors import QueryError, UnsupportedFeed
+from reactdb.errors import InvalidOption, QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Ranked, pipeline
@@ -98,6 +98,7 @@ def compile_query(
     Raises:
         TableNotFound, IndexNotFound: The query names a missing table or index.
         UnsupportedFeed: The result cannot be kept up to date, or has no offsets to include.
+        InvalidOption: The catalogue is asked for, and the query is not of all tables.
         QueryError: The query makes no sense.
     """
     if query.table == ALL_TABLES:
@@ -106,7 +107,7 @@ def compile_query(
         every = AllTablesView(has_catalogue=include_catalogue)
         return Plan(every, (ALL_TABLES, include_catalogue, include_meta), False, failures, include_meta)
     if include_catalogue:
-        raise UnsupportedFeed("Cannot include the catalogue but in a feed of all tables.")
+        raise InvalidOption("include_catalogue is an option of db.changes(), the feed of all tables")
     queries = _members(query)
     members = [
         _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries

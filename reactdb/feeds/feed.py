@@ -2,14 +2,13 @@
 in ReQL.
 
     feed.subscribe(print)                       called on the committing thread, or where a scheduler says
-    feed.pipe(ops.buffer_with_count(10))        every reactivex operator
+    feed.pipe(ops.buffer_with_count(10))        every operator of reactivex
     for change in feed: ...                     waits
     with feed.cursor() as cursor: cursor.next(timeout=1.0)
     async for change in feed: ...
     feed.filter(row["new_val"]["score"] > 10)   ReQL's terms, giving a Feed again
 
-Cold: each of these subscribes again. Where ReQL and Rx have a method of one name, it is ReQL's; Rx's is reached
-through `pipe`.
+Cold: each of these subscribes anew. The methods are ReQL's. The operators of Rx are reached through `pipe`.
 
 Rule of this file: it only connects the parts. `rx` makes a feed an Observable of reactivex.
 """
@@ -30,7 +29,7 @@ from reactdb.feeds.inspect import explain, in_words, stats
 from reactdb.feeds.listening import Listening, ListeningInBlock, Stays
 from reactdb.feeds.options import check_timeout, check_union
 from reactdb.feeds.reader import FeedReader
-from reactdb.feeds.request import Request, in_batches
+from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
 
@@ -291,7 +290,7 @@ class Feed(Stays, Observable[Event]):
         return self._flow.token(self._newest)
 
     @property
-    def tells_a_whole_list(self) -> bool:
+    def is_list(self) -> bool:
         """Whether applying its events by offset gives the selection's list."""
         request = self._flow.request
         return (
@@ -300,10 +299,6 @@ class Feed(Stays, Observable[Event]):
             and request.options.include_initial
             and request.options.include_offsets
         )
-
-    def by_commit(self) -> Feed:
-        """The same feed with `batches=True`."""
-        return self._of(self._flow.changed(in_batches), self._scheduler)
 
     def __repr__(self) -> str:
         found = [in_words(request) for request in self._flow.requests()]
@@ -317,9 +312,14 @@ class Feed(Stays, Observable[Event]):
         return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
 
     def stats(self) -> dict[str, Any]:
-        """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and delivered (`told`),
-        and the lag, in seqs and in seconds."""
+        """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and `delivered`, and the lag,
+        in seqs and in seconds."""
         return stats(self._newest, time.time())
+
+
+def in_batches(feed: Feed) -> Feed:
+    """The feed as if it had been opened with `batches=True`."""
+    return feed._of(feed._flow.changed(lambda request: request.changed(batches=True)), feed._scheduler)
 
 
 def without_end(what: str) -> UsageError:

@@ -80,7 +80,7 @@ def figures(subscription: Subscription) -> dict[str, Any]:
         "kind": None if source is None else source.view.kind,
         "queued": subscription.queued,
         "dropped": subscription.dropped,
-        "told": subscription.delivered,
+        "delivered": subscription.delivered,
         "is_behind": subscription.is_behind,
         "lag_seq": max(0, request.engine.publisher.published - subscription.position),
     }
@@ -99,7 +99,7 @@ def stats(consumer: BaseConsumer | None, now_s: float) -> dict[str, Any]:
         "subscribers": max((len(one) for one in sources if isinstance(one, Node)), default=0),
         "queued": sum(member.queued for member in members),
         "dropped": sum(member.dropped for member in members),
-        "told": sum(member.delivered for member in members),
+        "delivered": sum(member.delivered for member in members),
         "failed": sum(member.failed for member in members),
         "documents_held": sum(held.values()),
         "lag_seq": max(

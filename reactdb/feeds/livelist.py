@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, overload
 
 from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
-from reactdb.feeds.feed import Feed
+from reactdb.feeds.feed import Feed, in_batches
 from reactdb.feeds.rx import observable
 from reactdb.logs import logger
 from reactdb.store.file import fork
@@ -101,7 +101,7 @@ class LiveList(Sequence[Document]):
         if not isinstance(feed, Feed):
             # A dropped event could never be made up for.
             feed = feed.changes(include_initial=True, include_offsets=True, on_overflow="spill")
-        elif not feed.tells_a_whole_list:
+        elif not feed.is_list:
             raise UsageError(
                 "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it"
             )
@@ -114,7 +114,7 @@ class LiveList(Sequence[Document]):
         self._state = LIVE
         self._error: Exception | None = None
         self._generation = fork.generation
-        self._subscription = feed.by_commit().subscribe(
+        self._subscription = in_batches(feed).subscribe(
             self._apply, self._fail, self._complete, scheduler=scheduler
         )
 

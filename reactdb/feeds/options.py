@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
 from reactdb.values.collation import type_name
@@ -24,31 +24,10 @@ MAX_TIMEOUT_S = 31_536_000
 DEFAULT_QUEUE_SIZE = 100_000
 OVERFLOWS = ("drop", "error", "spill")
 PREDICATE_ERRORS = ("skip", "raise")
-BOOLEANS = (
-    "include_states",
-    "include_types",
-    "include_initial",
-    "include_offsets",
-    "include_seq",
-    "include_catalogue",
-    "batches",
-    "include_commit",
-    "include_origin",
-    "include_meta",
-)
-NAMES = (
-    "squash",
-    "changefeed_queue_size",
-    "since",
-    "on_overflow",
-    "on_predicate_error",
-    "skip_origin",
-    *BOOLEANS,
-)
 
 
 class FeedOptions(Value):
-    """See `Selection.changes`.
+    """See `FeedSource.changes`.
 
     Attributes:
         include_meta: Events have `meta`, the result of the table's write hook (bytes or None), and a change of the
@@ -64,63 +43,47 @@ class FeedOptions(Value):
         on_predicate_error: One of PREDICATE_ERRORS.
     """
 
-    __slots__ = (
-        "batches",
-        "include_catalogue",
-        "include_commit",
-        "include_initial",
-        "include_meta",
-        "include_offsets",
-        "include_origin",
-        "include_seq",
-        "include_states",
-        "include_types",
-        "is_overflow_asked",
-        "on_overflow",
-        "on_predicate_error",
-        "queue_size",
-        "since",
-        "skip_origin",
-        "squash_s",
-    )
+    squash_s: float | None
+    queue_size: int
+    include_initial: bool
+    include_states: bool
+    include_offsets: bool
+    include_types: bool
+    include_seq: bool
+    include_catalogue: bool
+    include_commit: bool
+    include_origin: bool
+    include_meta: bool
+    batches: bool
+    since: int | str | None
+    on_overflow: str
+    on_predicate_error: str
+    skip_origin: str | None
+    is_overflow_asked: bool
 
-    def __init__(
-        self,
-        squash_s: float | None = None,
-        queue_size: int = DEFAULT_QUEUE_SIZE,
-        include_initial: bool = False,
-        include_states: bool = False,
-        include_offsets: bool = False,
-        include_types: bool = False,
-        include_seq: bool = False,
-        include_catalogue: bool = False,
-        since: int | str | None = None,
-        on_overflow: str = "drop",
-        on_predicate_error: str = "skip",
-        batches: bool = False,
-        include_commit: bool = False,
-        include_origin: bool = False,
-        skip_origin: str | None = None,
-        is_overflow_asked: bool = False,
-        include_meta: bool = False,
-    ) -> None:
-        self.squash_s = squash_s
-        self.queue_size = queue_size
-        self.include_initial = include_initial
-        self.include_states = include_states
-        self.include_offsets = include_offsets
-        self.include_types = include_types
-        self.include_seq = include_seq
-        self.include_catalogue = include_catalogue
-        self.include_meta = include_meta
-        self.since = since
-        self.on_overflow = on_overflow
-        self.on_predicate_error = on_predicate_error
-        self.batches = batches
-        self.include_commit = include_commit
-        self.include_origin = include_origin
-        self.skip_origin = skip_origin
-        self.is_overflow_asked = is_overflow_asked
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self, **fields: Any) -> None:
+        """`fields`: every field by its name."""
+        for name in self.__slots__:
+            setattr(self, name, fields[name])
+
+
+BOOLEANS: Final = tuple(
+    name
+    for name, kind in FeedOptions.__annotations__.items()
+    if kind == "bool" and name != "is_overflow_asked"
+)
+NAMES: Final = (
+    "squash",
+    "changefeed_queue_size",
+    "since",
+    "on_overflow",
+    "on_predicate_error",
+    "skip_origin",
+    *BOOLEANS,
+)
+"""The options of `changes()`. Those that are true or false have the names of their fields."""
 
 
 def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions], None]) -> FeedOptions:
@@ -155,12 +118,11 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
     flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
     flags["skip_origin"] = _skip_origin(options.get("skip_origin"), has_offsets=flags["include_offsets"])
-    checked = _shared(squash_s=squash_s, since=since, on_overflow=on_overflow, **flags)
+    fields = flags | {"squash_s": squash_s, "since": since, "on_overflow": on_overflow}
+    checked = _shared(queue_size=DEFAULT_QUEUE_SIZE, **fields)
     check_query(checked)
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
-    if queue_size == checked.queue_size:
-        return checked
-    return _shared(squash_s=squash_s, queue_size=queue_size, since=since, on_overflow=on_overflow, **flags)
+    return checked if queue_size == checked.queue_size else _shared(queue_size=queue_size, **fields)
 
 
 @lru_cache(maxsize=64)

@@ -120,10 +120,6 @@ class Request:
         return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)
 
 
-def in_batches(request: Request) -> Request:
-    return request.changed(batches=True)
-
-
 def check_order(view: View, since: int | str) -> Inside | None:
     """The position in the initial values of the view at which `since` continues; None if it is past them.
 

@@ -1,11 +1,13 @@
 """Feeds as Observables of reactivex, without importing reactivex before it is used.
 
-Importing reactivex takes as long as all other work of a program before its first live result (asyncio is in it), and
-a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is
-registered as one (`abc.ABCMeta.register`), and Observable's methods that it lacks are bound to it at their first use.
+Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
+a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
+one (`abc.ABCMeta.register`). It has what reactivex itself calls on an Observable: `subscribe`, `pipe` and `lock`. The operators
+are reached through `pipe`, because many of their names are also ReQL's, with another meaning.
 
     isinstance(feed, reactivex.Observable)      true: such a program has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before
+    feed.debounce(1.0)                          refused, with the sentence that shows the `pipe`
 
 Rule of this file: it is the only one that imports reactivex, and does so inside functions.
 """
@@ -17,6 +19,8 @@ from collections.abc import Callable
 from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from reactdb.errors import OperatorNotFound
 
 if TYPE_CHECKING:
     import reactivex
@@ -44,23 +48,23 @@ else:
                 _register()
             return type(self)
 
+        def pipe(self, *operators: Callable[[Any], Any]) -> Any:
+            """What operators of reactivex make of the feed: `feed.pipe(ops.debounce(1.0), ops.map(...))`, an Observable.
+
+            The operators are in `reactivex.operators`. Without one, the result is the feed itself.
+            """
+            return _register().pipe(self, *operators)
+
         def __getattr__(self, name: str) -> Any:
-            if not name.startswith("__"):
-                method = getattr(_register(), name, None)
-                if method is not None:
-                    return method.__get__(self)
+            if not name.startswith("_") and hasattr(_register(), name):
+                raise OperatorNotFound(name)
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
             )
 
         def __dir__(self) -> list[str]:
-            return sorted({*object.__dir__(self), *dir(_register())})
-
-        def __add__(self, other: Any) -> Any:
-            return _register().__add__(self, other)
-
-        def __iadd__(self, other: Any) -> Any:
-            return _register().__iadd__(self, other)
+            # `lock` is for reactivex; `to_future` is there only to be refused.
+            return sorted({*object.__dir__(self)} - {"lock", "to_future"})
 
     class DisposableBase:
         """The handle of a subscription: `dispose()`, or leaving a `with` block, ends it."""

@@ -21,7 +21,7 @@ from reactdb.replication.local import LocalPeer, Resolver
 from reactdb.replication.peers import Bell, Subset
 from reactdb.replication.remote import RemotePeer
 from reactdb.replication.replicator import Replicator, SyncProgress
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 
 __all__ = ["RETRIES", "Sync", "check_remote", "sync"]
 
@@ -200,7 +200,7 @@ def sync(
         raise TableNotFound(table)
     there = RemotePeer(url, auth=auth, headers=headers)
     made = _made(
-        db.session,
+        session_of(db),
         LocalPeer(db, table, resolve=resolve, origin=origin or there.name[:MOST_ORIGIN]),
         there,
         {"pull": pull, "push": push},

@@ -24,6 +24,7 @@ import reactdb
 from reactdb.change import DELETE, REPLACE
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
+from reactdb.session import session_of
 from reactdb.spark import staging
 from reactdb.spark.handles import lingering
 from reactdb.spark.row_documents import DocumentMaker
@@ -248,7 +249,7 @@ def write_parts(
         busy_timeout=options.busy_timeout_s,
         origin=options.origin,
     ) as db:
-        return db.session.transact(
+        return session_of(db).transact(
             lambda transaction: _carry_out(
                 transaction, options, primary_key, overwrite, parts, sender, delivery
             ),

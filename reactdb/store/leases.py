@@ -280,5 +280,11 @@ def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
 def furthest_behind(connection: Connection, oldest: int) -> tuple[int, str] | None:
     """The lowest position, from `oldest` on, from which a consumer has still to read the log, and the consumer's
     name; None: there is none."""
+    return min(positions_from(connection, oldest), default=None)
+
+
+def positions_from(connection: Connection, oldest: int) -> list[tuple[int, str]]:
+    """The positions from `oldest` on from which consumers have still to read the log, each with the consumer's name. A consumer
+    of several partitions has several."""
     needed = ((row.position, row.name) for row in read_positions(connection, CONSUMER))
-    return min(((seq, name) for seq, name in needed if seq is not None and seq >= oldest), default=None)
+    return [(seq, name) for seq, name in needed if seq is not None and seq >= oldest]

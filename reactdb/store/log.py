@@ -75,7 +75,8 @@ def low_water(connection: Connection) -> int:
     Raises:
         CorruptDatabase: The file has no number there.
     """
-    return whole_number("the low-water mark", connection.execute(LOW_WATER).fetchone()[0])
+    (value,) = connection.execute(LOW_WATER).fetchone() or (None,)
+    return whole_number("the low-water mark", value)
 
 
 def whole_number(name: str, value: object) -> int:

@@ -151,7 +151,7 @@ def remove(path: str) -> None:
     with _lock:
         for is_read_only in (False, True):
             if (identity_of(path), is_read_only) in opened:
-                raise DatabaseBusy(f"remove: {path} is open in this process; close it first")
+                raise DatabaseBusy(f"delete_database: {path} is open in this process; close it first")
         check_fit(path)
         _check_index_is_free(os.path.realpath(path))
         files.remove(path)

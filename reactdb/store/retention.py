@@ -222,19 +222,20 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
 
     retention = named_retention(connection)
     history = Room().history(connection, most=sys.maxsize)
-    behind = leases.furthest_behind(connection, history.low)
-    needed = [] if behind is None else [(behind[0], f"consumer {behind[1]!r}")]
+    behind: dict[str, int] = {}
+    for seq, name in leases.positions_from(connection, history.low):
+        behind[f"consumer {name!r}"] = min(seq, behind.get(f"consumer {name!r}", seq))
     feed = feeds_need(history.low)
-    needed += [] if feed is None else [(feed, "a feed of this process")]
-    seq, reader = min(needed, default=(history.head, ""))
+    if feed is not None:
+        behind["a feed of this process"] = feed
+    holds = sorted((seq, reader) for reader, seq in behind.items() if seq < history.head)
     is_auto = retention is not None and retention.is_auto
     behind_by = behind_ms(connection, time.time_ns() // 1_000_000)
     return {
         "retention": None if retention is None else retention.value,
         "bytes": history.bytes,
         "limit_bytes": limit_bytes(used_bytes(connection), history.bytes) if is_auto else None,
-        "needed_from": seq if seq < history.head else None,
-        "needed_by": reader if seq < history.head else None,
+        "holds": [{"by": reader, "from": seq} for seq, reader in holds],
         "clock_behind_s": None if behind_by is None else behind_by / 1_000,
     }
 

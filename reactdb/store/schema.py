@@ -38,7 +38,7 @@ BLOCK_BITS = 5
 # The rows of the tables, and of the indexes, in the order of their numbers.
 CatalogueRows = tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
 
-DAMAGED_LISTS = f"the lists of tables, indexes and facts do not match their checksum. {ADVICE}"
+DAMAGED_LISTS = f"the lists of tables, indexes and settings do not match their checksum. {ADVICE}"
 
 LOG_1 = "seq, table_id, kind, step, prev, time, key, body, origin, meta"
 CHECKSUM_COLUMNS = 10
@@ -461,7 +461,7 @@ def whole_fact(name: str, value: Any, checksum: Any) -> Any:
     """The value of a fact, after a look at its checksum."""
     if values_checksum(name, value) != checksum:
         raise CorruptDatabase(
-            f"the fact {name!r} does not match its checksum: it is not what was written. {ADVICE}"
+            f"the setting {name!r} does not match its checksum: it has changed since it was written. {ADVICE}"
         )
     return value
 

@@ -132,7 +132,7 @@ def unpack(table: TableInfo, block: int, packed: Any) -> Sums:
             seq, count, total, indexes = unpackb(body)
             return Sums(seq, count, total, {number: figures for number, *figures in indexes})
     raise CorruptDatabase(
-        f"table `{table.name}`: its running sums do not match their checksum: they are not what was written. {ADVICE}",
+        f"the stored checksum of table `{table.name}` is damaged: it has changed since it was written. {ADVICE}",
         table=table.name,
     )
 
@@ -360,7 +360,7 @@ def _written(connection: Connection, table: TableInfo, index: IndexInfo | None) 
 
 
 def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
-    """The doctor's findings: in words, each sum that does not match the trees."""
+    """Findings of the doctor: a sentence for each checksum that does not match the documents or index entries."""
     indexes = tuple(table.indexes.values())
     _, written = newest(connection, table, indexes)
     if written is None:
@@ -369,7 +369,7 @@ def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
     assert found is not None
     if (found.count, found.total & LOW) != (written.count, written.total & LOW):
         yield (
-            f"table {table.name!r} has {_number(found.count, 'document')}, and its running sums say {written.count:,}"
+            f"table {table.name!r} has {_number(found.count, 'document')}, but its checksum is of {written.count:,}"
             + (" others" if found.count == written.count else "")
         )
     for index in indexes:
@@ -379,7 +379,7 @@ def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
                 plural = what.replace("entry", "entries")
                 yield (
                     f"index {index.name!r} of table {table.name!r} has {_number(there[0], what, plural)},"
-                    f" and the running sums say {known[0]:,}" + (" others" if there[0] == known[0] else "")
+                    f" but its checksum is of {known[0]:,}" + (" others" if there[0] == known[0] else "")
                 )
 
 

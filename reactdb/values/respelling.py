@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from reactdb.errors import InvalidDocument
+from reactdb.errors import InvalidDocument, ReactDBError
 from reactdb.values.codec import encode_value
 
 __all__ = ["Respelling", "restore"]
@@ -54,7 +54,7 @@ def restore(new: Any, old: Any, respelling: Respelling) -> Any:
         return {**new, **changed} if changed else new
     if isinstance(old, list) and isinstance(new, list):
         return _restored_list(new, old, respelling)
-    shown = _bytes(respelling.shown(old))
+    shown = _shown_bytes(old, respelling)
     return old if shown is not None and shown == _bytes(respelling.sent(new)) else new
 
 
@@ -63,7 +63,7 @@ def _restored_list(new: list[Any], old: list[Any], respelling: Respelling) -> li
     by_bytes: dict[bytes | None, deque[Any]] = defaultdict(deque)
     for inner in old:
         if not respelling.is_exact(inner):
-            by_bytes[_bytes(respelling.shown(inner))].append(inner)
+            by_bytes[_shown_bytes(inner, respelling)].append(inner)
     by_bytes.pop(None, None)
     found = []
     for place, inner in enumerate(new):
@@ -73,6 +73,14 @@ def _restored_list(new: list[Any], old: list[Any], respelling: Respelling) -> li
         else:
             found.append(restore(inner, old[place], respelling) if place < len(old) else inner)
     return found if any(one is not other for one, other in zip(found, new, strict=True)) else new
+
+
+def _shown_bytes(value: Any, respelling: Respelling) -> bytes | None:
+    """None where the dialect takes nothing that is shown so, as a number that is too large for it."""
+    try:
+        return _bytes(respelling.shown(value))
+    except ReactDBError:
+        return None
 
 
 def _bytes(value: Any) -> bytes | None:

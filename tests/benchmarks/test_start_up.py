@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks import start_up
 from benchmarks.harness import ROOT
 
 
+@pytest.mark.slow
 def test_two_copies_are_compared_phase_by_phase(capsys):
     assert 0 == start_up.main([str(ROOT), "--repeat", "1", "--file"])
 

@@ -431,7 +431,7 @@ def test_an_empty_file_is_not_made_a_database(tmp_path, arguments):
 
 def test_compact_without_room_advises_its_own_option(file, monkeypatch):
     def refuse(*arguments, **options):
-        raise reactdb.DiskFull(f"compact: no room left: {MAKE_ROOM}")
+        raise reactdb.errors.DiskFull(f"compact: no room left: {MAKE_ROOM}")
 
     monkeypatch.setattr(reactdb.Database, "compact", refuse)
     error = error_of(run("compact", file, "--keep", 0))

@@ -36,7 +36,7 @@ def found(file: Path) -> list[dict[str, Any]]:
 def test_it_shows_a_line_for_each_partition_and_what_fails(file: Path):
     lines = done(run("consumers", file)).stdout.splitlines()
 
-    assert ["consumer", "seq", "behind", "age", "attempts", "set", "aside", "holder"] == lines[0].split()
+    assert ["consumer", "seq", "behind", "age", "attempts", "dead", "letters", "holder"] == lines[0].split()
     assert [["copier", "1/2", "1", "2"], ["copier", "2/2", "1", "2"], ["uploader", "0", "3"]] == [
         line.split()[: 4 - (number == 2)] for number, line in enumerate(lines[1:4])
     ]
@@ -69,7 +69,7 @@ def test_a_consumer_is_reset_to_a_seq_or_to_now(file: Path):
 def test_what_fails_is_skipped_once(file: Path):
     done(run("consumers", file, "--skip", "uploader"))
 
-    assert (2, 1) == (found(file)[2]["seq"], found(file)[2]["set_aside"])
+    assert (2, 1) == (found(file)[2]["seq"], found(file)[2]["dead_letters"])
     assert "nothing of consumer `uploader` is failing" in error_of(
         run("consumers", file, "--skip", "uploader")
     )
@@ -88,7 +88,7 @@ def test_how_much_history_is_held_is_told_to_the_file(file: Path):
     done(run("consumers", file, "--hold", 7))
 
     with reactdb.connect(file, read_only=True) as db:
-        assert 7 == db.stats()["held_changes"]
+        assert 7 == db.stats()["hold"]
 
 
 @pytest.mark.parametrize(

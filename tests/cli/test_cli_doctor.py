@@ -132,7 +132,7 @@ DAMAGE = {
     "a blob that changed": (["UPDATE blobs SET used = 0"], "blobs", "does not match its checksum"),
     "a blob that is missing": (["DELETE FROM blobs WHERE id = 2"], "blobs", "does not refer to the blobs"),
     "pieces of no blob": (["DELETE FROM blobs WHERE id = 2"], "blobs", "1 pieces belong to blob 2"),
-    "a reference that is missing": (["DELETE FROM blob_refs WHERE blob = 2"], "blobs", "said to be used"),
+    "a reference that is missing": (["DELETE FROM blob_refs WHERE blob = 2"], "blobs", "marked as used"),
     "a reference of another document": (
         ["UPDATE blob_refs SET seq = 1 WHERE blob = 2"],
         "blobs",
@@ -140,35 +140,43 @@ DAMAGE = {
     ),
     "a head points nowhere": (
         ["UPDATE heads SET seq = 9999 WHERE key = (SELECT key FROM log WHERE seq = 5)"],
-        "heads",
+        "current_documents",
         "missing",
     ),
     "a head points to another key": (
         ["UPDATE heads SET seq = 6 WHERE key = (SELECT key FROM log WHERE seq = 5)"],
-        "heads",
+        "current_documents",
         "which is of table 1, key 1",
     ),
     "a head points to a superseded version": (
         ["UPDATE heads SET seq = 8 WHERE table_id = 1 AND key = (SELECT key FROM log WHERE seq = 8)"],
-        "heads",
+        "current_documents",
         "was superseded",
     ),
     "a head is lost": (
         ["DELETE FROM heads WHERE key = (SELECT key FROM log WHERE seq = 5)"],
-        "heads",
-        "no document points to it",
+        "current_documents",
+        "the list of documents does not have it",
     ),
     "a deleted key has a head": (
         ["INSERT INTO heads SELECT table_id, key, seq FROM graves", "DELETE FROM graves"],
-        "heads",
+        "current_documents",
         "which deleted it",
     ),
-    "a grave is lost": (["DELETE FROM graves"], "graves", "no grave"),
-    "a grave is a document": (["UPDATE graves SET seq = 11 WHERE 1"], "graves", "which is a document"),
+    "a grave is lost": (
+        ["DELETE FROM graves"],
+        "deleted_documents",
+        "the list of deleted documents does not have it",
+    ),
+    "a grave is a document": (
+        ["UPDATE graves SET seq = 11 WHERE 1"],
+        "deleted_documents",
+        "which is a document",
+    ),
     "a key has head and grave": (
         ["INSERT INTO heads SELECT table_id, key, seq FROM graves"],
-        "graves",
-        "a document and a grave",
+        "deleted_documents",
+        "listed as a document and as a deleted document",
     ),
     "a document is damaged": (["UPDATE log SET body = x'c1' WHERE seq = 7"], "documents", "cannot be read"),
     "a value in a document is another": (
@@ -186,7 +194,7 @@ DAMAGE = {
     "a document is filed under another key": (
         ["UPDATE log SET body = (SELECT body FROM log WHERE seq = 6) WHERE seq = 7"],
         "documents",
-        "key 2 it is filed under",
+        "than its key 2",
     ),
     "a document has no primary key": (
         ["UPDATE tables SET primary_key = 'nr' WHERE id = 1"],
@@ -199,14 +207,14 @@ DAMAGE = {
         "without a document",
     ),
     "a kind is unknown": (["UPDATE log SET kind = 9 WHERE seq = 7"], "documents", "kind 9"),
-    "a chain leads to another key": (["UPDATE log SET prev = 6 WHERE seq = 65"], "chains", "supersedes 6"),
-    "a chain leads forward": (["UPDATE log SET prev = 74 WHERE seq = 65"], "chains", "not before it"),
-    "a chain is cut": (["UPDATE log SET prev = NULL WHERE seq = 65"], "chains", "is not there"),
-    "an old value is lost": (["DELETE FROM log WHERE seq = 8"], "chains", "supersedes 8, which is missing"),
-    "an insert over a document": (["UPDATE log SET kind = 0 WHERE seq = 65"], "chains", "is an insert"),
+    "a chain leads to another key": (["UPDATE log SET prev = 6 WHERE seq = 65"], "history", "supersedes 6"),
+    "a chain leads forward": (["UPDATE log SET prev = 74 WHERE seq = 65"], "history", "not before it"),
+    "a chain is cut": (["UPDATE log SET prev = NULL WHERE seq = 65"], "history", "is missing"),
+    "an old value is lost": (["DELETE FROM log WHERE seq = 8"], "history", "supersedes 8, which is missing"),
+    "an insert over a document": (["UPDATE log SET kind = 0 WHERE seq = 65"], "history", "is an insert"),
     "two successors": (
         ["UPDATE log SET prev = (SELECT prev FROM log WHERE seq = 65) WHERE seq = 66"],
-        "chains",
+        "history",
         "superseded 2 times",
     ),
     "an entry in the middle is gone": (
@@ -216,10 +224,10 @@ DAMAGE = {
     ),
     "the newest entries are gone": (
         ["DELETE FROM log WHERE seq > (SELECT max(seq) - 2 FROM log)"],
-        "heads",
+        "current_documents",
         "which is missing",
     ),
-    "a mark is lost": (["DELETE FROM marks WHERE block = 1"], "marks", "no mark for block 1"),
+    "a mark is lost": (["DELETE FROM marks WHERE block = 1"], "block_index", "lacks block 1"),
     "an index entry is lost": (
         ["DELETE FROM entries WHERE key = (SELECT key FROM log WHERE seq = 6)"],
         "indexes",
@@ -228,7 +236,7 @@ DAMAGE = {
     "an index entry is too many": (
         ["INSERT INTO entries SELECT index_id, value, key, 77 FROM entries LIMIT 1"],
         "indexes",
-        "where it does not belong",
+        "which is wrong",
     ),
     "an index expression is damaged": (
         ["UPDATE indexes SET expression = x'c1' WHERE id = 1"],
@@ -272,20 +280,20 @@ DAMAGE = {
     "time goes back": (["UPDATE log SET time = 1 WHERE seq > 64"], "commits", "before its predecessor"),
     "the low-water mark is before the log": (
         ["UPDATE facts SET value = -9 WHERE name = 'low_water'"],
-        "facts",
+        "settings",
         "-9",
     ),
-    "the low-water mark is gone": (["DELETE FROM facts WHERE name = 'low_water'"], "facts", "None"),
-    "the database id is gone": (["DELETE FROM facts WHERE name = 'database_id'"], "facts", "database id"),
+    "the low-water mark is gone": (["DELETE FROM facts WHERE name = 'low_water'"], "settings", "None"),
+    "the database id is gone": (["DELETE FROM facts WHERE name = 'database_id'"], "settings", "database id"),
     "the catalogue has no version": (
         ["UPDATE facts SET value = 'x' WHERE name = 'catalogue'"],
-        "facts",
+        "settings",
         "'x'",
     ),
-    "there is no epoch": (["DELETE FROM epochs"], "facts", "no epoch"),
+    "there is no epoch": (["DELETE FROM epochs"], "settings", "no epoch"),
     "an epoch is missing": (
         ["INSERT INTO epochs (epoch, since, position) SELECT 'e', max(since), max(position) + 2 FROM epochs"],
-        "facts",
+        "settings",
         "others from number 1 on",
     ),
     "a position was changed": (
@@ -295,10 +303,10 @@ DAMAGE = {
     ),
     "a document is hidden": (
         ["DELETE FROM heads WHERE key = (SELECT max(key) FROM heads)"],
-        "sums",
-        "running sums say",
+        "table_checksums",
+        "its checksum is of",
     ),
-    "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "facts", "begins at seq 999"),
+    "an epoch begins in the future": (["UPDATE epochs SET since = 999"], "settings", "begins at seq 999"),
     "an entry of the catalogue is about another table": (
         ["UPDATE tables SET created = 2 WHERE id = 1"],
         "documents",
@@ -306,8 +314,8 @@ DAMAGE = {
     ),
     "a table is said to have ended": (
         ["UPDATE marks SET newest = 40 WHERE table_id = 1 AND block = 1"],
-        "marks",
-        "said to have ended at seq 40",
+        "block_index",
+        "seq 40 of table 1 was removed",
     ),
     "a time is text": (["UPDATE log SET time = 'noon' WHERE seq = 7"], "values", "log.time has 1 values"),
     "a key is text": (
@@ -364,7 +372,7 @@ def test_a_destroyed_page_is_found_and_ends_in_no_traceback(file):
 def test_many_findings_of_one_kind_are_counted(file):
     harm(file, "DELETE FROM heads")
 
-    found = problems(file)["heads"]
+    found = problems(file)["current_documents"]
 
     assert doctor.MOST_FINDINGS + 1 == len(found)
     assert "and 49 more" == found[-1]
@@ -377,7 +385,7 @@ def test_findings_are_one_line_each_and_the_exit_code_is_1(file):
 
     assert 1 == result.exit_code
     (line,) = [line for line in result.output.splitlines() if line.startswith("problem")]
-    assert line.startswith("problem  graves: log entry ")
+    assert line.startswith("problem  deleted_documents: log entry ")
     assert result.output.splitlines()[-1].startswith("1 problem")
 
 
@@ -388,7 +396,9 @@ def test_json_says_the_same(file):
     report = json.loads(result.stdout)
 
     assert (1, False, list(doctor.CHECKS)) == (result.exit_code, report["is_healthy"], report["checks"])
-    assert ["graves"] == [found["check"] for found in report["findings"] if found["level"] == "problem"]
+    assert ["deleted_documents"] == [
+        found["check"] for found in report["findings"] if found["level"] == "problem"
+    ]
 
 
 @pytest.mark.parametrize("has_bug", [True, False])

@@ -385,5 +385,5 @@ def test_a_file_that_never_was_a_database_is_refused_in_one_sentence(tmp_path: P
     text = tmp_path / "notes.txt"
     text.write_text("no database")
 
-    refused = f"{text} is not a reactdb database: SQLite does not read it: it is not an SQLite file"
+    refused = f"{text} is not a reactdb database: SQLite cannot read the file: it is not an SQLite file"
     assert refused == error_of(run("export", text, "--salvage"))

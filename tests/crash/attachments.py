@@ -19,6 +19,7 @@ from typing import Any
 
 import reactdb
 from reactdb import Blob, blobs
+from reactdb.session import session_of
 from reactdb.store import blobs as stored_blobs
 from reactdb.store.tools import doctor
 
@@ -113,9 +114,9 @@ def wrong(path: Path, expected: dict[str, set[int | None]], put: set[int], *, is
 def wrong_left(db: Any, used: set[Blob]) -> Iterator[str]:
     """What is left when all history is removed, and two hours have gone by."""
     db.compact(0)
-    engine, hours = db.session.engine, 2 * stored_blobs.GRACE_MS
+    engine, hours = session_of(db).engine, 2 * stored_blobs.GRACE_MS
     work = lambda rows, now: stored_blobs.remove_unused(rows, now + hours)  # noqa: E731
-    while blobs.write_rows(db.session, work, None, "clean").has_more:
+    while blobs.write_rows(session_of(db), work, None, "clean").has_more:
         pass
     if set(db.blobs) != used:
         yield f"{set(db.blobs) ^ used} are not the blobs of the documents"

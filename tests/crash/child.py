@@ -25,6 +25,7 @@ import reactdb
 from reactdb.database import Database
 from reactdb.feeds import feed as _feed  # noqa: F401 (imported here, so that children need not)
 from reactdb.feeds import hub as _hub  # noqa: F401
+from reactdb.session import session_of
 
 from . import broken
 from .consumer import FEEDS, follow
@@ -165,7 +166,7 @@ class Keeper:
         if "keep" in message:
             oldest = self._db.compact(message["keep"], vacuum=kind == "vacuum")["oldest"]
         elif kind == "checkpoint":
-            writer = self._db.session.engine.writable()
+            writer = session_of(self._db).engine.writable()
             writer.in_turn(writer.checkpoints.run)
         else:
             euros = [account["euros"] for account in self._db.table(ACCOUNTS).run()]

@@ -23,6 +23,7 @@ from typing import Any
 
 import reactdb
 from reactdb import keyed, materialize, row
+from reactdb.session import session_of
 from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.positions import find_position
@@ -97,7 +98,7 @@ def keep(db: reactdb.Database, folder: str) -> None:
                     kept[name] = db.materialize(selection(orders), name, follow=follow, lease_s=LEASE_S)
                 elif random.random() < 0.3:
                     kept[name].catch_up()
-            except (reactdb.LeaseLost, reactdb.HistoryLost):
+            except (reactdb.errors.LeaseLost, reactdb.HistoryLost):
                 # Another one builds it; or is not heard of, and history went on.
                 continue
         write(orders, random)
@@ -163,7 +164,7 @@ class Keepers(killing.Killing):
         """In one transaction, in which nobody else writes."""
         for name in SELECTIONS:
             with self.db.transaction():
-                with self.db.session.read() as snapshot:
+                with session_of(self.db).read() as snapshot:
                     found = find_position(snapshot.connection, MATERIALIZED, name)
                 if found is None or found.position is None:
                     continue

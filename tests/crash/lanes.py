@@ -26,6 +26,7 @@ from typing import Any
 
 from reactdb import DatabaseBusy, DuplicateKey, row
 from reactdb.database import Database
+from reactdb.session import session_of
 from tests.support.hooks import REVISIONS
 
 DOCS, NOTES, ACCOUNTS, HITS = "docs", "notes", "accounts", "hits"
@@ -524,7 +525,7 @@ def found(db: Database, say: Say, life: str) -> None:
     with db.transaction(origin=op):
         for name in BASE:
             db.table_create(name)
-        db.session.set_hook(NOTES, REVISIONS)
+        session_of(db).set_hook(NOTES, REVISIONS)
         db.table(ACCOUNTS).insert(accounts)
         db.table(HITS).insert(hits)
         seq = db.seq

@@ -25,6 +25,7 @@ from reactdb.change import TableReference
 from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.store.kept import MATERIALIZED
 from reactdb.store.positions import find_position
 from reactdb.store.tools import doctor
@@ -194,12 +195,12 @@ Content = tuple[int, dict[TableReference, tuple[dict[Any, Any], list[str]]]]
 
 def content_of(database: Any) -> Content:
     """With hidden tables: what was written to those is not lost either."""
-    with database.session.read() as snapshot:
+    with session_of(database).read() as snapshot:
         names = list(snapshot.catalogue.live)
     tables = {}
     for name in names:
-        table = Table(database.session, Query(name))
-        key = database.session.info(name).primary_key
+        table = Table(session_of(database), Query(name))
+        key = session_of(database).info(name).primary_key
         tables[name] = ({place_of(document[key]): document for document in table.run()}, table.index_list())
     return database.seq, tables
 
@@ -261,7 +262,7 @@ def wrong_position(database: Any) -> Iterator[str]:
 
 def wrong_view(database: Any) -> Iterator[str]:
     """A materialized view is its selection as of its position."""
-    with database.session.read() as snapshot:
+    with session_of(database).read() as snapshot:
         found = find_position(snapshot.connection, MATERIALIZED, KEPT)
     if found is None or found.position is None:
         return

@@ -61,7 +61,7 @@ class Program:
                     retention=scenario.retention,
                 )
                 break
-            except reactdb.StorageError:
+            except reactdb.errors.StorageError:
                 # The flushes that are to fail were of those that make a file: whoever meets that, tries again.
                 failures += 1
                 if scenario.failing is None or failures > scenario.failures:
@@ -92,7 +92,7 @@ class Program:
     def upkeep(self, database: Any, step: Upkeep) -> None:
         try:
             step.perform(database)
-        except reactdb.StorageError:
+        except reactdb.errors.StorageError:
             if self.scenario.failing is None:
                 raise
 
@@ -101,7 +101,7 @@ class Program:
         self.mark(begin=write.number)
         try:
             write.perform(database)
-        except (reactdb.StorageError, reactdb.TableNotFound):
+        except (reactdb.errors.StorageError, reactdb.TableNotFound):
             # Not found, because it could not be made.
             if self.scenario.failing is None:
                 raise

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.database import Database
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import writer
 from reactdb.store.engine import Engine
 from reactdb.store.file import flush, sqlite
@@ -188,9 +188,9 @@ class TestHalfMadeFiles:
             (tmp_path / name).write_bytes(content)
         path = tmp_path / "a.db"
 
-        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+        with pytest.raises(reactdb.errors.CannotOpen, match="a crash left it half-made"):
             reactdb.connect(path, read_only=True)
-        with pytest.raises(reactdb.CannotOpen, match="a crash left it half-made"):
+        with pytest.raises(reactdb.errors.CannotOpen, match="a crash left it half-made"):
             list(doctor.examine(str(path)))
         with reactdb.connect(path) as database:
             assert [] == database.table_list()
@@ -247,7 +247,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             content = Path(path + "-wal").read_bytes()
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
 
             engine_writer.doubt(flush_error())
@@ -266,13 +266,13 @@ class TestFlushes:
         database = reactdb.connect(path, durability="soft")
         games = database.table_create("games")
         games.insert({"id": 1})
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
             engine_writer.doubt(flush_error())
 
-            with pytest.raises(reactdb.StorageError, match="an earlier flush has failed"):
+            with pytest.raises(reactdb.errors.StorageError, match="an earlier flush has failed"):
                 games.insert({"id": 2})
             assert 1 == games.count().run()
         games.insert({"id": 2})
@@ -291,14 +291,14 @@ class TestFlushes:
 
         database = reactdb.connect(path, durability="soft")
         database.table_create("games").insert({"id": 1})
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         written = []
         with monkeypatch.context() as patch:
             patch.setattr(flush, "write_again", fail)
             database.close()
-            with pytest.raises(reactdb.StorageError, match=r"^open: .* an earlier flush has failed"):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^open: .* an earlier flush has failed"):
                 reactdb.connect(path, busy_timeout=0)
         real = flush.write_again
         monkeypatch.setattr(flush, "write_again", lambda file: (written.append(file), real(file)))
@@ -314,7 +314,7 @@ class TestFlushes:
 
         monkeypatch.setattr(flush, "write_again", fail)
         database = reactdb.connect(path, durability="soft")
-        engine_writer = database.session.engine.writer
+        engine_writer = session_of(database).engine.writer
         assert engine_writer is not None
         engine_writer.doubt(flush_error())
         database.close()
@@ -330,7 +330,7 @@ class TestFlushes:
             games = database.table_create("games")
             games.insert({"id": 1})
             before = database.token
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
             connection = engine_writer.connection
             execute, failures = connection.execute, [flush_error()]
@@ -357,7 +357,7 @@ class TestFlushes:
         with reactdb.connect(path) as database:
             other = sqlite.connect(path, mode="rw", busy_timeout_s=0)
             database.table_create("games").insert({"id": 1})
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
             connect = engine_writer.engine.connect
 
@@ -383,7 +383,7 @@ class TestFlushes:
 
     def test_a_flush_is_one_of_the_disk_also_on_macos(self, path):
         with reactdb.connect(path) as database:
-            engine_writer = database.session.engine.writer
+            engine_writer = session_of(database).engine.writer
             assert engine_writer is not None
 
             assert (1,) == engine_writer.connection.execute("PRAGMA fullfsync").fetchone()
@@ -396,7 +396,7 @@ class TestFlushes:
             os.rename(path + "-wal", path + "-kept")
             Path(path + "-wal").write_bytes(b"another's")
 
-            with pytest.raises(reactdb.StorageError, match=r"^insert: .*is another file now"):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^insert: .*is another file now"):
                 flushes.make_sure("insert")
             os.rename(path + "-kept", path + "-wal")
             flushes.make_sure("insert")

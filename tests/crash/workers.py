@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import reactdb
 from reactdb import batches, partitions
-from reactdb.set_aside import SET_ASIDE
+from reactdb.set_aside import DEAD_LETTERS
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import key_bytes
@@ -87,7 +87,7 @@ def work(db: reactdb.Database, folder: str, partitions: int) -> None:
                         done.insert({"seq": change["seq"], "key": change["key"], "pid": os.getpid()})
                     if batch.state == batches.OPEN:
                         batch.acknowledge()
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             Path(folder, f"fenced-{os.getpid()}-{time.monotonic_ns()}").touch()
 
 
@@ -242,5 +242,5 @@ class Workers(killing.Killing):
             if newest.get(key, 0) > seq:
                 losses.append(f"of key {key}, {newest[key]} was handled before {seq}")
             newest[key] = max(seq, newest.get(key, 0))
-        if SET_ASIDE in self.db.table_list():
-            losses.append(f"set aside: {self.db.table(SET_ASIDE).run()[:2]}")
+        if DEAD_LETTERS in self.db.table_list():
+            losses.append(f"set aside: {self.db.table(DEAD_LETTERS).run()[:2]}")

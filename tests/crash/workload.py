@@ -17,6 +17,7 @@ from typing import Any
 import reactdb
 from reactdb import Blob
 from reactdb.change import TableReference
+from reactdb.session import session_of
 from reactdb.values import codec
 from tests.support.hooks import JOURNAL, JOURNALLED, make_journal, whole_log
 
@@ -196,7 +197,7 @@ def hook(table: str) -> Action:
     def perform(database: Any, durability: str | None) -> None:
         with database.transaction(durability=durability):
             make_journal(database)
-            database.session.set_hook(table, JOURNALLED)
+            session_of(database).set_hook(table, JOURNALLED)
 
     def effect(model: Model) -> None:
         if table in model.tables:
@@ -321,7 +322,7 @@ def revise(edit: Edit) -> Action:
                 with database.transaction():
                     one(database)
             entries = whole_log(database)
-            with database.session.read() as snapshot:
+            with session_of(database).read() as snapshot:
                 for name, info in snapshot.catalogue.live.items():
                     rows = map(codec.decode, (row.body for row in snapshot.rows(info)))
                     model.tables[name] = {place_of(row[info.primary_key]): row for row in rows}

@@ -99,7 +99,7 @@ def hide_checkpoints() -> None:
 
 def keep_half_put() -> None:
     """A `put` that fails on the way is taken for one that went on: the blob gets its digest with the pieces that are there."""
-    add, errors = blobs._Unfinished.add, (reactdb.DiskFull, reactdb.StorageError)
+    add, errors = blobs._Unfinished.add, (reactdb.errors.DiskFull, reactdb.errors.StorageError)
 
     def one(self: Any, pieces: list[bytes]) -> None:
         with suppress(*errors):

@@ -16,6 +16,7 @@ from typing import Any
 import reactdb
 from reactdb import Blob, blobs, row
 from reactdb.database import Database
+from reactdb.session import session_of
 from reactdb.store import blobs as stored_blobs
 from reactdb.store import checkpoints, schema
 
@@ -161,11 +162,11 @@ def insert_some(db: Database) -> None:
 
 
 def checkpoint(db: Database, path: Path) -> None:
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert writer is not None
     is_done = writer.in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size
-    figures = db.session.engine.checkpoint_figures()
+    figures = session_of(db).engine.checkpoint_figures()
     if (
         is_done != figures["is_healthy"]
         or is_done == bool(figures["error"])

@@ -26,7 +26,7 @@ from typing import Any
 import reactdb
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DatabaseBusy, DiskFull, OutcomeUnknown, StorageError, WalTooLarge
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import checkpoints, follow, writer
 from reactdb.store.engine import Engine
 from reactdb.store.tools import doctor
@@ -189,7 +189,7 @@ def a_sync_that_fails_once(folder: Path, faults: Faults) -> None:
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert([document(n) for n in range(50)])
-        checkpoints = db.session.engine.writer.checkpoints  # type: ignore[union-attr]
+        checkpoints = session_of(db).engine.writer.checkpoints  # type: ignore[union-attr]
         with faults.during(Fault("sync", errno.EIO, 1, False, ("file",))):
             check(not checkpoints.run(), "a checkpoint succeeded whose flush failed")
             check(not db.stats()["checkpoint"]["is_healthy"], "the figures do not say so")
@@ -258,7 +258,7 @@ def long_reader_of_this_process(folder: Path, faults: Faults) -> None:
         inside, leave = threading.Event(), threading.Event()
 
         def read() -> None:
-            with db.session.engine.snapshot() as snapshot:
+            with session_of(db).engine.snapshot() as snapshot:
                 check(snapshot.seq > 0, "there is nothing to read")
                 inside.set()
                 leave.wait(PATIENCE_S)
@@ -585,7 +585,7 @@ def room_on_a_full_disk(folder: Path, faults: Faults) -> None:
             games = db.table_create("games")
             for turn in range(3):
                 games.insert([{**document(n), "turn": turn} for n in range(500)], conflict="replace")
-            db.session.engine.writer.checkpoints.run()  # type: ignore[union-attr]
+            session_of(db).engine.writer.checkpoints.run()  # type: ignore[union-attr]
             with open(small / "ballast", "wb") as ballast, open(small / "more", "wb") as more:
                 more.write(b"x" * 300_000)
                 more.flush()

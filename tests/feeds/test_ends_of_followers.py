@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from tests.support import followers
@@ -72,7 +73,7 @@ def lose_history(stage: Stage) -> None:
     look = Engine.has_news
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Engine, "has_news", lambda engine: engine is not stage.db.session.engine and look(engine)
+            Engine, "has_news", lambda engine: engine is not session_of(stage.db).engine and look(engine)
         )
         with another_process(Path(stage.path)) as other:
             other.table(TABLE).insert({"id": "new", "score": 0})
@@ -164,7 +165,13 @@ ENDS: dict[str, End] = {
 
 # In the process, or over the wire: where it concerns anybody.
 TRIED = [
-    pytest.param(name, is_remote, id=f"{name}, {'over the wire' if is_remote else 'in the process'}")
+    pytest.param(
+        name,
+        is_remote,
+        id=f"{name}, {'over the wire' if is_remote else 'in the process'}",
+        # A server that stops waits for its clients.
+        marks=[pytest.mark.slow] if is_remote else [],
+    )
     for name, end in ENDS.items()
     for is_remote in (False, True)
     if any(kind.is_remote is is_remote and end.concerns(kind) for kind in FOLLOWERS)

@@ -11,6 +11,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from tests.support.inspection import problems
 from tests.support.processes import another_process
 
@@ -18,8 +19,8 @@ TOLD = {"include_catalogue": True, "include_seq": True}
 
 
 def rename(db: Any, old: str, new: str) -> None:
-    info = db.session.info(old)
-    db.session.transact(lambda transaction: transaction.rename_table(info, new))
+    info = session_of(db).info(old)
+    session_of(db).transact(lambda transaction: transaction.rename_table(info, new))
 
 
 def everything(db: Any) -> None:
@@ -27,8 +28,8 @@ def everything(db: Any) -> None:
     games = db.table_create("games")
     games.insert({"id": 1})
     games.index_create("n", row["a"] + 1)
-    info = db.session.info("games")
-    db.session.transact(lambda transaction: transaction.rename_index(info, "n", "m"))
+    info = session_of(db).info("games")
+    session_of(db).transact(lambda transaction: transaction.rename_index(info, "n", "m"))
     rename(db, "games", "matches")
     db.table("matches").insert({"id": 2})
     db.table("matches").index_drop("m")
@@ -201,7 +202,7 @@ def test_compaction_removes_them_below_the_mark(path: Path):
         db.compact(keep=1)
         assert [(9, "table_create")] == [(one.seq, one.kind) for one in db.log(8)]
         db.compact(keep=0)
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             assert [] == snapshot.connection.execute("SELECT seq FROM log").fetchall()
         assert (9, ["kept"]) == (db.seq, db.table_list())
     with reactdb.connect(path) as db:

@@ -575,7 +575,7 @@ def test_a_waiting_iterator_returns_at_once(tmp_path, way):
     {"cursor": cursor.close, "database": db.close, "table": lambda: db.table_drop("games")}[way]()
     reader.join(PATIENCE_S)
 
-    assert [reactdb.FeedAborted if way == "table" else StopIteration] == ends
+    assert [reactdb.errors.FeedAborted if way == "table" else StopIteration] == ends
     assert time.monotonic() - began < 5
     db.close()
 

@@ -95,7 +95,7 @@ def test_what_can_be_watched_tells_what_is_answered(tables: Any, head: str, tail
 
     try:
         events = told(ask())
-    except reactdb.QueryError:
+    except reactdb.errors.QueryError:
         return
     answer = flat(ask().run())
 
@@ -121,7 +121,7 @@ def test_what_can_be_watched_tells_what_is_answered(tables: Any, head: str, tail
 def test_a_step_that_makes_no_sense_there_is_refused_where_it_is_written(
     tables: Any, ask: Callable[[Any, Any], Any], sentence: str
 ):
-    with pytest.raises(reactdb.QueryError) as caught:
+    with pytest.raises(reactdb.errors.QueryError) as caught:
         ask(*tables)
 
     assert sentence == str(caught.value)

@@ -75,7 +75,7 @@ def test_a_cursor_raises_what_ended_its_feed_once(db, games):
     cursor = games.changes().cursor()
     db.table_drop("games")
 
-    with pytest.raises(reactdb.FeedAborted):
+    with pytest.raises(reactdb.errors.FeedAborted):
         cursor.next(timeout=PATIENCE_S)
     with pytest.raises(StopIteration):
         cursor.next(timeout=PATIENCE_S)
@@ -85,7 +85,7 @@ def test_a_cursor_raises_what_its_filter_raises_for_an_initial_value_and_is_over
     games.insert([{"id": 1, "n": 1}, {"id": 2, "n": 0}])
     with games.filter(1 / reactdb.row["n"] > 0).changes(include_initial=True).cursor() as cursor:
         assert {"new_val": {"id": 1, "n": 1}} == cursor.next(timeout=0)
-        with pytest.raises(reactdb.QueryError, match="divide by zero"):
+        with pytest.raises(reactdb.errors.QueryError, match="divide by zero"):
             cursor.next(timeout=0)
 
         games.insert({"id": 3, "n": 1})
@@ -392,7 +392,7 @@ def test_a_coroutine_hears_why_its_feed_ended(db, games):
         waiting = asyncio.ensure_future(anext(cursor))
         await asyncio.sleep(0)
         db.table_drop("games")
-        with pytest.raises(reactdb.FeedAborted):
+        with pytest.raises(reactdb.errors.FeedAborted):
             await asyncio.wait_for(waiting, PATIENCE_S)
 
     asyncio.run(main())

@@ -25,6 +25,7 @@ import reactdb
 from reactdb import row
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.timers import timers
+from reactdb.session import session_of
 from reactdb.store.file import sqlite
 from tests.support.feeds import hub, is_clean, listen
 from tests.support.threads import wait_until
@@ -199,7 +200,7 @@ def test_a_write_that_fails_inside_a_transaction_is_not_told(db, games):
 
 def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     heard = listen(games.changes())
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     cursor = writer.cursor
 
     def fail(statement: str, *parameters: Any) -> Any:
@@ -210,7 +211,7 @@ def test_a_commit_that_fails_is_told_to_nobody(db, games, monkeypatch):
     failing = SimpleNamespace(execute=fail, executemany=cursor.executemany, connection=cursor.connection)
     with monkeypatch.context() as patch:
         patch.setattr(writer, "cursor", failing)
-        with pytest.raises(reactdb.DiskFull):
+        with pytest.raises(reactdb.errors.DiskFull):
             games.insert({"id": 1})
     games.insert({"id": 2})
 
@@ -411,7 +412,7 @@ def test_a_loop_ends_with_the_error_of_its_feed(db, games):
     db.table_drop("games")
 
     assert next(events)["new_val"] == {"id": 1}
-    with pytest.raises(reactdb.FeedAborted):
+    with pytest.raises(reactdb.errors.FeedAborted):
         next(events)
     with pytest.raises(StopIteration):
         next(events)
@@ -678,7 +679,7 @@ def test_a_live_list_keeps_its_error(db, games):
 
     db.table_drop("games")
 
-    assert isinstance(board.error, reactdb.FeedAborted)
+    assert isinstance(board.error, reactdb.errors.FeedAborted)
 
 
 class EndsOfAList:
@@ -799,7 +800,7 @@ def test_stats_say_how_far_behind_it_is(games):
         for _ in range(4):
             cursor.next(timeout=0)
         assert feed.stats()["lag_seq"] == 0
-        assert feed.stats()["told"] == 4
+        assert feed.stats()["delivered"] == 4
 
 
 def test_a_database_lists_the_subscriptions_that_are_open(db, games):
@@ -813,9 +814,9 @@ def test_a_database_lists_the_subscriptions_that_are_open(db, games):
 
     assert {"range", "limit"} == set(listed)
     assert listed["limit"] == {
-        "table": "games", "kind": "limit", "queued": 1, "dropped": 0, "told": 0, "is_behind": False, "lag_seq": 1,
+        "table": "games", "kind": "limit", "queued": 1, "dropped": 0, "delivered": 0, "is_behind": False, "lag_seq": 1,
     }  # fmt: skip
-    assert listed["range"]["told"] == 1
+    assert listed["range"]["delivered"] == 1
     assert ["range"] == [one["kind"] for one in db.subscriptions()]
     kept.dispose()
     assert db.subscriptions() == []

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.processes import another_process
 from tests.support.scaling import examples
@@ -54,8 +55,8 @@ def documents_of(db: Any) -> Documents:
 
 
 def rename(db: Any, old: str, new: str) -> None:
-    info = db.session.info(old)
-    db.session.transact(lambda transaction: transaction.rename_table(info, new))
+    info = session_of(db).info(old)
+    session_of(db).transact(lambda transaction: transaction.rename_table(info, new))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -383,9 +384,9 @@ def test_the_documents_of_a_dropped_table_that_fail_are_set_aside_together(fille
             with batch:
                 raise ValueError("no")
 
-    found = filled.table("consumers.set_aside").run()
+    found = filled.table("consumers.dead_letters").run()
     assert [0, 1, 2, 3] == sorted(one["key"] for one in found)
-    assert 4 == sum(one["set_aside"] for one in filled.consumers())
+    assert 4 == sum(one["dead_letters"] for one in filled.consumers())
 
 
 def test_the_documents_of_a_dropped_table_are_skipped_together(filled):
@@ -397,7 +398,7 @@ def test_the_documents_of_a_dropped_table_are_skipped_together(filled):
     batches.poll()
     assert 1 == consumer.skip()
 
-    assert [0, 1, 2, 3] == sorted(one["key"] for one in filled.table("consumers.set_aside").run())
+    assert [0, 1, 2, 3] == sorted(one["key"] for one in filled.table("consumers.dead_letters").run())
 
 
 # ---------------------------------------------------------------------------------------------------------------

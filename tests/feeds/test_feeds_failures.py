@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import InvalidOption, QueryError, r, row
+from reactdb import InvalidOption, r, row
+from reactdb.errors import QueryError
 
 GOOD = {"id": 0, "text": ["milk"], "n": 1, "user": {"name": "Ann"}}
 BAD = {"id": 1, "text": "milk", "n": "one", "user": "Ann"}

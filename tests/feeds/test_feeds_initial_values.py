@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import desc, row
+from reactdb.session import session_of
 from reactdb.store import checkpoints, walk
 from tests.support.feed_kinds import BODIES, KEYS, Kind, do, little_room, one_statement, one_write, prepare
 from tests.support.replica import Event, Replica
@@ -40,7 +41,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[reactdb.Data
 
 def is_read(db: reactdb.Database) -> bool:
     """Whether a read is going on: for longer than the one moment of who looks for other processes' commits."""
-    engine = db.session.engine
+    engine = session_of(db).engine
     end = time.monotonic() + 0.5
     while engine.readers.reading and time.monotonic() < end:
         time.sleep(0.001)
@@ -137,7 +138,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
     with games.changes(include_initial=True).cursor() as cursor:
         take(cursor, 2)
         games.update({"score": 0})
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer is not None
         assert writer.checkpoints.run()
 
@@ -150,7 +151,7 @@ def test_a_checkpoint_is_not_kept_from_emptying_the_log(db):
 
 def test_a_reader_that_never_comes_back_does_not_let_the_log_reach_its_limit(db, monkeypatch):
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 65_536)
-    db.session.engine.writer.checkpoints.after_commit(10**9)
+    session_of(db).engine.writer.checkpoints.after_commit(10**9)
     games = db.table("games")
     with games.changes(include_initial=True, on_overflow="spill", changefeed_queue_size=1).cursor() as cursor:
         take(cursor, 2)
@@ -243,7 +244,7 @@ def test_what_comes_before_a_document_that_a_mapping_fails_for_is_told(db):
 @pytest.mark.examples
 def test_many_threads_may_settle_close_and_read_at_once(db):
     """Checkpoints, readers and those who give up, all over each other: nothing is lost, and nobody reads for ever."""
-    games, engine = db.table("games"), db.session.engine
+    games, engine = db.table("games"), session_of(db).engine
     stop = threading.Event()
 
     def settle() -> None:
@@ -312,7 +313,7 @@ def check_initial_values(kind: Kind, rows: list[Any], steps: list[Any]) -> None:
                 elif verb == "compact":
                     db.compact(keep=0)
                 elif verb == "checkpoint":
-                    engine = db.session.engine
+                    engine = session_of(db).engine
                     assert engine.writer is not None
                     # The thread that looks for other processes' commits may be reading just now.
                     wait_until(engine.writer.checkpoints.run)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import FeedAborted, desc, row
+from reactdb import desc, row
+from reactdb.errors import FeedAborted
 from reactdb.feeds.broadcast import Broadcast
 from reactdb.feeds.hub import FeedHub, hub_of
 from reactdb.feeds.queues import FeedQueue
 from reactdb.feeds.router import Router
 from reactdb.feeds.views.axes import FieldAxis
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 
 EVENT = {"old_val": None, "new_val": {"id": 1, "a": 5}}
@@ -203,7 +205,7 @@ def test_a_router_that_fails_ends_all_feeds_and_not_the_writer(
     def fail(router: Any, change: Any) -> Any:
         raise RuntimeError("lost")
 
-    hub: FeedHub = hub_of(db.session.engine)
+    hub: FeedHub = hub_of(session_of(db).engine)
     with monkeypatch.context() as patch:
         patch.setattr(Router, "find", fail)
         games.insert({"id": 1, "a": 5})

@@ -258,7 +258,7 @@ def test_a_filter_that_fails_on_an_initial_value_ends_the_feed(games):
 
     heard = listen(games.filter(row["a"] + 1 > 0).changes(include_initial=True))
 
-    assert [type(found) for found in heard] == [reactdb.QueryError]
+    assert [type(found) for found in heard] == [reactdb.errors.QueryError]
 
 
 def test_a_python_function_may_be_a_filter(games):

@@ -209,11 +209,11 @@ def test_a_reader_hears_that_the_file_was_moved_away(path):
     games.insert({"id": 1})
     for suffix in ("", "-wal", "-shm"):
         os.rename(f"{path}{suffix}", f"{path}.elsewhere{suffix}")
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         games.insert({"id": 2})
 
     assert changed(None, {"id": 1}) == cursor.next(timeout=PATIENCE_S)
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         cursor.next(timeout=PATIENCE_S)
     db.close()
 
@@ -224,11 +224,11 @@ def test_no_feed_is_opened_on_a_closed_database(tmp_path):
     feed = games.changes()
     db.close()
 
-    with pytest.raises(reactdb.DatabaseClosed):
+    with pytest.raises(reactdb.errors.DatabaseClosed):
         games.changes()
-    with pytest.raises(reactdb.DatabaseClosed):
+    with pytest.raises(reactdb.errors.DatabaseClosed):
         feed.subscribe()
-    with pytest.raises(reactdb.DatabaseClosed):
+    with pytest.raises(reactdb.errors.DatabaseClosed):
         iter(feed)
 
 
@@ -723,7 +723,7 @@ threading.kept = [
 """
 
 
-@pytest.mark.parametrize("where", [":memory:", "file"])
+@pytest.mark.parametrize("where", [pytest.param(":memory:", marks=pytest.mark.slow), "file"])
 def test_the_interpreter_ends_after_its_modules_with_every_kind_of_follower_open(tmp_path, where):
     """Finalizers that run so late find no names in their modules any more."""
     target = tmp_path / "a.db" if where == "file" else where
@@ -759,7 +759,7 @@ if child == 0:
     for attempt in (cursor.next, squashed.next, cursor.next, lambda: games.insert({"id": 2}), games.changes, games.run):
         try:
             attempt()
-        except reactdb.ForkedDatabase as error:
+        except reactdb.errors.ForkedDatabase as error:
             print("child:", "opened before fork" in str(error))
     subscription.dispose()
     squashed.close()
@@ -824,11 +824,11 @@ if child == 0:
     for cursor in (initial, items, spilled, united, closed, asleep):
         try:
             print("told", cursor.next(timeout=10))
-        except reactdb.ForkedDatabase as error:
+        except reactdb.errors.ForkedDatabase as error:
             print("child:", "opened before fork" in str(error))
     try:
         print("told", asyncio.run(looped.__anext__()))
-    except reactdb.ForkedDatabase as error:
+    except reactdb.errors.ForkedDatabase as error:
         print("child:", "opened before fork" in str(error))
     clock.advance_by(5)
     print("child:", heard, squashed)

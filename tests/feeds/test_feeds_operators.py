@@ -10,6 +10,7 @@ import reactivex
 from reactivex import operators as ops
 from reactivex.scheduler import EventLoopScheduler
 from reactivex.subject import ReplaySubject, Subject
+from reactivex.testing import TestScheduler
 
 import reactdb
 from reactdb import row
@@ -283,6 +284,91 @@ def test_a_limit_that_is_reached_in_initial_values_completes_the_feed(games: Any
     feed.subscribe(heard.append, heard.append, lambda: heard.append("completed"))
 
     assert [0, 1, 2, "completed"] == [one if one == "completed" else one["new_val"]["id"] for one in heard]
+
+
+@pytest.mark.parametrize(
+    "name", ["debounce", "take", "buffer_with_count", "scan", "publish", "combine_latest"]
+)
+def test_an_operator_that_is_called_as_a_method_is_refused_with_the_pipe_to_write(games, name):
+    feed = games.changes()
+
+    with pytest.raises(AttributeError, match=rf"write feed\.pipe\(ops\.{name}\(\.\.\.\)\)") as caught:
+        getattr(feed, name)(1)
+
+    assert isinstance(caught.value, reactdb.UsageError)
+    assert not hasattr(feed, name)
+
+
+def test_a_name_that_neither_vocabulary_has_is_an_ordinary_mistake(games):
+    with pytest.raises(AttributeError, match="'Feed' object has no attribute 'subscirbe'") as caught:
+        games.changes().subscirbe(print)
+
+    assert not isinstance(caught.value, reactdb.UsageError)
+
+
+def test_a_feed_lists_its_own_methods_and_none_of_the_operators(games):
+    names = {name for name in dir(games.changes()) if not name.startswith("_")}
+
+    assert {
+        "filter",
+        "merge",
+        "subscribe",
+        "pipe",
+        "cursor",
+        "reader",
+        "token",
+        "is_list",
+        "explain",
+    } <= names
+    assert set() == names & {"debounce", "take", "scan", "publish", "lock", "to_future", "by_commit"}
+
+
+def test_a_pipe_without_operators_is_the_feed_itself(games):
+    feed = games.changes()
+
+    assert feed.pipe() is feed
+
+
+@pytest.mark.parametrize(
+    ("combine", "expected"),
+    [
+        (lambda a, b: reactivex.merge(a, b), ["a1", "b1", "a2"]),
+        (lambda a, b: reactivex.combine_latest(a, b), [("a1", "b1"), ("a2", "b1")]),
+        (lambda a, b: reactivex.zip(a, b), [("a1", "b1")]),
+        (lambda a, b: reactivex.with_latest_from(a, b), [("a2", "b1")]),
+        (lambda a, b: reactivex.amb(a, b), ["a1", "a2"]),
+        (lambda a, b: reactivex.concat(a, b), ["a1", "a2"]),
+        (lambda a, b: a.pipe(ops.merge(b)), ["a1", "b1", "a2"]),
+        (lambda a, b: a.pipe(ops.switch_map(lambda one: b)), ["b1"]),
+        (lambda a, b: a.pipe(ops.take_until(b)), ["a1"]),
+        (lambda a, b: reactivex.of(a, b).pipe(ops.merge_all()), ["a1", "b1", "a2"]),
+    ],
+)
+def test_feeds_are_sources_of_the_operators_that_combine(db, combine, expected):
+    """An event is shown by its `id`, because a change is a dict."""
+    first, second = (db.table_create(name) for name in ("first", "second"))
+    heard = Recorder(combine(first.changes(), second.changes()))
+
+    first.insert({"id": "a1"})
+    second.insert({"id": "b1"})
+    first.insert({"id": "a2"})
+
+    def ids(told: Any) -> Any:
+        return tuple(map(ids, told)) if isinstance(told, tuple) else told["new_val"]["id"]
+
+    assert expected == [ids(told) for told in heard.events]
+    assert [] == heard.errors
+
+
+def test_the_test_scheduler_of_reactivex_runs_a_feed(games):
+    scheduler = TestScheduler()
+    results = scheduler.create_observer()
+    games.changes().pipe(IDS, ops.delay(50.0, scheduler=scheduler)).subscribe(results, scheduler=scheduler)
+
+    games.insert({"id": 7})
+    scheduler.advance_to(100.0)
+
+    assert [7] == [message.value.value for message in results.messages]
 
 
 @pytest.mark.parametrize("wait", ["run", "to_future"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 from reactdb import desc, r, row
 from reactdb.errors import IndexNotFound, InvalidOption, QueryError, TableNotFound, UnsupportedFeed
+from reactdb.feeds.options import NAMES
 from tests.support.feeds import listen
 
 RANGE = "Cannot include offsets for range subs."
@@ -26,6 +28,23 @@ def scored(games):
     games.index_create("a")
     games.index_create("b")
     return games
+
+
+def test_changes_has_the_options_that_are_checked_for_a_selection_and_for_a_database(db, games):
+    """All but `include_meta`, which is for dialects."""
+    for source in (games, db, games.get(1)):
+        assert set(NAMES) - {"include_meta"} == set(inspect.signature(source.changes).parameters)
+
+
+def test_an_option_that_is_not_there_is_refused_at_once(db, games):
+    for source in (games, db):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sqash'"):
+            source.changes(sqash=True)
+
+
+def test_a_selection_has_no_events_of_the_catalogue(games):
+    with pytest.raises(InvalidOption, match=r"include_catalogue is an option of db\.changes"):
+        games.changes(include_catalogue=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------

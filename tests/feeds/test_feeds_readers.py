@@ -10,6 +10,7 @@ import pytest
 import reactdb
 from reactdb import FeedReader, InvalidOption, row
 from reactdb.feeds.subscription import Subscription
+from reactdb.table import query_of
 from tests.support.feeds import changed, hub, is_clean
 
 SIX = changed(None, {"id": 6})
@@ -93,7 +94,7 @@ def test_a_reader_says_when_it_has_ended(db, games):
     assert reader.is_ending
     assert not reader.is_finished
     assert [SIX] == reader.poll()
-    with pytest.raises(reactdb.FeedAborted):
+    with pytest.raises(reactdb.errors.FeedAborted):
         reader.poll()
     assert reader.is_finished
     assert [] == reader.poll()
@@ -129,7 +130,7 @@ def test_a_reader_of_net_differences_is_called_when_their_time_has_come(games):
     assert ([], []) == (calls, reader.poll())
     reader.close()
     reader = games._session.reader(
-        games.query, {"squash": 5}, lambda: calls.append(1), clock=lambda: clock[0]
+        query_of(games), {"squash": 5}, lambda: calls.append(1), clock=lambda: clock[0]
     )
     games.get(6).update({"a": 1})
     assert [] == reader.poll()
@@ -173,7 +174,7 @@ def test_a_commit_that_fails_in_the_middle_is_not_told_in_part(db, games):
     assert [1, 2] == [event["new_val"]["id"] for event in readers[0].poll()]
     for reader in (readers[1], behind):
         assert [[changed(None, {"id": 1, "n": 1})]] == reader.poll()
-        with pytest.raises(reactdb.QueryError):
+        with pytest.raises(reactdb.errors.QueryError):
             reader.poll()
 
 

@@ -11,6 +11,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
 from reactdb import desc, row
+from reactdb.session import session_of
 from tests.support.feed_kinds import little_room, prepare
 from tests.support.feeds import heard
 
@@ -144,7 +145,7 @@ def test_initial_values_of_a_union_are_of_one_moment() -> None:
         told: list[Event] = []
         selection.changes().subscribe(lambda event: None)
         thread = threading.Thread(target=games.insert, args=({"id": 1, "a": 1},))
-        with db.session.engine.publisher.lock:
+        with session_of(db).engine.publisher.lock:
             thread.start()
             while db.seq == 0:
                 pass

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import desc, row
+from reactdb.session import session_of
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_nothing_is_left_of_the_routes_of_a_window_that_nobody_watches_any_more(
 
     subscription.dispose()
 
-    assert db.session.engine.publisher.listener.is_clean
+    assert session_of(db).engine.publisher.listener.is_clean
 
 
 scalars = st.one_of(

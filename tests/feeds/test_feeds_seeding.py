@@ -14,6 +14,7 @@ import reactdb
 from reactdb import TableNotFound, UsageError, desc, row
 from reactdb.feeds import bootstrap, hub
 from reactdb.feeds.log_reader import LogReader
+from reactdb.session import session_of
 from tests.support.feed_kinds import Kind, prepare
 from tests.support.replica import Replica
 
@@ -123,7 +124,7 @@ def test_writers_that_are_always_quicker_wait_once(
 
     def read_and_write(reader: LogReader, now: Any, *limit: int) -> Any:
         found = read(reader, now, *limit)
-        if not hub.hub_of(filed.session.engine)._is_busy:
+        if not hub.hub_of(session_of(filed).engine)._is_busy:
             write(filed, 3)
         return found
 
@@ -163,7 +164,7 @@ def test_a_table_that_is_dropped_while_a_view_is_seeded_is_not_found(
 
     with pytest.raises(TableNotFound):
         feed.subscribe(print)
-    assert hub.hub_of(filed.session.engine).is_clean
+    assert hub.hub_of(session_of(filed).engine).is_clean
 
 
 def test_an_index_that_is_made_again_while_a_view_is_seeded_is_read_anew(
@@ -223,7 +224,7 @@ def test_two_who_seed_the_same_question_at_once_share_one_view(
     listener = Listener(filed, KINDS[0])
     write(filed, 30)
 
-    assert 1 == len(hub.hub_of(filed.session.engine).open_views)
+    assert 1 == len(hub.hub_of(session_of(filed).engine).open_views)
     for one in (listener, *others):
         one.check(filed)
 

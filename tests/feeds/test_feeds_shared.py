@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import FeedAborted
 from reactdb.change import Change
+from reactdb.errors import FeedAborted
 from reactdb.feeds.consumers import PullConsumer
 from reactdb.feeds.hub import hub_of
 from tests.support.feeds import listen
@@ -241,10 +241,12 @@ def test_figures_are_those_of_each(games):
     late.subscribe(lambda event: None)
     games.insert([{"id": number} for number in range(2, 10)])
 
-    figures = [{name: feed.stats()[name] for name in ("told", "dropped", "queued")} for feed in (early, late)]
+    figures = [
+        {name: feed.stats()[name] for name in ("delivered", "dropped", "queued")} for feed in (early, late)
+    ]
     assert figures == [
-        {"told": 2 + 1 + 3, "dropped": 5, "queued": 0},
-        {"told": 1 + 3, "dropped": 5, "queued": 0},
+        {"delivered": 2 + 1 + 3, "dropped": 5, "queued": 0},
+        {"delivered": 1 + 3, "dropped": 5, "queued": 0},
     ]
 
 
@@ -495,7 +497,7 @@ def test_subscribers_hear_what_they_would_with_queues_of_their_own(taken: list[S
             for model, expected, heard, _, feed in called:
                 assert expected == ids(heard)
                 assert (model.dropped, 0) == (feed.stats()["dropped"], feed.stats()["queued"])
-                assert len(heard) == feed.stats()["told"]
+                assert len(heard) == feed.stats()["delivered"]
             for model, cursor, feed in asked:
                 assert (model.dropped, len(model.queue)) == (feed.stats()["dropped"], feed.stats()["queued"])
                 seq = int(cursor.token.rsplit(".", 1)[1])

@@ -17,6 +17,7 @@ import reactdb
 from reactdb import row
 from reactdb.change import MOST_IN_HAND
 from reactdb.feeds import broadcast, dispatch
+from reactdb.session import session_of
 from reactdb.values.codec import FrozenDict, decode_frozen
 from tests.support.scaling import examples
 
@@ -461,8 +462,8 @@ def test_ctrl_c_while_a_subscriber_comes_or_goes_harms_nobody_else() -> None:
                 assert one.heard == [1, 2] or (one.ended and one.heard == [1, 2][: len(one.heard)]), place
         db.close()
         assert (
-            db.session.engine.publisher.listener is None
-            or not db.session.engine.publisher.listener.live.nodes
+            session_of(db).engine.publisher.listener is None
+            or not session_of(db).engine.publisher.listener.live.nodes
         ), place
         return found
 

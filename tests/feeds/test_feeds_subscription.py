@@ -8,10 +8,11 @@ import pytest
 
 from reactdb.feeds.hub import hub_of
 from reactdb.feeds.subscription import MOVES, State, Subscription
+from reactdb.session import session_of
 
 
 def only(db: Any) -> Subscription:
-    (found,) = hub_of(db.session.engine).subscriptions()
+    (found,) = hub_of(session_of(db).engine).subscriptions()
     return found
 
 

@@ -277,7 +277,7 @@ def test_what_retention_has_removed_is_refused(db, five):
 def test_a_table_that_was_dropped_meanwhile_is_told_as_it_was_and_ends_the_feed(db, five):
     token = token_after_two(five)
     db.table_drop("games")
-    with five.changes(since=token).cursor() as cursor, pytest.raises(reactdb.FeedAborted):
+    with five.changes(since=token).cursor() as cursor, pytest.raises(reactdb.errors.FeedAborted):
         # Nothing was written between the token and the end of the table.
         while True:
             cursor.next(timeout=0)
@@ -289,7 +289,7 @@ def test_a_table_that_was_dropped_meanwhile_is_told_as_it_was_and_ends_the_feed(
     db.table_drop("games")
     with feed.cursor() as cursor:
         found = []
-        with pytest.raises(reactdb.FeedAborted):
+        with pytest.raises(reactdb.errors.FeedAborted):
             while True:
                 found.append(cursor.next(timeout=0))
     assert [2, 3, 4] == [event["new_val"]["id"] for event in found if "old_val" not in event]

@@ -202,7 +202,7 @@ def test_the_end_of_a_member_comes_after_what_the_others_were_told_before_it(db,
         db.table_drop("b")
 
         assert ONE_COMMIT == [cursor.next(timeout=0)["new_val"]["id"] for _ in range(4)]
-        with pytest.raises(reactdb.FeedAborted):
+        with pytest.raises(reactdb.errors.FeedAborted):
             cursor.next(timeout=0)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import FeedAborted, row
+from reactdb import row
 from reactdb.budget import Stopped
-from reactdb.errors import INTERRUPTS
+from reactdb.errors import INTERRUPTS, FeedAborted
 from reactdb.feeds.livelist import LiveList
 from reactdb.testing import Recorder
 from tests.support.threads import PATIENCE_S
@@ -25,6 +25,8 @@ from tests.support.threads import PATIENCE_S
 reactivex = pytest.importorskip("reactivex")
 from reactivex import operators  # noqa: E402
 from reactivex.scheduler import ImmediateScheduler, VirtualTimeScheduler  # noqa: E402
+
+from reactdb.session import session_of  # noqa: E402
 
 Fail = Callable[..., Any]
 
@@ -448,6 +450,6 @@ def test_what_the_source_of_a_blob_raises_leaves_nothing_behind(
     with pytest.raises((error, RuntimeError) if issubclass(error, (StopIteration,)) else error):
         setting.db.blobs.put(parts())
 
-    with setting.db.session.read() as snapshot:
+    with session_of(setting.db).read() as snapshot:
         rows = snapshot.connection.execute("SELECT id FROM blobs UNION ALL SELECT id FROM pieces").fetchall()
     assert [] == rows

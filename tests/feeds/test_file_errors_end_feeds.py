@@ -20,6 +20,7 @@ from reactivex.scheduler import EventLoopScheduler
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from reactdb.store import follow
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
@@ -59,36 +60,36 @@ def move(db: Any) -> None:
 
 
 def a_write(db: Any) -> None:
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.table("games").insert({"id": "new"})
 
 
 def a_write_that_finds_nothing_to_change(db: Any) -> None:
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.table("games").get(1).update({"score": 1}, durability="hard")
 
 
 def a_transaction(db: Any) -> None:
-    with pytest.raises(reactdb.StorageMoved), db.transaction():
+    with pytest.raises(reactdb.errors.StorageMoved), db.transaction():
         db.table("games").insert({"id": "new"})
 
 
 def a_compaction(db: Any) -> None:
     db.table("games")
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.compact(keep=0)
 
 
 def a_checkpoint(db: Any) -> None:
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert not writer.in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:
     error = sqlite.sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    db.session.engine.writer.doubt(error)
-    with pytest.raises(reactdb.StorageMoved) as caught:
+    session_of(db).engine.writer.doubt(error)
+    with pytest.raises(reactdb.errors.StorageMoved) as caught:
         db.table("games").insert({"id": "new"})
     assert not isinstance(caught.value, reactdb.OutcomeUnknown)
 
@@ -100,9 +101,9 @@ def a_read(db: Any) -> None:
 
 def read_with_a_new_connection(db: Any) -> None:
     """Reads one in another use up the connections that there are: this thread's and that of the thread that follows the file."""
-    with pytest.raises(reactdb.StorageMoved), ExitStack() as reads:
+    with pytest.raises(reactdb.errors.StorageMoved), ExitStack() as reads:
         for _ in range(4):
-            reads.enter_context(db.session.engine.snapshot())
+            reads.enter_context(session_of(db).engine.snapshot())
 
 
 def closing(db: Any) -> None:
@@ -168,14 +169,14 @@ def test_every_kind_of_listener_hears_who_ever_noticed_that_the_file_was_moved(d
     move(db)
     noticer(db)
 
-    ends_with(reactdb.StorageMoved, ears)
+    ends_with(reactdb.errors.StorageMoved, ears)
     for cursor in cursors:
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             while True:
                 cursor.next(timeout=PATIENCE_S)
     waiting.join(PATIENCE_S)
     assert ["StorageMoved"] == told
-    assert isinstance(board.error, reactdb.StorageMoved)
+    assert isinstance(board.error, reactdb.errors.StorageMoved)
     assert is_clean(db)
     db.close()
     scheduler.dispose()
@@ -231,7 +232,7 @@ def test_feeds_that_nobody_asks_and_that_read_on_from_the_log_have_ended_too(db,
     ear = Recorder(games.changes())
     move(db)
     noticer(db)
-    ends_with(reactdb.StorageMoved, [ear])
+    ends_with(reactdb.errors.StorageMoved, [ear])
 
     assert is_clean(db)
     for cursor in (behind, spilled):
@@ -249,7 +250,7 @@ def test_where_nobody_uses_the_file_it_is_noticed_by_whoever_follows_it(db, read
         behind = other.table("games").changes(since=0).cursor()
         move(db)
 
-        ends_with(reactdb.StorageMoved, ears)
+        ends_with(reactdb.errors.StorageMoved, ears)
         assert "StorageMoved" == how_it_ends(behind)
 
 
@@ -265,7 +266,7 @@ def test_a_handle_that_only_reads_ends_its_feeds_when_it_is_closed_after_the_fil
         read_with_a_new_connection(reader)
         reader.close()
 
-        ends_with(reactdb.StorageMoved, [ear])
+        ends_with(reactdb.errors.StorageMoved, [ear])
 
 
 def test_a_feed_that_is_opened_while_somebody_notices_is_not_left_over(tmp_path, nobody_looks, monkeypatch):
@@ -284,7 +285,7 @@ def test_a_feed_that_is_opened_while_somebody_notices_is_not_left_over(tmp_path,
         monkeypatch.setattr(feeds, "_update_following", notice_first, raising=False)
         ear = Recorder(games.changes())
 
-        ends_with(reactdb.StorageMoved, [ear])
+        ends_with(reactdb.errors.StorageMoved, [ear])
 
 
 def test_damage_that_a_write_meets_ends_the_feeds_because_nothing_will_come_from_this_handle_any_more(
@@ -319,9 +320,11 @@ def test_what_sqlite_calls_damage_ends_the_feeds_when_the_next_write_finds_it_th
         db.table_create("games").insert([{"id": n, "score": n} for n in range(10)])
         db.table("games").index_create("score")
         db.table_create("others")
-        (root,) = db.session.engine.writer.connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'entries'"
-        ).fetchone()
+        (root,) = (
+            session_of(db)
+            .engine.writer.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'")
+            .fetchone()
+        )
     data = bytearray(path.read_bytes())
     data[(root - 1) * 4096] = 0
     path.write_bytes(data)
@@ -346,7 +349,7 @@ def test_feeds_of_a_file_that_cannot_be_read_for_long_end(db, monkeypatch):
     ear = Recorder(db.table("games").changes())
     monkeypatch.setattr(Engine, "has_news", fail)
 
-    ends_with(reactdb.StorageError, [ear])
+    ends_with(reactdb.errors.StorageError, [ear])
 
 
 def test_a_lock_that_another_process_holds_is_no_error_of_the_file(db, monkeypatch):
@@ -379,10 +382,10 @@ def test_all_of_it_fits_into_the_second_that_is_promised():
 
 def test_a_write_that_had_made_its_commit_says_that_it_may_be_there(db):
     move(db)
-    with pytest.raises(reactdb.MovedAtCommit, match="may be there, or not") as caught:
+    with pytest.raises(reactdb.errors.MovedAtCommit, match="may be there, or not") as caught:
         db.table("games").insert({"id": "new"})
     assert isinstance(caught.value, reactdb.OutcomeUnknown)
-    with pytest.raises(reactdb.StorageMoved) as caught_next:
+    with pytest.raises(reactdb.errors.StorageMoved) as caught_next:
         db.table("games").insert({"id": "newer"})
     assert not isinstance(caught_next.value, reactdb.OutcomeUnknown)
     db.close()
@@ -398,7 +401,7 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         games.insert({"id": 1})
-        look = db.session.engine.guard.look
+        look = session_of(db).engine.guard.look
 
         def replaced_just_now() -> Any:
             with sqlite.sqlite3.connect(tmp_path / "copy.db") as copy, sqlite.sqlite3.connect(path) as source:
@@ -409,10 +412,10 @@ def test_a_write_that_is_there_is_not_refused_as_if_it_were_not(tmp_path, monkey
             monkeypatch.undo()
             return look()
 
-        monkeypatch.setattr(type(db.session.engine.guard), "look", lambda guard: replaced_just_now())
+        monkeypatch.setattr(type(session_of(db).engine.guard), "look", lambda guard: replaced_just_now())
         with pytest.raises(reactdb.OutcomeUnknown) as caught:
             games.insert({"id": 2})
-        assert isinstance(caught.value, reactdb.StorageMoved)
+        assert isinstance(caught.value, reactdb.errors.StorageMoved)
     for suffix in ("-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 

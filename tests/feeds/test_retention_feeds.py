@@ -99,7 +99,7 @@ def test_retention_by_age_leaves_a_feed_what_it_has_to_read(place):
         games = db.table_create("games")
         with games.changes(**SPILL).cursor() as cursor:
             write(games, range(50))
-            db.retain(timedelta())
+            db.set_retention(timedelta())
             write(games, range(50, 1_200))
 
             assert list(range(2, 1_202)) == seqs(cursor, 1_200)

@@ -71,7 +71,8 @@ def changed(found: Any, random: Random, make: Callable[[Random], Any]) -> Any:
             return {known: inner for known, inner in found.items() if known != name}
         if kind == 2:
             other = make(random)
-            return {**found, other if isinstance(other, str) else name: make(random)}
+            # BSON's code is a text, too, and no key.
+            return {**found, other if type(other) is str else name: make(random)}
         return {**found, name: changed(found[name], random, make)}
     if isinstance(found, list) and found and kind:
         place = random.randrange(len(found))

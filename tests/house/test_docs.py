@@ -31,7 +31,8 @@ import pytest
 from click.testing import CliRunner
 
 import reactdb
-from reactdb import SparkUnavailable, cli, errors
+from reactdb import cli, errors
+from reactdb.errors import SparkUnavailable
 from reactdb.expression import OPERATIONS
 from reactdb.spark import check as spark_check
 from reactdb.store.tools.doctor import CHECKS

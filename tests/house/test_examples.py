@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reactdb import SparkUnavailable
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import check
 
 ROOT = Path(__file__).resolve().parent.parent.parent

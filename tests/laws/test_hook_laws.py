@@ -22,7 +22,7 @@ import reactdb
 from reactdb import row
 from reactdb.change import REPLACE
 from reactdb.cli import main
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.testing import rethinkdb_connection
 from reactdb.values import codec, collation
 from reactdb.writing import Write
@@ -118,20 +118,20 @@ class HookLaws(LawMachine):
         if is_in_transaction:
             with self.db.transaction():
                 write(self.games, "replace", key, number)
-                ask(self.db.session, key, {"id": key, "n": number}, asked)
+                ask(session_of(self.db), key, {"id": key, "n": number}, asked)
         else:
-            ask(self.db.session, key, {"id": key, "n": number}, asked)
+            ask(session_of(self.db), key, {"id": key, "n": number}, asked)
 
     @rule(key=KEYS, number=NUMBERS, is_known=st.booleans())
     def after_a_revision(self, key: int, number: int, is_known: bool) -> None:
-        change = self.db.session.newest("games", collation.key_bytes(key))
+        change = session_of(self.db).newest("games", collation.key_bytes(key))
         known = None if change is None else change.meta
         asked = {"after": known if is_known else b"0-none"}
         if is_known:
-            ask(self.db.session, key, {"id": key, "n": number}, asked)
+            ask(session_of(self.db), key, {"id": key, "n": number}, asked)
             return
         with pytest.raises(Conflict):
-            ask(self.db.session, key, {"id": key, "n": number}, asked)
+            ask(session_of(self.db), key, {"id": key, "n": number}, asked)
 
     @rule(key=KEYS, number=NUMBERS, conflict=st.sampled_from(["error", "replace", "update"]))
     def through_the_rethinkdb_dialect(self, key: int, number: int, conflict: str) -> None:
@@ -192,14 +192,14 @@ class HookLaws(LawMachine):
     @invariant()
     def the_head_of_each_key_has_it(self) -> None:
         for key, (meta, seq, _) in self.newest.items():
-            newest = self.db.session.newest("games", key)
+            newest = session_of(self.db).newest("games", key)
             assert newest is not None
             assert (seq, meta) == (newest.seq, newest.meta)
 
     @invariant()
     def what_was_written_beside_agrees(self) -> None:
         for key, (meta, _, is_deleted) in self.newest.items():
-            beside = self.db.session.newest(JOURNAL, key)
+            beside = session_of(self.db).newest(JOURNAL, key)
             assert beside is not None
             assert beside.new_bytes is not None
             kept = codec.decode(beside.new_bytes)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.values import codec, collation
 from tests.support.hooks import JOURNAL, JOURNALLED, journal_of, make_journal, revision, whole_log
 from tests.support.inspection import problems
@@ -73,7 +74,7 @@ with reactdb.connect(sys.argv[1]) as db:
     for attempt in tries:
         try:
             attempt()
-        except reactdb.HookNotFound as error:
+        except reactdb.errors.HookNotFound as error:
             assert (error.hook, error.table) == ("tests.journalled", "games")
     print(db.seq, table.count().run(), next(db.log(table="games", since=5)).meta)
     db.table_create("own").insert({"id": 1})
@@ -84,7 +85,7 @@ def founded(path: Path) -> None:
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert([{"id": 0, "n": 0}, {"id": 1, "n": 1}])
         make_journal(db)
-        db.session.set_hook("games", JOURNALLED)
+        session_of(db).set_hook("games", JOURNALLED)
 
 
 def assert_nobody_went_past(db: Any) -> None:
@@ -103,7 +104,7 @@ def assert_nobody_went_past(db: Any) -> None:
         newest[change.key_bytes] = change.meta, change.new_bytes, change.commit
     assert beside == {key: (meta, body is None, commit) for key, (meta, body, commit) in newest.items()}
     for key, (meta, body, _) in newest.items():
-        head = db.session.newest("games", key)
+        head = session_of(db).newest("games", key)
         assert (meta, body) == (head.meta, head.new_bytes)
     heads = {
         collation.key_bytes(kept["id"]): (kept["revision"], kept["is_deleted"])
@@ -150,7 +151,7 @@ def test_four_processes_that_write_at_the_same_time(path: Path) -> None:
         metas = {change.key_bytes: change.meta for change in db.log(since=5, table="games")}
         db.compact(keep=0)
         for document in db.table("games").run():
-            key = db.session.newest("games", collation.key_bytes(document["id"]))
+            key = session_of(db).newest("games", collation.key_bytes(document["id"]))
             assert metas[key.key_bytes] == key.meta
 
 

@@ -23,6 +23,7 @@ from reactdb.change import DELETE, INSERT, Change
 from reactdb.expression import as_predicate, expr, to_data
 from reactdb.feeds.views.source import Source
 from reactdb.query import Filter, Query
+from reactdb.session import session_of
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, IndexInfo, TableInfo, make_index
 from reactdb.store.snapshot import PICKED
 from reactdb.store.tools import doctor
@@ -54,7 +55,7 @@ def answer(selection: Any) -> Any:
     """Exactly what it gives, or which error."""
     try:
         return exactly(selection.run())
-    except reactdb.QueryError as error:
+    except reactdb.errors.QueryError as error:
         return type(error)
 
 
@@ -161,7 +162,7 @@ def test_a_hidden_value_is_cut_and_found_all_the_same() -> None:
 
 
 def stored_values(db: reactdb.Database) -> list[bytes]:
-    with db.session.engine.snapshot() as snapshot:
+    with session_of(db).engine.snapshot() as snapshot:
         return [value for (value,) in snapshot.connection.execute("SELECT value FROM entries").fetchall()]
 
 

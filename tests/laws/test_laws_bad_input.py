@@ -872,7 +872,7 @@ def test_a_name_is_taken_or_refused_and_means_only_itself(name: str) -> None:
         refusal = error_of(lambda: db.table_create(name))
         table = db.table_create("good") if refusal is not None else db.table(name)
         if refusal is not None:
-            assert isinstance(refusal, reactdb.InvalidName)
+            assert isinstance(refusal, reactdb.errors.InvalidName)
             assert len(str(refusal)) < 300
             assert ["good"] == db.table_list()
         else:
@@ -883,7 +883,9 @@ def test_a_name_is_taken_or_refused_and_means_only_itself(name: str) -> None:
             if other != name:
                 db.table_create(other).insert({"id": 2})
         refusal = error_of(lambda: table.index_create(name))
-        assert refusal is None or isinstance(refusal, (reactdb.InvalidName, reactdb.IndexExists))
+        assert refusal is None or isinstance(
+            refusal, (reactdb.errors.InvalidName, reactdb.errors.IndexExists)
+        )
         assert ([name] if refusal is None else []) == table.index_list()
         table.insert({"id": 1, name: 5})
         assert [{"id": 1, name: 5}] == table.run()
@@ -1011,7 +1013,7 @@ def test_a_pattern_that_explodes_elsewhere_costs_little_here(games: Any, pattern
     for text in (row["a"], row["long"]):
         refusal = error_of(lambda text=text: games.filter(text.match(pattern)).run())
         assert refusal is None or (
-            isinstance(refusal, reactdb.ResourceLimit) and "too costly" in str(refusal)
+            isinstance(refusal, reactdb.errors.ResourceLimit) and "too costly" in str(refusal)
         )
 
 
@@ -1023,7 +1025,7 @@ def test_a_pattern_that_explodes_elsewhere_costs_little_here(games: Any, pattern
 def test_any_text_as_a_pattern_matches_or_is_refused(pattern: str, text: str) -> None:
     try:
         found = row["a"].match(pattern)({"a": text})
-    except reactdb.QueryError:
+    except reactdb.errors.QueryError:
         return
     assert found is None or found["str"] in text
 

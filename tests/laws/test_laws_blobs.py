@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import reactdb
 from reactdb.blobs import write_rows
+from reactdb.session import session_of
 from reactdb.store.blobs import PIECE_BYTES, add_pieces, begin_blob
 from reactdb.store.tools import doctor
 from reactdb.values.blob import Blob
@@ -98,10 +99,10 @@ class BlobLaws(RuleBasedStateMachine):
     @rule(handle=HANDLES, seed=SEEDS, count=st.integers(0, 3))
     def die_in_the_middle(self, handle: int, seed: int, count: int) -> None:
         db, known = self.handles[handle], set(self.handles[handle].blobs)
-        number = write_rows(db.session, begin_blob, None, "put")
+        number = write_rows(session_of(db), begin_blob, None, "put")
         pieces = [content(seed, PIECE_BYTES)] * count
         write_rows(
-            db.session,
+            session_of(db),
             lambda connection, now: add_pieces(connection, number, 0, pieces, now),
             None,
             "put",
@@ -117,7 +118,7 @@ class BlobLaws(RuleBasedStateMachine):
         table = db.table("notes")
         if any(blob not in db.blobs for blob in blobs):
             before = db.seq
-            with pytest.raises(reactdb.BlobNotFound):
+            with pytest.raises(reactdb.errors.BlobNotFound):
                 table.insert(document, conflict="replace")
             assert before == db.seq
             return

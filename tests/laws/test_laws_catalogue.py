@@ -15,6 +15,7 @@ from reactdb import row
 from reactdb.change import Change, HiddenTable
 from reactdb.expression import from_data, to_data
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.store.log import is_shown
 from reactdb.table import Table
 from tests.support.hooks import REVISIONS
@@ -93,8 +94,8 @@ class CatalogueLaws(LawMachine):
         self.heard.append((event["seq"], event.get("kind")))
 
     def rename(self, old: str, new: str) -> None:
-        info = self.db.session.info(old)
-        self.db.session.transact(lambda transaction: transaction.rename_table(info, new))
+        info = session_of(self.db).info(old)
+        session_of(self.db).transact(lambda transaction: transaction.rename_table(info, new))
 
     def step(self, what: str, name: str, other: str, index: str, key: int) -> None:
         """One change, where it can be made; nothing else."""
@@ -105,25 +106,27 @@ class CatalogueLaws(LawMachine):
             return
         table = self.db.table(name)
         indexes = table.index_list()
-        info = self.db.session.info(name)
+        info = session_of(self.db).info(name)
         if what == "drop":
             self.db.table_drop(name)
         elif what == "rename" and other not in tables:
             self.rename(name, other)
         elif what == "hook":
             hook = None if info.hook else REVISIONS
-            self.db.session.transact(lambda transaction: transaction.set_hook(info, hook))
+            session_of(self.db).transact(lambda transaction: transaction.set_hook(info, hook))
         elif what == "index":
             if index in indexes:
                 table.index_drop(index)
             else:
                 table.index_create(index, row["id"] + key, multi=bool(key % 2))
         elif what == "index rename" and indexes and index not in indexes:
-            self.db.session.transact(lambda transaction: transaction.rename_index(info, indexes[0], index))
+            session_of(self.db).transact(
+                lambda transaction: transaction.rename_index(info, indexes[0], index)
+            )
         elif what == "hidden":
             hidden = HiddenTable("tests", name)
-            self.db.session.make_hidden(hidden)
-            beside = Table(self.db.session, Query(hidden))
+            session_of(self.db).make_hidden(hidden)
+            beside = Table(session_of(self.db), Query(hidden))
             beside.insert({"id": key, "x": other}, conflict="replace")
             if index not in beside.index_list():
                 beside.index_create(index)
@@ -189,12 +192,12 @@ class CatalogueLaws(LawMachine):
     @invariant()
     def the_log_gives_all(self) -> None:
         changes = list(self.db.log())
-        with self.db.session.read() as snapshot:
+        with session_of(self.db).read() as snapshot:
             everything = snapshot.changes(0, limit=100_000)
         assert [change.seq for change in everything] == list(range(1, self.db.seq + 1))
         assert [change.seq for change in changes] == [change.seq for change in everything if is_shown(change)]
         replayed = Replayed(changes)
-        catalogue = self.db.session.engine.catalogue
+        catalogue = session_of(self.db).engine.catalogue
         assert replayed.documents == documents_of(self.db)
         assert {
             number: (one["name"], one["primary_key"], one["hook"]) for number, one in replayed.tables.items()

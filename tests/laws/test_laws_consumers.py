@@ -19,7 +19,7 @@ import reactdb
 from reactdb import row
 from reactdb.batches import ACKNOWLEDGED, FAILED, Batch, Batches
 from reactdb.partitions import partition_of
-from reactdb.set_aside import SET_ASIDE
+from reactdb.set_aside import DEAD_LETTERS
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.scaling import examples
@@ -139,7 +139,7 @@ class Consumers(RuleBasedStateMachine):
                 if is_bad:
                     raise Failed
                 batch.acknowledge()
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             assert not has_it
             return
         # What another worker has written down cannot be written again: that is a failure, and none of the batch.
@@ -183,7 +183,7 @@ class Consumers(RuleBasedStateMachine):
         try:
             batch.renew()
             assert has_it
-        except reactdb.LeaseLost:
+        except reactdb.errors.LeaseLost:
             assert not has_it
 
     @rule(number=st.integers(0, 2))
@@ -211,7 +211,7 @@ class Consumers(RuleBasedStateMachine):
                 self.note(batch)
                 batch.acknowledge()
             assert has_it
-        except (reactdb.LeaseLost, reactdb.DuplicateKey):
+        except (reactdb.errors.LeaseLost, reactdb.DuplicateKey):
             assert not has_it
 
     @rule(number=st.integers(0, 2))
@@ -287,8 +287,8 @@ class Consumers(RuleBasedStateMachine):
     def handled(self) -> set[int]:
         done = {document["id"] for document in self.db.table("done")}
         aside = set()
-        if SET_ASIDE in self.db.table_list():
-            aside = {document["seq"] for document in self.db.table(SET_ASIDE)}
+        if DEAD_LETTERS in self.db.table_list():
+            aside = {document["seq"] for document in self.db.table(DEAD_LETTERS)}
         assert not done & aside
         return done | aside
 

@@ -23,6 +23,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.revisions import decoded, kept_leaves
 from reactdb.dialects.couchdb.states import tables_of
 from reactdb.dialects.couchdb.trees import Leaf, Path, parse_rev
+from reactdb.session import session_of
 from reactdb.store.log import changes_of, low_water, read
 from tests.laws.test_laws_couchdb_trees import NaiveTree, grafts, told
 from tests.support.scaling import examples
@@ -55,7 +56,7 @@ def graft_document(id: str, leaf: Leaf, content: Content) -> dict[str, Any]:
 def replayed(db: reactdb.Database, database: CouchDatabase) -> dict[Any, list[tuple[Any, ...]]]:
     """The leaves of each key, from nothing but the entries of the log."""
     documents: dict[tuple[str, bytes], Change] = {}
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         tables = tables_of(snapshot.catalogue, database.table_id)
         assert tables is not None
         names = {table.id: name for name, table in zip(tables._fields, tables, strict=True) if table}

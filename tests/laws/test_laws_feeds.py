@@ -173,7 +173,7 @@ class FeedLaws(LawMachine):
     def open(self, kind: Kind, asked: dict[str, Any], manner: str) -> None:
         try:
             kind.ask(self.db).run() if kind.shape != "tables" else None
-        except reactdb.QueryError:
+        except reactdb.errors.QueryError:
             # It cannot be asked now. Most can be watched all the same, but for what they begin with.
             if kind.fails_on_seed and asked.get("include_initial"):
                 return

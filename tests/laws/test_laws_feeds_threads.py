@@ -18,6 +18,7 @@ from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPo
 
 import reactdb
 from reactdb import desc, row
+from reactdb.session import session_of
 from tests.support.feed_kinds import Kind, prepare
 from tests.support.replica import Event, Replica
 
@@ -225,7 +226,7 @@ def test_a_commit_that_is_not_published_yet_is_told_once(kind: Kind) -> None:
         first = Listener(db, kind)
         thread = threading.Thread(target=db.table("games").insert, args=({"id": 20, "a": 1, "v": 0},))
 
-        with db.session.engine.publisher.lock:
+        with session_of(db).engine.publisher.lock:
             before = db.seq
             thread.start()
             while db.seq == before:

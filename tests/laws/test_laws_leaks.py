@@ -14,6 +14,8 @@ import pytest
 
 import reactdb
 from reactdb.blobs import Blobs
+from reactdb.database import ReadableDatabase
+from reactdb.feed_source import FeedSource
 from reactdb.feeds.feed import AsyncCursor, Cursor, Handle
 from reactdb.table import PointSelection
 from tests.support import makers
@@ -101,7 +103,9 @@ kept: list = []
 def test_every_public_maker_is_in_the_register():
     """So a new kind of object is tried, or it is said that there is nothing to end."""
     classes = (
+        ReadableDatabase,
         reactdb.Database,
+        FeedSource,
         reactdb.Selection,
         PointSelection,
         reactdb.Table,

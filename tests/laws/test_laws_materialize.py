@@ -22,6 +22,7 @@ from reactdb import row
 from reactdb.database import Database
 from reactdb.keyed import ALL, row_of, value_of
 from reactdb.materialize import Materialized, Reading
+from reactdb.session import session_of
 from reactdb.values import codec
 from reactdb.values.collation import key_bytes
 from tests.support.scaling import examples
@@ -180,7 +181,7 @@ class Kept(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, 10), held=st.sampled_from([0, 3, 1_000]))
     def compact(self, keep: int, held: int) -> None:
-        self.db.hold_changes(held)
+        self.db.hold(held)
         self.db.compact(keep=keep)
 
     @rule()
@@ -204,7 +205,7 @@ class Kept(RuleBasedStateMachine):
         if any(found["name"] == name for found in self.db.consumers()):
             from reactdb.consumer import reset
 
-            reset(self.db.session, name)
+            reset(session_of(self.db), name)
 
     # What workers do
 
@@ -268,7 +269,7 @@ class Kept(RuleBasedStateMachine):
             return
         oldest = self.db.stats()["oldest"]
         for kind in self.kinds:
-            with self.db.session.read() as snapshot:
+            with session_of(self.db).read() as snapshot:
                 from reactdb.store.positions import find_position
 
                 found = find_position(snapshot.connection, "materialized", f"kept.{kind}")
@@ -298,9 +299,9 @@ class Kept(RuleBasedStateMachine):
 
 def begin_to_build(db: Database, keeper: Materialized) -> None:
     """What a build in steps has done before its first step."""
-    with db.session.read() as snapshot:
-        reading = Reading(db.session, keeper._query, snapshot)
-    db.session.transact(lambda transaction: keeper._begin(transaction, keeper._building, reading))
+    with session_of(db).read() as snapshot:
+        reading = Reading(session_of(db), keeper._query, snapshot)
+    session_of(db).transact(lambda transaction: keeper._begin(transaction, keeper._building, reading))
 
 
 def document(key: int, score: Any, player: Any) -> dict[str, Any]:

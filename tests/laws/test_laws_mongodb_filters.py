@@ -21,6 +21,7 @@ from reactdb.dialects.mongodb.planning import conditions_of, demands_field
 from reactdb.dialects.mongodb.reading import FilterSelection, Scan, selected
 from reactdb.dialects.mongodb.values import native_value, normalised
 from reactdb.expression import row
+from reactdb.session import session_of
 from reactdb.values import codec, collation
 from reactdb.values.blob import Blob
 from tests.dialects.mongodb.documents import scalars
@@ -110,6 +111,7 @@ class Table:
 IDS = ONE.map(native_value).filter(lambda one: not isinstance(one, (natives.Regex, natives.MinKey)))
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries({}, optional=FIELDS),
     SCALARS | IDS.map(IdValue),
@@ -236,7 +238,7 @@ def test_native_indexes_change_no_answer(stored, specs, primary_key, names):
                 continue
         for name in names - {primary_key}:
             table.index_create(name, INDEXES[name], multi=name in ("each", "inners"))
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             info = snapshot.table("shop.orders")
             everything = [document for _, document in selected(snapshot, info, (), FilterSelection({}))]
             for spec in specs:
@@ -250,7 +252,7 @@ def test_native_indexes_change_no_answer(stored, specs, primary_key, names):
                 if all(part.keys is None for part in (chosen, *chosen.parts)):
                     found = [repr(one) for _, one in selected(snapshot, info, (), selection)]
                     assert sorted(found) == sorted(expected)
-                    assert found == [repr(one) for one in Scan(db.session, info).documents(selection, ())]
+                    assert found == [repr(one) for one in Scan(session_of(db), info).documents(selection, ())]
 
 
 @given(DOCUMENTS.map(lambda some: [document for _, document in some]), SPECS)

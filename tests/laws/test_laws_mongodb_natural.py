@@ -13,6 +13,7 @@ import reactdb
 from reactdb.change import HiddenTable
 from reactdb.dialects.mongodb import natural
 from reactdb.dialects.mongodb.namespaces import PLACES, place_table
+from reactdb.session import session_of
 from tests.support.scaling import examples
 
 pytestmark = pytest.mark.examples
@@ -196,7 +197,7 @@ class Shop:
 
     def check_places(self):
         """No place is left of what is gone."""
-        with self.db.session.read() as now:
+        with session_of(self.db).read() as now:
             collection = now.catalogue.live.get(f"shop.{self.name}")
             for reference, table in now.catalogue.live.items():
                 if isinstance(reference, HiddenTable) and reference.name.startswith(PLACES):

@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.routing import EVERYTHING
 from reactdb.dialects.mongodb.scopes import StreamScope
+from reactdb.session import session_of
 from tests.laws.test_laws_mongodb_streams import A, B, C, Shop
 from tests.support.scaling import examples
 
@@ -132,7 +133,7 @@ class RoutedShop(Shop):
 
     def _native(self, first, second):
         """In the table, `_id` is what MongoDB knows as `v`."""
-        if self.db.session.find("plain") is None:
+        if session_of(self.db).find("plain") is None:
             self.db.table_create("plain", primary_key="v")
         self.db.table("plain").insert({"v": 1, "_id": first, "n": second}, conflict="replace")
 

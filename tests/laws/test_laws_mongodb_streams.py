@@ -15,6 +15,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.session import session_of
 from tests.support.scaling import examples
 
 pytestmark = pytest.mark.examples
@@ -56,7 +57,7 @@ class Shop:
 
     def _open(self):
         self.db = reactdb.connect(self.path, durability="soft")
-        self.spaces = Namespaces(self.db.session)
+        self.spaces = Namespaces(session_of(self.db))
         self.streams = ChangeStreams(self.spaces)
 
     def close(self):

@@ -87,7 +87,7 @@ class Outcome:
         self.elements: list[Any] | None = None
         try:
             self.elements = ask()
-        except (reactdb.QueryError, ReqlError):
+        except (reactdb.errors.QueryError, ReqlError):
             pass
 
     def __eq__(self, other: object) -> bool:

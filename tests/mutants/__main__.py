@@ -1,133 +1,159 @@
-"""python -m tests.mutants: does every wrong that we can think of fail a test?
+"""python -m tests.mutants: do the tests notice mistakes in the code?
 
-    python -m tests.mutants                 all of them, one line each; 1 if one survives
-    python -m tests.mutants queue index     those with these words in their names
-    python -m tests.mutants --list
+    python -m tests.mutants                     the mistakes that are kept by hand, one line each
+    python -m tests.mutants queue index         those with these words in their names
+    python -m tests.mutants --list              their names
+    python -m tests.mutants --changed           mistakes in the lines that are not committed yet
+    python -m tests.mutants --changed main      mistakes in the lines that differ from a commit or a branch
+    python -m tests.mutants --changed main --tests tests/store --most 50
 
-Each mutant is applied to a copy of the project in a temporary folder, and its tests are run there until the first failure.
-Before that, they are run once without any mutant: tests that fail anyway notice nothing.
-
-Rule of this file: the tree that it is started in is never changed.
+The exit code is 1 if a mutant survives. Each mutant is made in a copy of the project in a temporary folder, and its tests run
+there until the first failure. Before that they run once without a mutant: a test that fails anyway would notice nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.mutants.generate import Generated, changed_lines, find_tests, mutants_of
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.patterns import replace
+from tests.mutants.project import ROOT, changed_file, copy_project, locate, run_tests
 
-ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 600
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+# A mutant may make tests slower, and the machine may be busy.
+LEAST_TIMEOUT_S = 60
+TIMES_AS_LONG = 5
 
 
-def copied(folder: Path) -> Path:
-    """The project, as far as tests need it."""
-    target = folder / "project"
-    shutil.copytree(ROOT, target, ignore=NOT_COPIED)
-    return target
-
-
-def applied(mutant: Mutant, project: Path) -> str:
-    """Do the wrong. Returns the text to put back."""
-    path = project / "reactdb" / mutant.file
-    text = path.read_text()
-    if text.count(mutant.old) != 1:
-        raise SystemExit(
-            f"{mutant.name}: its text is {text.count(mutant.old)} times in {mutant.file}, not once"
-        )
-    path.write_text(text.replace(mutant.old, mutant.new))
-    return text
-
-
-def run_tests(project: Path, tests: tuple[str, ...], timeout_s: float | None = TIMEOUT_S) -> tuple[int, str]:
-    """(pytest's exit code, what it printed). A run that hangs has noticed too. `timeout_s`: None for no limit."""
-    # As in CI: with the same examples each time, and with all of them.
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-n",
-        "0",
-        "-m",
-        "",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(project),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "CI": "1",
-        "REACTDB_EXAMPLES": "1",
-    }
-    try:
-        found = subprocess.run(
-            command, cwd=project, env=environment, capture_output=True, text=True, timeout=timeout_s
-        )
-    except subprocess.TimeoutExpired:
-        return 1, f"FAILED no end after {timeout_s} s"
-    return found.returncode, found.stdout + found.stderr
-
-
-def first_failure(output: str) -> str:
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return found[1] if found else "the run itself broke off"
-
-
-def judge(mutant: Mutant, project: Path) -> bool:
-    """Whether some test notices. Prints the line."""
+def judge(
+    name: str, path: Path, source: str, project: Path, tests: tuple[str, ...], **options: float
+) -> bool:
+    """Whether a test notices the mutant. Prints one line."""
     start = time.perf_counter()
-    path = project / "reactdb" / mutant.file
-    text = applied(mutant, project)
-    try:
-        code, output = run_tests(project, mutant.tests)
-    finally:
-        path.write_text(text)
-    # 1: tests failed. 2, 3 and 4 are pytest's own troubles, which a mutant that does not even import gives too.
+    with changed_file(path, source):
+        code, output = run_tests(
+            project, tests, timeout_s=options["timeout_s"], with_slow=bool(options["with_slow"])
+        )
+    # 1: a test failed. 2, 3 and 4 are troubles of pytest, which a module that cannot be imported causes, too.
     verdict = f"caught by {first_failure(output)}" if code == 1 else f"SURVIVED (pytest ended with {code})"
-    print(f"{mutant.name}: {verdict} ({time.perf_counter() - start:.0f} s)", flush=True)
+    print(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)", flush=True)
     return code == 1
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
-    parser.add_argument("words", nargs="*", help="only mutants with one of these words in their names")
-    parser.add_argument("--list", action="store_true", help="name them and stop")
-    arguments = parser.parse_args()
-    chosen = [
+def first_failure(output: str) -> str:
+    line = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return line[1] if line else "the end of the run"
+
+
+def check_healthy(project: Path, tests: tuple[str, ...], *, with_slow: bool) -> float | None:
+    """The seconds that the tests take without a mutant; None if one fails."""
+    start = time.perf_counter()
+    code, output = run_tests(project, tests, timeout_s=None, with_slow=with_slow)
+    if code:
+        print(output[-3000:])
+        print("the tests fail without any mutant")
+        return None
+    return time.perf_counter() - start
+
+
+def run_kept(chosen: list[Mutant]) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        project = copy_project(Path(folder))
+        tests = tuple(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
+        if check_healthy(project, tests, with_slow=True) is None:
+            return 2
+        survivors = []
+        for mutant in chosen:
+            file, scope = locate(mutant.place, project)
+            source = (project / file).read_text(encoding="utf-8")
+            mutated = replace(source, scope, mutant.pattern, mutant.replacement)
+            if not judge(
+                mutant.name,
+                project / file,
+                mutated,
+                project,
+                mutant.tests,
+                timeout_s=TIMEOUT_S,
+                with_slow=True,
+            ):
+                survivors.append(mutant.name)
+    return report(survivors, len(chosen))
+
+
+def run_changed(base: str, tests: list[str], most: int | None, *, only_list: bool) -> int:
+    made = [
         mutant
-        for mutant in MUTANTS
-        if not arguments.words or any(word in mutant.name for word in arguments.words)
+        for file, lines in sorted(changed_lines(base, ROOT).items())
+        for mutant in mutants_of(file, (ROOT / file).read_text(encoding="utf-8"), lines)
     ]
+    if most is not None and len(made) > most:
+        # Spread over all of the changes.
+        made = [made[place * len(made) // most] for place in range(most)]
+    if only_list:
+        print("\n".join(map(str, made)))
+        return 0
+    survivors: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        project = copy_project(Path(folder))
+        for file in dict.fromkeys(mutant.file for mutant in made):
+            own = [mutant for mutant in made if mutant.file == file]
+            survivors += judge_file(project, file, own, tuple(tests or find_tests(file, ROOT)))
+    return report(survivors, len(made))
+
+
+def judge_file(project: Path, file: str, made: list[Generated], tests: tuple[str, ...]) -> list[str]:
+    """The survivors among the mutants of one file."""
+    print(f"{file}: {len(made)} mutants, {' '.join(tests)}", flush=True)
+    seconds = check_healthy(project, tests, with_slow=False)
+    if seconds is None:
+        return [f"{file}: its tests fail"]
+    timeout_s = max(LEAST_TIMEOUT_S, TIMES_AS_LONG * seconds)
+    return [
+        str(mutant)
+        for mutant in made
+        if not judge(
+            str(mutant), project / file, mutant.source, project, tests, timeout_s=timeout_s, with_slow=False
+        )
+    ]
+
+
+def report(survivors: list[str], count: int) -> int:
+    print(f"{count - len(survivors)} of {count} mutants are caught")
+    for name in survivors:
+        print(f"survived: {name}")
+    return 1 if survivors else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "words", nargs="*", help="only the kept mutants with one of these words in their names"
+    )
+    parser.add_argument("--list", action="store_true", help="print the mutants and stop")
+    parser.add_argument("--changed", nargs="?", const="HEAD", metavar="BASE", help="mutants of changed lines")
+    parser.add_argument("--tests", nargs="+", default=[], metavar="PATH", help="the tests of changed lines")
+    parser.add_argument("--most", type=int, metavar="N", help="at most so many mutants of changed lines")
+    arguments = parser.parse_args()
+    if arguments.changed is not None:
+        return run_changed(arguments.changed, arguments.tests, arguments.most, only_list=arguments.list)
+    words = arguments.words
+    chosen = [one for one in MUTANTS if not words or any(word in one.name for word in words)]
     if not chosen:
         parser.error("no mutant has one of these words in its name")
     if arguments.list:
-        print("\n".join(mutant.name for mutant in chosen))
+        print("\n".join(one.name for one in chosen))
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        project = copied(Path(folder))
-        tests = tuple(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
-        # The tests of all mutants together take longer than those of one may.
-        code, output = run_tests(project, tests, timeout_s=None)
-        if code:
-            print(output[-3000:])
-            print("the tests fail without any mutant")
-            return 2
-        survivors = [mutant for mutant in chosen if not judge(mutant, project)]
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants are caught")
-    return 1 if survivors else 0
+    return run_kept(chosen)
 
 
 if __name__ == "__main__":

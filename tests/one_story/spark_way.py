@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reactdb.session import session_of
 from tests.one_story.story import TABLE, Step, Told
 from tests.one_story.ways import Way, told_of
 
@@ -26,7 +27,7 @@ class Spark(Way):
 
     def beginning(self) -> Any:
         # The position at which the table was made.
-        return self.db.session.info(TABLE).created
+        return session_of(self.db).info(TABLE).created
 
     def since(self, position: Any) -> list[Told]:
         options = {"read": "changes", "table": TABLE, "startSeq": str(position + 1)}

@@ -469,7 +469,7 @@ class Aidbox(OverHTTP):
 
     def write_back(self, table: str, shown: Any) -> bool:
         answer = self.client.put(f"/{table}/{quote(shown['id'], safe='')}", json=shown)
-        assert answer.status_code in (200, 404, 405, 422), answer.text
+        assert answer.status_code in (200, 404, 405, 409, 422), answer.text
         return answer.status_code == 200
 
     def position(self) -> Any:

@@ -261,7 +261,7 @@ class TestOnce:
     def test_a_database_that_is_not_there_is_made_or_refused(self, here, there, url):
         created(here).put({"_id": "a"})
 
-        with pytest.raises(reactdb.SyncFailed, match="Database does not exist"):
+        with pytest.raises(reactdb.errors.SyncFailed, match="Database does not exist"):
             reactdb.sync(here, "notes", url, create=False)
         reactdb.sync(here, "notes", url)
 
@@ -335,7 +335,7 @@ class TestLive:
             raise error("mine")
 
         live = reactdb.sync(here, "notes", url, live=True, on_progress=fail)
-        with pytest.raises(reactdb.SyncFailed, match="mine"):
+        with pytest.raises(reactdb.errors.SyncFailed, match="mine"):
             live.wait(PATIENCE_S)
         live.stop()
 
@@ -395,7 +395,8 @@ class TestLive:
         with (
             live,
             pytest.raises(
-                reactdb.SyncFailed, match=r"no synchronisation with http://127.*Database does not exist"
+                reactdb.errors.SyncFailed,
+                match=r"no synchronisation with http://127.*Database does not exist",
             ),
         ):
             live.wait(PATIENCE_S)
@@ -579,7 +580,7 @@ class TestFailures:
         told = Told()
 
         with pytest.raises(
-            reactdb.SyncFailed, match=r"^no synchronisation with http://127.0.0.1:1/notes: "
+            reactdb.errors.SyncFailed, match=r"^no synchronisation with http://127.0.0.1:1/notes: "
         ) as caught:
             reactdb.sync(here, "notes", "http://me:secret@127.0.0.1:1/notes", retries=3, on_progress=told)
 
@@ -595,7 +596,7 @@ class TestFailures:
     def test_without_httpx_the_extra_is_named(self, here, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "httpx", None)
 
-        with pytest.raises(reactdb.SyncFailed, match=r"^synchronising needs httpx: .*reactdb\[sync\]"):
+        with pytest.raises(reactdb.errors.SyncFailed, match=r"^synchronising needs httpx: .*reactdb\[sync\]"):
             reactdb.sync(here, "notes", "http://localhost/notes")
 
     def test_each_attempt_is_told_and_the_last_says_what_to_look_at(self, here, monkeypatch):
@@ -603,7 +604,7 @@ class TestFailures:
         told = Told()
 
         with pytest.raises(
-            reactdb.SyncFailed, match=r"refused, after 4 attempts in \d+ s; is a server running there"
+            reactdb.errors.SyncFailed, match=r"refused, after 4 attempts in \d+ s; is a server running there"
         ):
             reactdb.sync(here, "notes", "http://127.0.0.1:1/notes", retries=3, on_progress=told)
 
@@ -617,7 +618,7 @@ class TestFailures:
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
         told = Told()
 
-        with pytest.raises(reactdb.SyncFailed, match=r"there is no host of that name; check the URL$"):
+        with pytest.raises(reactdb.errors.SyncFailed, match=r"there is no host of that name; check the URL$"):
             reactdb.sync(here, "notes", "http://nowhere.example/notes", on_progress=told)
 
         assert ["failed"] == [progress.state for progress in told.all]
@@ -625,7 +626,7 @@ class TestFailures:
     def test_tls_on_a_plain_port_is_not_tried_again(self, here, url):
         told = Told()
 
-        with pytest.raises(reactdb.SyncFailed, match="nothing speaks TLS on that port"):
+        with pytest.raises(reactdb.errors.SyncFailed, match="nothing speaks TLS on that port"):
             reactdb.sync(here, "notes", url.replace("http:", "https:"), on_progress=told)
 
         assert ["failed"] == [progress.state for progress in told.all]
@@ -637,7 +638,7 @@ class TestFailures:
 
         with (
             served(there, tls=tls) as url,
-            pytest.raises(reactdb.SyncFailed, match="its certificate is not trusted here"),
+            pytest.raises(reactdb.errors.SyncFailed, match="its certificate is not trusted here"),
         ):
             reactdb.sync(here, "notes", f"{url}/notes".replace("http:", "https:"), on_progress=told)
 
@@ -683,7 +684,7 @@ class TestFailures:
     def test_one_that_was_broken_off_goes_on_from_its_checkpoint(self, here, there, url, monkeypatch):
         created(there).bulk_docs([{"_id": f"{number:03}"} for number in range(250)])
         broken(monkeypatch, lambda call: call == 3)
-        with pytest.raises(reactdb.SyncFailed):
+        with pytest.raises(reactdb.errors.SyncFailed):
             reactdb.sync(here, "notes", url, push=False, retries=0, batch_size=100)
 
         done = reactdb.sync(here, "notes", url, push=False, batch_size=100)
@@ -783,7 +784,7 @@ with reactdb.connect(sys.argv[1]) as db:
     def test_a_name_and_a_password(self, here, there):
         created(there).put({"_id": "a"})
         with served(there, credentials=Credentials("ann", "s3cret/ä")) as url:
-            with pytest.raises(reactdb.SyncFailed, match="unauthorized"):
+            with pytest.raises(reactdb.errors.SyncFailed, match="unauthorized"):
                 reactdb.sync(here, "notes", f"{url}/notes")
             reactdb.sync(here, "notes", f"{url}/notes", auth=("ann", "s3cret/ä"))
             here.table("notes").insert({"_id": "b"})

@@ -20,7 +20,8 @@ from typing import Any
 import greenlet
 
 import reactdb
-from reactdb import TransactionEnded, TransactionOwned, TransactionRolledBack, UsageError
+from reactdb import TransactionOwned, UsageError
+from reactdb.errors import TransactionEnded, TransactionRolledBack
 
 SEED = 12
 # Turns of the loop in which a task surely comes to its next operation.

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from reactdb.store import follow
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
@@ -125,7 +126,7 @@ def making_tables() -> Generator[Threads, None, None]:
                 key, body = key_bytes(number), codec.encode({"id": number})
                 transaction.insert(transaction.catalogue.live[name], key, body)
 
-            db.session.transact(work, durability="hard", is_shareable=True)
+            session_of(db).transact(work, durability="hard", is_shareable=True)
             acknowledged.append((name, number))
 
         yield [partial(insert, "one", 1), partial(insert, "one", 2), partial(insert, "two", 3)]

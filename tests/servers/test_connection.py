@@ -329,6 +329,7 @@ def test_a_goodbye_is_the_last_answer(opened: Any) -> None:
         assert b"echo 2" not in ground.room.done
 
 
+@pytest.mark.slow
 def test_what_a_client_sends_ahead_does_not_pile_up(opened: Any) -> None:
     with opened(message_bytes=100_000) as ground:
         client = ground.client()
@@ -374,6 +375,7 @@ def test_half_a_request_does_not_hold_a_connection_but_silence_may(opened: Any) 
         assert b"still there?" == silent.line()
 
 
+@pytest.mark.slow
 def test_a_request_that_has_come_while_its_client_read_nothing_came_in_time(opened: Any) -> None:
     """It is the server that has not looked at the rest of it."""
     with opened() as ground:

@@ -34,7 +34,12 @@ def certificate(tmp_path_factory: Any) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture(params=[f"{protocol}-{form}" for protocol in PROTOCOLS for form in ("plain", "tls")])
+@pytest.fixture(
+    params=[
+        *(f"{protocol}-plain" for protocol in PROTOCOLS),
+        *(pytest.param(f"{protocol}-tls", marks=pytest.mark.slow) for protocol in PROTOCOLS),
+    ]
+)
 def opened(request: Any, certificate: Certificate) -> Open:
     """Opens a server of each protocol: `with opened(strangers=4) as server`."""
     protocol, _, form = request.param.partition("-")
@@ -89,6 +94,7 @@ def test_connections_that_stop_in_the_middle_do_not_keep_clients_out(opened: Ope
         assert server.serves_others()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_thousand_silent_connections_do_not_keep_clients_out(protocol: str) -> None:
     resource = pytest.importorskip("resource")
@@ -210,6 +216,7 @@ def test_greeted_connections_do_not_keep_clients_out(guarded: Callable[..., Any]
         assert server.serves_others()
 
 
+@pytest.mark.slow
 def test_a_driver_watches_the_server_by_a_connection_that_never_proves_anything(
     guarded: Callable[..., Any],
 ) -> None:

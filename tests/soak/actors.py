@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from reactdb.session import session_of
+
 SHARDS = 100
 SHARED_KEYS = 50
 # Documents of its own that a writer keeps: so the file, and with it every cache, stays small.
@@ -274,7 +276,7 @@ def checkpoint(orders: Orders) -> None:
     """Checkpoints without end. Notes how many succeeded."""
     report = Report(orders.report)
     with _connect(orders) as db:
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         while not is_over(orders):
             report.note(str(int(writer.in_turn(writer.checkpoints.run))))
             time.sleep(0.05)
@@ -284,7 +286,7 @@ def dawdle(orders: Orders) -> None:
     """A reader that takes its time: a second in one snapshot, over and over."""
     with _connect(orders, read_only=True) as db:
         while not is_over(orders):
-            with db.session.engine.snapshot() as snapshot:
+            with session_of(db).engine.snapshot() as snapshot:
                 first = snapshot.seq
                 time.sleep(1.0)
                 assert first == snapshot.seq

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import reactdb
+from reactdb.session import session_of
 
 from . import referee
 from .actors import Orders, document
@@ -78,7 +79,7 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, 
     caught_up_s = time.monotonic() - start
     for actor in shards:
         stage.end(actor, 60)
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert writer is not None
     writer.in_turn(writer.checkpoints.run)
     wal_bytes = stage.wal_now()

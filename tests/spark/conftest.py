@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reactdb import SparkUnavailable
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import check, environment
 from tests.spark_kills.child import QUICK
 

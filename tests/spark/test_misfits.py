@@ -147,6 +147,6 @@ def test_with_failfast_the_first_document_that_does_not_fit_is_named():
     bodies = page({1200: {"n": "many"}, 300: {"n": 1.5}})
 
     with pytest.raises(
-        reactdb.SchemaMismatch, match=r"row 300 does not fit the schema: n: 1\.5 is not bigint"
+        reactdb.errors.SchemaMismatch, match=r"row 300 does not fit the schema: n: 1\.5 is not bigint"
     ):
         DocumentColumn("", SCHEMA, "FAILFAST").arrays(bodies, Rows(COUNT), describe)

@@ -167,7 +167,7 @@ def test_a_source_that_found_no_file_does_not_find_one_later(tmp_path):
         db.table_create("games").insert({"id": 1})
     source = pickle.loads(pickle.dumps(pickle.loads(kept)))
 
-    with pytest.raises(reactdb.CannotOpen, match=r"late\.db"):
+    with pytest.raises(reactdb.errors.CannotOpen, match=r"late\.db"):
         source.reader(t.StructType([t.StructField("id", t.LongType())]))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from reactdb import SparkUnavailable
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import check, shipping
 from tests.spark import flights_database as database
 from tests.support import kept_files
@@ -69,6 +69,7 @@ def test_two_workers_without_reactdb_read_a_file_and_write_parquet(tmp_path):
     assert list(range(2, len(steps) + 2)) == sorted(pq.read_table(out / "changes")["seq"].to_pylist())
 
 
+@pytest.mark.slow
 def test_the_package_in_a_zip_opens_a_database_with_what_executors_have(tmp_path):
     """pyarrow, msgpack and the standard library; nothing of this installation. A file of the first format is read, too."""
     import reactdb

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from reactdb import DatabaseBusy, StorageError, UsageError
+from reactdb import DatabaseBusy, UsageError
+from reactdb.errors import StorageError
 from reactdb.spark.parts import (
     GENERATION,
     LATEST,

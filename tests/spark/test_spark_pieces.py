@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import HistoryDiverged, HistoryLost, InvalidOption, SparkUnavailable
+from reactdb import HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.errors import SparkUnavailable
 from reactdb.spark import environment
 from reactdb.spark.options import Instant, Options, Version, parse
 from reactdb.store import exports
@@ -132,7 +133,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
     assert ["c.txt"] == files(folder, pathGlobFilter="*.txt")
     assert ["a.db"] == files(f"{folder}/a*")
     assert ["b.db", "a.db"] == files(f"{folder}/b.db", f"file://{folder}/*.db")
-    with pytest.raises(reactdb.CannotOpen, match="no file matches it"):
+    with pytest.raises(reactdb.errors.CannotOpen, match="no file matches it"):
         files(f"{folder}/z*")
     with pytest.raises(InvalidOption, match="no path of the local file system"):
         files("s3://bucket/a.db")
@@ -314,7 +315,7 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
     options = parse({"path": str(file), "read": "changes"})
     for count, words in ((5, None), (3, "is database .* now, and was")):
         if words is not None:
-            reactdb.remove(file)
+            reactdb.delete_database(file)
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:

@@ -124,7 +124,7 @@ class TestAppending:
         with reactdb.connect(file) as db:
             db.table("games").insert([{"id": 2}, {"id": 3}])
         pipelines.append_changes(spark, str(file), out)
-        reactdb.remove(file)
+        reactdb.delete_database(file)
         shutil.copyfile(tmp_path / "backup", file)
 
         with pytest.raises(HistoryDiverged, match="was read up to seq 4"):

@@ -77,7 +77,7 @@ def test_a_database_that_was_replaced_fails_with_both_sides(spark: Any, tmp_path
     path = tmp_path / "a.db"
     make(path, 5)
     all_now(reading(spark, path), tmp_path)
-    reactdb.remove(path)
+    reactdb.delete_database(path)
     make(path, 3)
 
     with pytest.raises(

@@ -260,7 +260,7 @@ class TestFleets:
         make(tmp_path / "b.db", 3)
         stream = reader(tmp_path)
         end = stream.latestOffset(stream.initialOffset(), ALL)
-        reactdb.remove(tmp_path / "b.db")
+        reactdb.delete_database(tmp_path / "b.db")
 
         with pytest.raises(CannotOpen, match="the stream has read it up to seq 4"):
             stream.latestOffset(carried(end), ALL)
@@ -320,7 +320,7 @@ class TestHistories:
     @pytest.mark.parametrize("count", [3, 10, 30])
     def test_another_database_in_its_place_is_told(self, path: Path, count: int):
         end = self.end(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
         make(path, count)
 
         for lost in ("true", "false"):
@@ -339,7 +339,7 @@ class TestHistories:
         shutil.copy(path, kept)
         make(path, 5, first=10)
         end = self.end(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
         shutil.copy(kept, path)
         return end
 
@@ -367,7 +367,7 @@ class TestHistories:
                 shutil.copy(file, kept)
             db.table("games").insert([{"id": number} for number in range(101, 105)])
         end = self.end(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
         for file in kept.iterdir():
             shutil.copy(file, tmp_path)
         make(path, 20, first=200)

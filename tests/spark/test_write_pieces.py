@@ -35,6 +35,7 @@ from reactdb.errors import (  # noqa: E402
     StorageError,
     UsageError,
 )
+from reactdb.session import session_of  # noqa: E402
 from reactdb.spark import handles, staging  # noqa: E402
 from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
 from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
@@ -366,7 +367,7 @@ class TestWriting:
     def test_a_write_hook_is_asked_for_every_row(self, path: Path, inline: int, options: dict[str, Any]):
         with reactdb.connect(path) as db:
             db.table_create("games")
-            db.session.set_hook("games", REVISIONS)
+            session_of(db).set_hook("games", REVISIONS)
         write(path, [(1, "Ann", False), (2, "Bob", False)], [(3, None, False)], inlineBytes=inline)
         if options:
             write(path, [(1, "Ann!", False), (4, "Eve", False), (3, "", True)], inlineBytes=inline, **options)
@@ -392,7 +393,7 @@ class TestWriting:
         monkeypatch.syspath_prepend(home)
         with reactdb.connect(path) as db:
             db.table_create("games")
-            db.session.transact(
+            session_of(db).transact(
                 lambda transaction: transaction.set_hook(transaction.catalogue.live["games"], "spark.noted")
             )
         with pytest.raises(HookNotFound):
@@ -650,7 +651,7 @@ class TestHandles:
     """A stream's commits share a handle for as long as they follow each other."""
 
     def epochs(self, path: Path) -> int:
-        with reactdb.connect(path, read_only=True) as db, db.session.read() as snapshot:
+        with reactdb.connect(path, read_only=True) as db, session_of(db).read() as snapshot:
             return len(epochs(snapshot.connection))
 
     def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):
@@ -667,7 +668,7 @@ class TestHandles:
         deadline = time_of_day.monotonic() + 20
         while path.exists():
             try:
-                reactdb.remove(path)
+                reactdb.delete_database(path)
             except DatabaseBusy:
                 assert time_of_day.monotonic() < deadline
                 time_of_day.sleep(0.01)
@@ -685,7 +686,7 @@ class TestHandles:
 
         assert 1 == len(handles._idle)
         handles.close_all()
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
 
 class TestOptions:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reactdb.blobs import write_rows
+from reactdb.session import session_of
 from reactdb.store.blobs import (
     PIECE_BYTES,
     add_pieces,
@@ -22,7 +23,7 @@ from reactdb.values.codec import encode
 
 
 def rows_of(db: Any, statement: str) -> list[Any]:
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         found: list[Any] = snapshot.connection.execute(statement).fetchall()
         return found
 
@@ -68,8 +69,8 @@ def test_a_blob_that_is_whole_is_not_given_up(db: Any):
     """As where the last commit of a put is there although it has raised."""
     blob = db.blobs.put(b"whole")
 
-    assert not write_rows(db.session, lambda rows, _: give_up_blob(rows, 1), None, "test")
-    assert not write_rows(db.session, lambda rows, _: give_up_blob(rows, 2), None, "test")
+    assert not write_rows(session_of(db), lambda rows, _: give_up_blob(rows, 1), None, "test")
+    assert not write_rows(session_of(db), lambda rows, _: give_up_blob(rows, 2), None, "test")
     assert b"whole" == db.blobs.read(blob)
 
 
@@ -99,10 +100,10 @@ def test_what_is_finished_twice_is_given_up(db: Any):
             add_pieces(rows, number, 0, [b"x"], now)
         return finish_blob(rows, one, bytes(32), 1, now), finish_blob(rows, other, bytes(32), 1, now)
 
-    assert (True, False) == write_rows(db.session, twice, None, "test")
+    assert (True, False) == write_rows(session_of(db), twice, None, "test")
     assert (1, 1) == db.blobs.totals()
     removed = write_rows(
-        db.session, lambda rows, now: remove_unused(rows, now, unused_ms=10**6), None, "test"
+        session_of(db), lambda rows, now: remove_unused(rows, now, unused_ms=10**6), None, "test"
     )
     assert (0, False) == removed
     assert [(1,)] == rows_of(db, "SELECT count(*) FROM pieces")
@@ -116,5 +117,5 @@ def test_held_blobs_do_not_keep_the_others(db: Any):
     assert set(blobs[:4]) == set(db.blobs)
     for file in files:
         file.close()
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         assert (4, 4) == blob_totals(snapshot.connection)

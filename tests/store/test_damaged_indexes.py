@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import sums
 from tests import damaged_indexes
 from tests.support.inspection import problems
@@ -126,7 +127,7 @@ def test_an_index_is_compared_once_while_the_file_is_open(
         for _ in range(3):
             people.get_all(1, 2, 3, index="age").run()
             # Several connections.
-            with db.session.read():
+            with session_of(db).read():
                 people.between(1, 5, index="age").run()
 
     assert ["age"] == compared

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.database import Database
 from reactdb.feeds.position import resolve_since
+from reactdb.session import session_of
 from reactdb.store import exports
 from reactdb.store.file import sqlite
 from tests.support.inspection import problems
@@ -232,7 +233,7 @@ def test_a_backup_put_over_an_open_file_is_noticed_although_compaction_removes_e
         with another_process(path) as other:
             other.table("games").insert([{"id": f"other {n}"} for n in range(5)])
 
-        with pytest.raises(reactdb.StorageMoved, match="another history"):
+        with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
             games.insert({"id": 11})
     backup.close()
 
@@ -323,11 +324,13 @@ def test_an_epoch_ends_where_another_one_begins_at_the_same_seq(tmp_path: Path):
         connection.execute("INSERT INTO epochs SELECT ?, ?, max(position) + 1 FROM epochs", (lost, seq))
     connection.close()
 
-    with reactdb.connect(path) as db, db.session.read() as snapshot:
+    with reactdb.connect(path) as db, session_of(db).read() as snapshot:
         assert seq == resolve_since(
-            f"{db.session.engine.database_id}.{lost}.{seq}", db.session.engine, snapshot
+            f"{session_of(db).engine.database_id}.{lost}.{seq}", session_of(db).engine, snapshot
         )
     with reactdb.connect(path) as db:
         db.table("games").insert({"id": 2})
-        with db.session.read() as snapshot, pytest.raises(reactdb.HistoryDiverged):
-            resolve_since(f"{db.session.engine.database_id}.{lost}.{db.seq}", db.session.engine, snapshot)
+        with session_of(db).read() as snapshot, pytest.raises(reactdb.HistoryDiverged):
+            resolve_since(
+                f"{session_of(db).engine.database_id}.{lost}.{db.seq}", session_of(db).engine, snapshot
+            )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.processes import another_process
 from tests.support.threads import wait_until
@@ -62,7 +63,7 @@ def test_no_write_is_acknowledged_after_the_first_page_was_overwritten(db: Any, 
     games = db.table("games")
     overwrite(db.path, damage)
 
-    with pytest.raises(reactdb.DamagedAtCommit, match=r"first page .* may be there, or not"):
+    with pytest.raises(reactdb.errors.DamagedAtCommit, match=r"first page .* may be there, or not"):
         games.insert({"id": "a"})
     for attempt in (
         lambda: games.insert({"id": "b"}),
@@ -105,7 +106,7 @@ def test_feeds_end_with_the_damage_that_a_write_has_noticed(db: Any) -> None:
     recorder = Recorder(db.table("games").changes())
     overwrite(db.path, "zeros")
 
-    with pytest.raises(reactdb.DamagedAtCommit):
+    with pytest.raises(reactdb.errors.DamagedAtCommit):
         db.table("games").insert({"id": "a"})
 
     wait_until(lambda: recorder.error is not None)
@@ -116,7 +117,7 @@ def test_another_process_that_empties_the_log_into_the_file_is_no_damage(db: Any
     games = db.table("games")
     with another_process(Path(db.path)) as other:
         other.table("games").insert({"id": "of the other"})
-        writer = other.session.engine.writer
+        writer = session_of(other).engine.writer
         before = Path(db.path).stat().st_mtime_ns
         assert writer.in_turn(writer.checkpoints.run)
         assert before != Path(db.path).stat().st_mtime_ns

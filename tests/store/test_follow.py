@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import follow, publisher
 from reactdb.store.engine import Engine
 from tests.support import processes as support
@@ -132,7 +133,7 @@ class TestNews:
             yield other
 
     def test_a_commit_is_news_once(self, db, other):
-        engine = db.session.engine
+        engine = session_of(db).engine
         engine.has_news()
         assert not engine.has_news()
         other.table("games").insert({"id": 1})
@@ -140,7 +141,7 @@ class TestNews:
         assert [True, False] == [engine.has_news(), engine.has_news()]
 
     def test_it_is_news_for_each_reader(self, db, other):
-        engine = db.session.engine
+        engine = session_of(db).engine
         with engine.snapshot():
             engine.has_news()
             with engine.snapshot():
@@ -152,10 +153,10 @@ class TestNews:
         assert engine.has_news()
 
     def test_a_database_that_was_closed_cannot_be_asked(self, db):
-        engine = db.session.engine
+        engine = session_of(db).engine
         db.close()
 
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             engine.has_news()
 
 
@@ -219,7 +220,7 @@ def test_a_database_that_is_closed_waits_for_a_poll_that_has_a_reader(path, monk
     monkeypatch.setattr(follow, "watch", lambda engine: None)
     db = reactdb.connect(path, durability="soft")
     db.table_create("games").changes().subscribe(lambda event: None)
-    engine = db.session.engine
+    engine = session_of(db).engine
     # As if the feed had come just after those that were there had been ended.
     monkeypatch.setattr(engine.publisher.listener, "close", lambda: None)
     give_back, has_reader, may_go_on = engine._give_back, threading.Event(), threading.Event()

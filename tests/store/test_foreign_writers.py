@@ -49,7 +49,7 @@ DEEDS: list[tuple[str, str, str]] = [
         "an entry appended without a head",
         "INSERT INTO log (seq, table_id, kind, step, time, key, body)"
         " SELECT 16, table_id, 0, 0, time, x'f07700', body FROM log WHERE seq = 15 - 3",
-        "no document points to it",
+        "the list of documents does not have it",
     ),
     ("an entry taken out of the middle", "DELETE FROM log WHERE seq = 7", "log entries 7 to 7 are missing"),
     ("the newest entry taken away", "DELETE FROM log WHERE seq = 15", "which is missing"),
@@ -60,14 +60,18 @@ DEEDS: list[tuple[str, str, str]] = [
         "log entries 16 to 99 are missing",
     ),
     ("a head that points into the past", "UPDATE heads SET seq = 4 WHERE seq = 13", "which was superseded"),
-    ("a document without its head", "DELETE FROM heads WHERE seq = 10", "no document points to it"),
-    ("a document moved to another key", "UPDATE log SET key = x'f0' WHERE seq = 10", "filed under"),
+    (
+        "a document without its head",
+        "DELETE FROM heads WHERE seq = 10",
+        "the list of documents does not have it",
+    ),
+    ("a document moved to another key", "UPDATE log SET key = x'f0' WHERE seq = 10", "than its key"),
     ("a document replaced by nonsense", "UPDATE log SET body = x'c1' WHERE seq = 10", "cannot be read"),
     ("a document taken out of its entry", "UPDATE log SET body = NULL WHERE seq = 10", "without a document"),
     (
         "the kind of a past change",
         "UPDATE log SET kind = 1 WHERE seq = 10",
-        "that it superseded is not there",
+        "that it superseded is missing",
     ),
     ("what a past change superseded", "UPDATE log SET prev = 6 WHERE seq = 13", "supersedes"),
     ("a time set back", "UPDATE log SET time = 5 WHERE seq = 10", "before its predecessor"),
@@ -76,7 +80,7 @@ DEEDS: list[tuple[str, str, str]] = [
         "UPDATE entries SET value = x'00' WHERE key = (SELECT min(key) FROM entries)",
         "index 'n'",
     ),
-    ("the low-water mark", "UPDATE facts SET value = -1 WHERE name = 'low_water'", "low-water mark is -1"),
+    ("the low-water mark", "UPDATE facts SET value = -1 WHERE name = 'low_water'", "begins past seq -1"),
     ("a table dropped from the list", "DELETE FROM tables", "not listed"),
     ("a table of its own", "CREATE TABLE mine (a)", "does not belong here"),
     (
@@ -184,9 +188,9 @@ def test_a_backup_restored_over_an_open_database_is_noticed(db, path, tmp_path):
         backup.backup(connection)
     backup.close()
 
-    with pytest.raises(reactdb.StorageMoved, match="another history"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
         games.insert({"id": "new"})
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         games.run()
 
 
@@ -202,7 +206,7 @@ def test_a_follower_is_told_that_a_backup_was_restored(db, path, tmp_path):
         with bare(path) as connection:
             backup.backup(connection)
 
-        with pytest.raises(reactdb.StorageMoved, match="another history"):
+        with pytest.raises(reactdb.errors.StorageMoved, match="another history"):
             cursor.next(timeout=PATIENCE_S)
     backup.close()
 

@@ -13,6 +13,7 @@ from sqlite_utils.utils import sqlite3
 
 import reactdb
 from reactdb.cli import main
+from reactdb.session import session_of
 from reactdb.store import migrations, schema
 from reactdb.store.file import sqlite
 from reactdb.store.tools import doctor
@@ -223,7 +224,9 @@ class TestNewerFormats:
     def test_it_is_refused_and_not_touched(self, newer: Path, read_only: bool):
         before = bytes_of(newer)
 
-        with pytest.raises(reactdb.IncompatibleFormat, match=f"has format {schema.FORMAT_VERSION + 1}"):
+        with pytest.raises(
+            reactdb.errors.IncompatibleFormat, match=f"has format {schema.FORMAT_VERSION + 1}"
+        ):
             reactdb.connect(newer, read_only=read_only)
 
         assert before == bytes_of(newer)
@@ -247,7 +250,9 @@ def test_an_sqlite_that_is_too_old_is_refused_before_the_file_is_touched(
     monkeypatch.setattr(sqlite, "VERSION", (3, 36, 0))
 
     for read_only in (True, False):
-        with pytest.raises(reactdb.IncompatibleFormat, match=r"reactdb needs SQLite 3\.37\.0 or newer"):
+        with pytest.raises(
+            reactdb.errors.IncompatibleFormat, match=r"reactdb needs SQLite 3\.37\.0 or newer"
+        ):
             reactdb.connect(path, read_only=read_only)
 
     assert before == bytes_of(path)
@@ -277,7 +282,7 @@ def test_another_programs_file_is_refused_and_not_touched(tmp_path: Path):
     before = bytes_of(path)
 
     for read_only in (True, False):
-        with pytest.raises(reactdb.NotADatabase, match="of another program"):
+        with pytest.raises(reactdb.errors.NotADatabase, match="of another program"):
             reactdb.connect(path, read_only=read_only)
 
     assert before == bytes_of(path)
@@ -331,7 +336,7 @@ def test_compaction_keeps_the_newest_mark_of_each_table(tmp_path: Path):
             db.table_create(name).insert([{"id": number} for number in range(100)])
         db.compact(keep=0)
 
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             newest = "SELECT table_id, block FROM marks ORDER BY table_id"
             # 0 is for the entries of tables, of which the second is the newest; each table is made before its documents.
             assert [(0, 102 >> 5), (1, 101 >> 5), (2, 202 >> 5)] == snapshot.connection.execute(
@@ -344,10 +349,10 @@ def test_a_fact_that_changed_on_the_disk_is_damage(fact: str, tmp_path: Path):
     path = unpack(f"format-{schema.FORMAT_VERSION}-closed", tmp_path)
     spoil(path, f"UPDATE facts SET value = value || '1' WHERE name = '{fact}'")
 
-    with pytest.raises(reactdb.CorruptDatabase, match=f"the fact '{fact}' does not match its checksum"):
+    with pytest.raises(reactdb.CorruptDatabase, match=f"the setting '{fact}' does not match its checksum"):
         reactdb.connect(path)
 
-    assert any(f"the fact '{fact}' does not match" in message for message in problems(path))
+    assert any(f"the setting '{fact}' does not match" in message for message in problems(path))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store.engine import Engine
 from reactdb.store.file import external_writers, locks, sqlite
 from tests.support.processes import another_process
@@ -111,7 +112,9 @@ class TestNetworkFileSystems:
             before = files_of(folder / "a.db")
             monkeypatch.setattr(locks, "MOUNTS", str(table))
 
-            with pytest.raises(reactdb.CannotOpen, match=r"network file system \(nfs4\).*allow_network=True"):
+            with pytest.raises(
+                reactdb.errors.CannotOpen, match=r"network file system \(nfs4\).*allow_network=True"
+            ):
                 reactdb.connect(folder / "a.db", read_only=read_only)
             assert before == files_of(folder / "a.db")
             with reactdb.connect(folder / "a.db", read_only=read_only, allow_network=True) as db:
@@ -129,7 +132,7 @@ import sys, reactdb
 try:
     with reactdb.connect(sys.argv[1], read_only=sys.argv[2] == "ro", allow_network=True) as db:
         print("opened", db.table_list())
-except reactdb.CannotOpen as error:
+except reactdb.errors.CannotOpen as error:
     print("refused", error)
 """
 
@@ -218,7 +221,7 @@ class TestLocksWithoutEffect:
         """SQLite puts off closing as long as there is one. The last statement of the writer's cursor can be one that failed."""
         before = os.listdir("/proc/self/fd")
         with reactdb.connect(path) as db:
-            writer = db.session.engine.writer
+            writer = session_of(db).engine.writer
             assert writer is not None
             writer.cursor.execute("SELECT seq FROM log UNION ALL SELECT 1 UNION ALL SELECT 2")
 
@@ -248,7 +251,7 @@ class TestTheSwitchToWal:
             lambda self, mode: Deluded(real(self, mode)) if mode == "rwc" else real(self, mode),
         )
 
-        with pytest.raises(reactdb.CannotOpen, match="cannot keep a write-ahead log"):
+        with pytest.raises(reactdb.errors.CannotOpen, match="cannot keep a write-ahead log"):
             reactdb.connect(path)
 
 
@@ -275,7 +278,7 @@ class TestWhatIsNoRegularFile:
     @pytest.mark.parametrize("read_only", [False, True])
     def test_it_is_refused_and_nothing_is_left_beside_it(self, path, kind, read_only):
         make_other(path, kind)
-        with pytest.raises(reactdb.CannotOpen, match=r"it is not a regular file$"):
+        with pytest.raises(reactdb.errors.CannotOpen, match=r"it is not a regular file$"):
             reactdb.connect(path, read_only=read_only)
 
         assert ["a.db"] == files_of(path)
@@ -283,8 +286,8 @@ class TestWhatIsNoRegularFile:
 
     def test_it_is_not_removed(self, path, kind):
         make_other(path, kind)
-        with pytest.raises(reactdb.CannotOpen, match=r"it is not a regular file$"):
-            reactdb.remove(path)
+        with pytest.raises(reactdb.errors.CannotOpen, match=r"it is not a regular file$"):
+            reactdb.delete_database(path)
 
         assert ["a.db"] == files_of(path)
         assert os.path.exists(os.devnull)
@@ -344,11 +347,11 @@ with db.transaction():
     if child == 0:
         try:
             reactdb.connect(sys.argv[1])
-        except reactdb.ForkedDatabase as error:
+        except reactdb.errors.ForkedDatabase as error:
             print(type(error).__name__)
         try:
             reactdb.connect(sys.argv[1], read_only=True)
-        except reactdb.ForkedDatabase as error:
+        except reactdb.errors.ForkedDatabase as error:
             print(type(error).__name__, flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
@@ -368,12 +371,12 @@ class TestLostLocks:
             assert "2" == in_process(FOREIGN_READER, path)
             assert not Path(f"{path}-wal").exists()
 
-            with pytest.raises(reactdb.StorageMoved):
+            with pytest.raises(reactdb.errors.StorageMoved):
                 games.insert({"id": 2})
-            with pytest.raises(reactdb.StorageMoved):
+            with pytest.raises(reactdb.errors.StorageMoved):
                 games.insert({"id": 3})
 
-        with pytest.raises(reactdb.StorageMoved, match="start the program again"):
+        with pytest.raises(reactdb.errors.StorageMoved, match="start the program again"):
             reactdb.connect(path)
         assert "[{'id': 1}]" == in_process(READ, path)
 
@@ -381,8 +384,8 @@ class TestLostLocks:
         with reactdb.connect(path) as db:
             db.table_create("games")
             os.unlink(f"{path}-wal")
-        with pytest.raises(reactdb.StorageMoved, match="start the program again"):
-            reactdb.remove(path)
+        with pytest.raises(reactdb.errors.StorageMoved, match="start the program again"):
+            reactdb.delete_database(path)
         path.unlink()
 
         with reactdb.connect(path) as db:
@@ -561,12 +564,12 @@ class TestRemove:
         in_process(CRASHED, path)
         assert ["a.db", "a.db-shm", "a.db-wal"] == files_of(path)
 
-        assert reactdb.remove(path) is None
+        assert reactdb.delete_database(path) is None
         assert [] == files_of(path)
 
     def test_a_database_made_anew_has_nothing_of_the_old_one(self, path):
         in_process(CRASHED, path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         with reactdb.connect(path) as db:
             assert [] == db.table_list()
@@ -578,9 +581,9 @@ class TestRemove:
         with reactdb.connect(path, read_only=read_only):
             before = files_of(path)
             with pytest.raises(reactdb.DatabaseBusy, match="is open in this process; close it first"):
-                reactdb.remove(path)
+                reactdb.delete_database(path)
             assert before == files_of(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -592,11 +595,11 @@ class TestRemove:
             assert holder.stdout is not None
             holder.stdout.readline()
             before = files_of(path)
-            with pytest.raises(reactdb.DatabaseBusy, match="is open in another process; nothing was removed"):
-                reactdb.remove(path)
+            with pytest.raises(reactdb.DatabaseBusy, match="is open in another process; nothing was deleted"):
+                reactdb.delete_database(path)
             assert before == files_of(path)
             holder.communicate(timeout=60)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -607,9 +610,9 @@ class TestRemove:
         path.unlink()
         if is_there:
             path.touch()
-        with pytest.raises(reactdb.CannotOpen, match=r"reactdb\.remove does"):
+        with pytest.raises(reactdb.errors.CannotOpen, match=r"reactdb\.remove does"):
             reactdb.connect(path)
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
@@ -618,21 +621,21 @@ class TestRemove:
             db.table_create("games").insert({"id": 1})
         content = path.read_bytes()
         path.write_bytes(content[:200] + bytes(len(content) - 200))
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert [] == files_of(path)
 
     def test_other_files_are_not_removed(self, path):
         path.write_text("a letter to a friend, long enough to be taken for a database\n" * 100)
-        with pytest.raises(reactdb.NotADatabase):
-            reactdb.remove(path)
+        with pytest.raises(reactdb.errors.NotADatabase):
+            reactdb.delete_database(path)
         foreign = path.with_name("b.db")
         connection = sqlite3.connect(foreign)
         connection.execute("CREATE TABLE letters (text)")
         connection.close()
         before = foreign.read_bytes()
-        with pytest.raises(reactdb.NotADatabase):
-            reactdb.remove(foreign)
+        with pytest.raises(reactdb.errors.NotADatabase):
+            reactdb.delete_database(foreign)
 
         assert ["a.db", "b.db"] == files_of(path)
         assert before == foreign.read_bytes()
@@ -641,16 +644,16 @@ class TestRemove:
         reactdb.connect(path).close()
         for name in ("a.db-walrus", "a.db2", "a.db-wal.txt"):
             path.with_name(name).touch()
-        reactdb.remove(path)
+        reactdb.delete_database(path)
 
         assert ["a.db-wal.txt", "a.db-walrus", "a.db2"] == files_of(path)
 
     def test_where_nothing_is_there_is_nothing_to_remove(self, path):
-        with pytest.raises(reactdb.CannotOpen, match="it does not exist"):
-            reactdb.remove(path)
-        with pytest.raises(reactdb.CannotOpen, match="it is a folder"):
-            reactdb.remove(path.parent)
+        with pytest.raises(reactdb.errors.CannotOpen, match="it does not exist"):
+            reactdb.delete_database(path)
+        with pytest.raises(reactdb.errors.CannotOpen, match="it is a folder"):
+            reactdb.delete_database(path.parent)
         with pytest.raises(reactdb.InvalidOption, match="in memory"):
-            reactdb.remove(":memory:")
+            reactdb.delete_database(":memory:")
         with pytest.raises(reactdb.InvalidOption, match="name of a file"):
-            reactdb.remove(None)  # type: ignore[arg-type]
+            reactdb.delete_database(None)  # type: ignore[arg-type]

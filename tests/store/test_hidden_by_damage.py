@@ -131,7 +131,7 @@ def test_the_doctor_names_the_table_or_the_index_that_has_lost_something(
     for start, cells in leaves(sound, tree):
         path.write_bytes(without(sound.read_bytes(), start, cells // 2))
 
-        told = [words for words in problems(path) if "running sums say" in words]
+        told = [words for words in problems(path) if "its checksum is of" in words]
 
         # A head is of one table; without it nothing is known of where its index entries lead.
         assert told
@@ -195,9 +195,12 @@ def test_sums_that_changed_on_the_disk_are_told(sound: Path, tmp_path: Path, at:
     connection.commit()
     connection.close()
 
-    with reactdb.connect(path) as db, pytest.raises(reactdb.CorruptDatabase, match="running sums"):
+    with (
+        reactdb.connect(path) as db,
+        pytest.raises(reactdb.CorruptDatabase, match="the stored checksum of table"),
+    ):
         db.table("people").count().run()
-    assert any("running sums" in words for words in problems(path))
+    assert any("the stored checksum of table" in words for words in problems(path))
 
 
 @pytest.mark.parametrize("index", [None, "age"])

@@ -11,6 +11,7 @@ import pytest
 import reactdb
 from reactdb.change import HiddenTable
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.store import exports
 from reactdb.table import Table
 from reactdb.values import codec, collation
@@ -23,8 +24,8 @@ NOTES = HiddenTable("tests", "notes")
 
 
 def notes_of(db: Any, name: HiddenTable = NOTES) -> Table:
-    db.session.make_hidden(name)
-    return Table(db.session, Query(name))
+    session_of(db).make_hidden(name)
+    return Table(session_of(db), Query(name))
 
 
 def test_it_is_read_and_written_by_its_owner_and_name(db: Any):
@@ -34,8 +35,8 @@ def test_it_is_read_and_written_by_its_owner_and_name(db: Any):
     notes.get(1).update({"n": 3})
 
     assert [{"id": 2, "n": 1}, {"id": 1, "n": 3}] == notes.order_by(index="n").run()
-    assert codec.decode(db.session.get(NOTES, collation.key_bytes(1))) == {"id": 1, "n": 3}
-    assert db.session.info(NOTES).owner == "tests"
+    assert codec.decode(session_of(db).get(NOTES, collation.key_bytes(1))) == {"id": 1, "n": 3}
+    assert session_of(db).info(NOTES).owner == "tests"
     assert 2 == notes.count().run()
 
 
@@ -62,9 +63,9 @@ def test_a_user_cannot_name_it(db: Any):
     notes_of(db).insert({"id": 1})
 
     for name in ("notes", "notes of tests", "tests.notes", NOTES):
-        with pytest.raises((reactdb.TableNotFound, reactdb.InvalidName)):
+        with pytest.raises((reactdb.TableNotFound, reactdb.errors.InvalidName)):
             db.table(name).run()
-        with pytest.raises((reactdb.TableNotFound, reactdb.InvalidName)):
+        with pytest.raises((reactdb.TableNotFound, reactdb.errors.InvalidName)):
             db.table_drop(name)
 
 
@@ -142,7 +143,7 @@ def test_what_a_write_hook_writes_there_is_seen_by_nobody(path: Path):
     with reactdb.connect(path) as db:
         games = db.table_create("games")
         make_journal(db)
-        db.session.set_hook("games", JOURNALLED)
+        session_of(db).set_hook("games", JOURNALLED)
         whole: list[Any] = []
         db.changes(batches=True, include_catalogue=True).subscribe(whole.append)
         games.insert([{"id": 1}, {"id": 2}])
@@ -195,7 +196,7 @@ def test_pages_for_bulk_readers_leave_it_out(path: Path):
 def test_another_process_has_it_too(path: Path):
     with reactdb.connect(path) as db, another_process(path) as other:
         notes = notes_of(db)
-        with Table(other.session, Query(NOTES)).changes().cursor() as cursor:
+        with Table(session_of(other), Query(NOTES)).changes().cursor() as cursor:
             notes.insert({"id": 1})
 
             assert {"id": 1} == cursor.next(timeout=10)["new_val"]
@@ -219,7 +220,7 @@ def test_salvage_leaves_it_to_its_owner(path: Path):
 def test_compaction_removes_one_that_was_dropped(path: Path):
     with reactdb.connect(path) as db:
         notes_of(db).insert({"id": 1})
-        db.session.transact(lambda transaction: transaction.drop_table(transaction.catalogue.live[NOTES]))
-        assert db.session.find(NOTES) is None
+        session_of(db).transact(lambda transaction: transaction.drop_table(transaction.catalogue.live[NOTES]))
+        assert session_of(db).find(NOTES) is None
         assert 1 == db.compact(keep=0)["tables"]
     assert [] == problems(path)

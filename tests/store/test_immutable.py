@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 import reactdb
 from reactdb.cli import main
+from reactdb.session import session_of
 from reactdb.store.file import immutable
 from reactdb.store.tools.figures import measure
 from tests.support.kept_files import unpack
@@ -90,7 +91,7 @@ def test_a_file_on_a_read_only_medium_is_read(folder: Path, mounted: Path):
             assert list(range(10)) == [cursor.next(timeout=5)["new_val"]["id"] for _ in range(10)]
             with reactdb.connect(mounted / "a.db", read_only=True) as second:
                 assert second.token == db.token
-        with pytest.raises(reactdb.ReadOnlyDatabase):
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase):
             games.delete()
 
     assert before == sorted(os.listdir(folder))
@@ -108,7 +109,7 @@ def test_an_older_format_is_read_there_as_it_is(folder: Path, mounted: Path):
 def test_to_write_there_is_refused_with_what_helps(folder: Path, mounted: Path):
     fill(folder / "a.db")
 
-    with pytest.raises(reactdb.CannotOpen, match=r"may not be written .* read_only=True"):
+    with pytest.raises(reactdb.errors.CannotOpen, match=r"may not be written .* read_only=True"):
         reactdb.connect(mounted / "a.db")
 
 
@@ -124,7 +125,7 @@ def test_commits_in_a_log_that_cannot_be_read_are_not_passed_over(folder: Path, 
     )
     for opening in openings:
         with pytest.raises(
-            reactdb.CannotOpen, match=r"a\.db-wal may hold commits that are not in the file yet"
+            reactdb.errors.CannotOpen, match=r"a\.db-wal may hold commits that are not in the file yet"
         ):
             opening()
 
@@ -167,7 +168,8 @@ def test_somebody_who_begins_to_write_is_noticed_by_the_next_read(folder: Path, 
             lambda: games.changes().cursor(),
         ):
             with pytest.raises(
-                reactdb.StorageMoved, match=r"without writers, and has changed: close this .* open it again"
+                reactdb.errors.StorageMoved,
+                match=r"without writers, and has changed: close this .* open it again",
             ):
                 use()
 
@@ -200,7 +202,7 @@ def test_a_writer_who_has_it_open_is_followed_and_one_who_comes_later_ends_the_f
             end = time.monotonic() + 10
             while not errors and time.monotonic() < end:
                 time.sleep(0.01)
-            assert [reactdb.StorageMoved] == [type(error) for error in errors]
+            assert [reactdb.errors.StorageMoved] == [type(error) for error in errors]
             assert "has a writer now" in str(errors[0])
             with (
                 reactdb.connect(mounted / "a.db", read_only=True) as again,
@@ -215,8 +217,8 @@ def test_a_file_that_changes_while_it_is_read_is_noticed_by_that_read(folder: Pa
     fill(folder / "a.db")
     with (
         reactdb.connect(mounted / "a.db", read_only=True) as db,
-        pytest.raises(reactdb.StorageMoved, match="has changed"),
-        db.session.engine.snapshot() as snapshot,
+        pytest.raises(reactdb.errors.StorageMoved, match="has changed"),
+        session_of(db).engine.snapshot() as snapshot,
     ):
         assert 12 == snapshot.seq
         elsewhere(WRITE, folder / "a.db")
@@ -252,7 +254,7 @@ def test_salvage_reads_it_with_sqlite(folder: Path, mounted: Path, tmp_path: Pat
     )
 
     assert 0 == told.exit_code, told.output
-    assert "SQLite does not read it" not in told.output
+    assert "SQLite cannot read the file" not in told.output
     saved = (tmp_path / "games.jsonl").read_text().splitlines()
     assert list(range(10)) == sorted(json.loads(line)["id"] for line in saved)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import Database, row
 from reactdb.expression import expr
+from reactdb.session import session_of
 from reactdb.store.catalogue import IndexInfo
 from reactdb.table import Table
 from reactdb.values import codec
@@ -45,7 +46,7 @@ def indexed(db: Database) -> Table:
 
 def entries(db: Database) -> tuple[list[Any], list[Any]]:
     """What the indexes have, and what the documents say that they have."""
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         table = snapshot.catalogue.live["games"]
         found = snapshot.connection.execute("SELECT index_id, value, key, tag FROM entries").fetchall()
         said = [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.change import Change
+from reactdb.session import session_of
 from reactdb.store import log as store_log
 
 COUNT = 10
@@ -53,7 +54,7 @@ EXPECTED = [
 
 
 def keep_out_where_nobody_else_can_be(db: reactdb.Database) -> None:
-    if db.session.engine.is_memory:
+    if session_of(db).engine.is_memory:
         pytest.skip("nobody else has it")
 
 
@@ -89,8 +90,8 @@ def test_they_are_there_after_the_log_was_compacted_in_the_middle_of_a_page(db):
 
 def test_they_are_there_after_retention_removed_them(db):
     changes = list(db.log())
-    db.session.engine.before_removal(db.seq)
-    assert 0 == len(db.session.engine.pages._pages)
+    session_of(db).engine.before_removal(db.seq)
+    assert 0 == len(session_of(db).engine.pages._pages)
     assert EXPECTED == before(changes)
 
 
@@ -175,9 +176,9 @@ def test_a_damaged_entry_is_not_told(db):
 
 def test_what_nobody_asks_for_is_not_read(db):
     changes = list(db.log())
-    assert len(changes) == len(db.session.engine.pages._pages) * 4 - 1
+    assert len(changes) == len(session_of(db).engine.pages._pages) * 4 - 1
     del changes
-    assert 0 == len(db.session.engine.pages._pages)
+    assert 0 == len(session_of(db).engine.pages._pages)
 
 
 def test_other_attributes_are_missing_as_of_any_change(db):
@@ -230,7 +231,7 @@ def test_the_log_says_the_same_however_it_is_read(given_steps, size):
             db.table_create(name)
         for step in given_steps:
             write(db, *step)
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             expected = snapshot.changes(0, limit=1_000)
         assert columns_of(expected) == columns_of(db.log())
         assert columns_of(expected) == columns_of(list(db.log()))
@@ -308,5 +309,5 @@ def test_a_document_before_that_changed_on_the_disk_is_told(path, damage):
         change = next(db.log(since=12))
         with pytest.raises(reactdb.CorruptDatabase):
             _ = change.old_val
-        with db.session.read() as snapshot, pytest.raises(reactdb.CorruptDatabase):
+        with session_of(db).read() as snapshot, pytest.raises(reactdb.CorruptDatabase):
             snapshot.changes(10, 20)

@@ -17,7 +17,7 @@ import pytest
 
 import reactdb
 from reactdb.database import Database
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.file import names
@@ -44,7 +44,7 @@ import sys, reactdb
 try:
     with reactdb.connect(sys.argv[1], read_only=sys.argv[2] == "True") as db:
         print("open", db.table("games").count().run())
-except reactdb.CannotOpen as error:
+except reactdb.errors.CannotOpen as error:
     print(error)
 """
 
@@ -121,14 +121,14 @@ class TestAFileWithTwoNames:
             lambda path: measure(str(path)),
             lambda path: Salvage(str(path)),
             lambda path: exports.opened(str(path), busy_timeout_s=1.0, allow_network=False).__enter__(),
-            lambda path: reactdb.remove(path),
+            lambda path: reactdb.delete_database(path),
         ],
         ids=["write", "read", "engine", "doctor", "inspect", "salvage", "Spark", "remove"],
     )
     def test_it_is_refused_by_every_door(self, path, link, name, act: Callable[[Path], Any]):
         os.link(path, link)
 
-        with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+        with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES):
             act(path.with_name(name))
         assert ["a.db", "b.db"] == sorted(one.name for one in path.parent.iterdir())
 
@@ -155,7 +155,7 @@ class TestAFileWithTwoNames:
         (tmp_path / "elsewhere").mkdir()
         os.link(path, tmp_path / "elsewhere" / "a.db")
 
-        with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES) as caught:
+        with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES) as caught:
             reactdb.connect(path)
         assert str(path) == caught.value.path
 
@@ -165,7 +165,7 @@ class TestAFileWithTwoNames:
             writer.kill()
         os.link(path, link)
 
-        with pytest.raises(reactdb.CannotOpen) as caught:
+        with pytest.raises(reactdb.errors.CannotOpen) as caught:
             reactdb.connect(link)
         assert f"also {path}" in caught.value.reason
         assert f"keep {path}, which has a -wal beside it" in caught.value.reason
@@ -175,12 +175,12 @@ class TestAFileWithTwoNames:
         link.rename(link.with_name("c.db"))
 
         for name in ("a.db", "c.db"):
-            with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+            with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES):
                 reactdb.connect(path.with_name(name))
 
     def test_it_can_be_opened_when_the_other_name_is_gone(self, path, link):
         os.link(path, link)
-        with pytest.raises(reactdb.CannotOpen):
+        with pytest.raises(reactdb.errors.CannotOpen):
             reactdb.connect(link)
         path.unlink()
 
@@ -201,7 +201,7 @@ class TestAFileWithTwoNames:
         with reactdb.connect(path) as db:
             db.table("games").insert({"id": 1})
             os.link(path, link)
-            with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+            with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES):
                 reactdb.connect(link)
         link.unlink()
 
@@ -240,7 +240,7 @@ class TestALinkThatIsMadeWhileTheFileIsOpen:
             os.link(path, link)
 
             assert "it has 2 names" in run_python(OPENER, link, read_only)
-            with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+            with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES):
                 reactdb.connect(link)
             games.insert({"id": "third"})
             assert 3 == db.seq
@@ -257,7 +257,7 @@ class TestALinkThatIsMadeWhileTheFileIsOpen:
                 writer.write(one)
             writer.kill()
         for name in (path, link):
-            with pytest.raises(reactdb.CannotOpen, match=TWO_NAMES):
+            with pytest.raises(reactdb.errors.CannotOpen, match=TWO_NAMES):
                 reactdb.connect(name)
         link.unlink()
 
@@ -278,9 +278,9 @@ class TestAnotherNameThatIsInUse:
             writer.write(1)
             os.link(path, link)
             path.unlink()
-            with pytest.raises(reactdb.CannotOpen, match=f"process {writer.process.pid} {OTHER_LOG}"):
+            with pytest.raises(reactdb.errors.CannotOpen, match=f"process {writer.process.pid} {OTHER_LOG}"):
                 reactdb.connect(link, read_only=read_only)
-            with pytest.raises(reactdb.CannotOpen, match=OTHER_LOG):
+            with pytest.raises(reactdb.errors.CannotOpen, match=OTHER_LOG):
                 measure(str(link))
             os.link(link, path)
             link.unlink()
@@ -303,7 +303,7 @@ with reactdb.connect(sys.argv[1], read_only=True):
             assert process.stdout is not None
             assert "open\n" == process.stdout.readline()
             path.rename(link)
-            with pytest.raises(reactdb.CannotOpen, match=OTHER_LOG):
+            with pytest.raises(reactdb.errors.CannotOpen, match=OTHER_LOG):
                 reactdb.connect(link)
             process.communicate("\n", timeout=60)
 
@@ -313,7 +313,7 @@ with reactdb.connect(sys.argv[1], read_only=True):
         with reactdb.connect(path) as db:
             # Another engine of this process, readers that are opened and closed, and a checkpoint.
             reactdb.connect(path, read_only=True).close()
-            with db.session.engine.snapshot(), db.session.engine.snapshot():
+            with session_of(db).engine.snapshot(), session_of(db).engine.snapshot():
                 db.table("games").insert({"id": 1})
             db.compact(keep=1, vacuum=True)
             os.link(path, link)
@@ -374,7 +374,7 @@ class TestALogThatWasLeftBehind:
             lambda: reactdb.connect(link, read_only=True),
             lambda: measure(str(link)),
         ):
-            with pytest.raises(reactdb.CannotOpen, match=self.LEFT):
+            with pytest.raises(reactdb.errors.CannotOpen, match=self.LEFT):
                 act()
         assert "its newest commits are in" in " ".join(Salvage(str(link)).troubles)
         link.rename(path)
@@ -388,7 +388,7 @@ class TestALogThatWasLeftBehind:
             writer.write(1)
             writer.kill()
         path.rename(link)
-        with pytest.raises(reactdb.CannotOpen, match=self.LEFT):
+        with pytest.raises(reactdb.errors.CannotOpen, match=self.LEFT):
             reactdb.connect(link)
         Path(f"{path}-wal").rename(f"{link}-wal")
 
@@ -402,7 +402,7 @@ class TestALogThatWasLeftBehind:
             writer.kill()
         path.unlink()
 
-        with pytest.raises(reactdb.CannotOpen, match=self.LEFT):
+        with pytest.raises(reactdb.errors.CannotOpen, match=self.LEFT):
             reactdb.connect(link)
         os.link(link, path)
         link.unlink()
@@ -459,7 +459,7 @@ class TestALogThatWasLeftBehind:
             with another_writer(path) as writer:
                 writer.write(1)
                 writer.kill()
-            with pytest.raises(reactdb.CannotOpen, match=self.LEFT):
+            with pytest.raises(reactdb.errors.CannotOpen, match=self.LEFT):
                 reactdb.connect(link)
             assert [1] == keys(path)
             assert [1] == keys(link)

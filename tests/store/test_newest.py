@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.errors import CorruptDatabase
+from reactdb.session import session_of
 from reactdb.store.newest import count_newest, count_range, newest_by_key, newest_by_seq, newest_of
 from reactdb.values import collation
 from tests.support.scaling import examples
@@ -24,8 +25,8 @@ def test_the_newest_entries_are_read_in_both_orders_and_survive_compaction():
         one.get("a").update({"n": 2})
         one.get("b").delete()
         for _ in range(2):
-            with db.session.read() as snapshot:
-                tables = [db.session.info("one"), db.session.info("two")]
+            with session_of(db).read() as snapshot:
+                tables = [session_of(db).info("one"), session_of(db).info("two")]
                 by_key = newest_by_key(snapshot, tables[0])
                 assert [(change.key, change.new_val["n"]) for change in by_key] == [("a", 2), ("c", 1)]
                 assert [
@@ -67,12 +68,12 @@ def test_any_part_in_either_order_is_that_of_the_whole_also_below_the_low_water_
             expected[table, key] = db.seq
         db.compact(keep)
         wanted = sorted((seq, *name) for name, seq in expected.items() if name[0] != "other")
-        tables = [db.session.info("one"), db.session.info("two")]
+        tables = [session_of(db).info("one"), session_of(db).info("two")]
         for _ in range(4):
             since, until = sorted((data.draw(st.integers(0, db.seq)), data.draw(st.integers(0, db.seq))))
             limit = data.draw(st.sampled_from([-1, 1, 2, 7, 40]))
             inside = [one for one in wanted if since < one[0] <= until]
-            with db.session.read() as snapshot:
+            with session_of(db).read() as snapshot:
                 assert count_newest(snapshot, tables, since, until) == len({one[2] for one in inside})
                 for reverse in (False, True):
                     found = newest_by_seq(snapshot, tables, since, until, reverse=reverse, limit=limit)
@@ -89,12 +90,12 @@ def test_the_newest_entries_of_many_keys_are_those_that_there_are():
         one.get(4).update({"n": 1})
         one.get(6).delete()
         keys = [collation.key_bytes(number) for number in reversed(range(350))]
-        with db.session.read() as snapshot:
-            found = newest_of(snapshot, db.session.info("one"), keys)
+        with session_of(db).read() as snapshot:
+            found = newest_of(snapshot, session_of(db).info("one"), keys)
             assert {change.key for change in found.values()} == set(range(0, 350, 2)) - {6}
             assert all(change.key_bytes == key for key, change in found.items())
             assert found[collation.key_bytes(4)].new_val == {"id": 4, "n": 1}
-            assert newest_of(snapshot, db.session.info("one"), []) == {}
+            assert newest_of(snapshot, session_of(db).info("one"), []) == {}
 
 
 def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
@@ -107,7 +108,7 @@ def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
 
     with (
         reactdb.connect(path) as db,
-        db.session.read() as snapshot,
+        session_of(db).read() as snapshot,
         pytest.raises(CorruptDatabase, match=f"entry {seq}"),
     ):
-        newest_of(snapshot, db.session.info("one"), [collation.key_bytes("a")])
+        newest_of(snapshot, session_of(db).info("one"), [collation.key_bytes("a")])

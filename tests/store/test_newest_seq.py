@@ -10,13 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store.snapshot import NEWEST
 from tests.support.inspection import problems
 from tests.support.kept_files import kept, unpack
 
 
 def newest(db: Any, *names: str) -> list[int]:
-    return [db.session.newest_seq(name) for name in names]
+    return [session_of(db).newest_seq(name) for name in names]
 
 
 def test_it_is_that_of_the_tables_newest_change(db: Any):
@@ -56,7 +57,7 @@ def test_it_costs_one_look_up_however_much_others_have_written(db: Any):
     idle, busy = db.table_create("idle"), db.table_create("busy")
     idle.insert({"id": 1})
     busy.insert([{"id": number} for number in range(5_000)])
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         plan = [
             row[3] for row in snapshot.connection.execute(f"EXPLAIN QUERY PLAN {NEWEST}", (1,)).fetchall()
         ]
@@ -72,13 +73,13 @@ def test_in_a_file_that_was_migrated_no_change_is_newer(name: str, tmp_path: Pat
         low = db.stats()["oldest"]
         for table in db.table_list():
             logged = max((change.seq for change in db.log(low, table=table)), default=0)
-            found = db.session.newest_seq(table)
-            made = db.session.info(table).created
+            found = session_of(db).newest_seq(table)
+            made = session_of(db).info(table).created
             assert found == logged if logged else found <= max(low, made), table
             # What is left of the table below the mark is not newer either.
             query = "SELECT max(seq) FROM log WHERE table_id = ?"
-            with db.session.read() as snapshot:
-                (left,) = snapshot.connection.execute(query, (db.session.info(table).id,)).fetchone()
+            with session_of(db).read() as snapshot:
+                (left,) = snapshot.connection.execute(query, (session_of(db).info(table).id,)).fetchone()
             assert found >= (left or 0), table
         people = db.table("people")
         people.insert({"id": "after"})
@@ -122,7 +123,7 @@ def test_whatever_is_written_and_removed(script):
         low = db.stats()["oldest"]
         for seq, then in past.items():
             if seq >= low:
-                session = db.at(seq).session
+                session = session_of(db.at(seq))
                 for number, wanted in then.items():
                     found = session.newest_seq(str(number))
                     assert wanted == found or wanted < found == low

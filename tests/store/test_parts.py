@@ -13,6 +13,7 @@ import pytest
 import reactdb
 from reactdb import row
 from reactdb.errors import DuplicateKey, StorageError
+from reactdb.session import session_of
 
 TABLES = ("log", "heads", "graves", "marks", "entries", "tables", "indexes", "facts")
 
@@ -53,9 +54,9 @@ def make() -> reactdb.Database:
 
 
 def content(db: reactdb.Database) -> dict[str, list[tuple[Any, ...]]]:
-    transaction = db.session.engine.current_transaction()
+    transaction = session_of(db).engine.current_transaction()
     assert transaction is not None
-    with db.session.engine.snapshot():  # what is buffered is in the file from here on
+    with session_of(db).engine.snapshot():  # what is buffered is in the file from here on
         pass
     return {name: transaction.connection.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES}
 
@@ -108,7 +109,7 @@ def fails_at(step: int, write: Write, *, after: bool) -> bool:
 
 def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) -> bool:
     db.table("games").insert({"id": "before", "score": step})
-    transaction = db.session.engine.current_transaction()
+    transaction = session_of(db).engine.current_transaction()
     assert transaction is not None
     before, real = content(db), transaction.execute
     cursor = transaction.cursor

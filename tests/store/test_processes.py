@@ -19,7 +19,7 @@ import pytest
 
 import reactdb
 from reactdb import row
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 
 PATIENCE_S = 30
 PYTHON = [sys.executable, "-W", "ignore::DeprecationWarning"]
@@ -98,7 +98,7 @@ def wait(pid):
 def refused(call):
     try:
         call()
-    except reactdb.ForkedDatabase as error:
+    except reactdb.errors.ForkedDatabase as error:
         return str(error)
     raise AssertionError("not refused")
 
@@ -301,7 +301,7 @@ from reactdb.store.file import fork
 fork.WAIT_S = 0.2
 entered, leave = threading.Event(), threading.Event()
 def hold():
-    with db.session.engine.snapshot() as snapshot:
+    with db._session.engine.snapshot() as snapshot:
         entered.set()
         leave.wait(30)
         assert 2 == snapshot.seq
@@ -412,7 +412,7 @@ class TestReaders:
         with reactdb.connect(path) as db:
             games = db.table_create("games")
             games.insert({"id": 1})
-            readers = db.session.engine.readers
+            readers = session_of(db).engine.readers
             assert {"id": 1} == games.get(1).run()
             assert 1 == len(readers.idle)
             assert readers.rest(time.monotonic() + PATIENCE_S)
@@ -431,7 +431,7 @@ class TestReaders:
         with reactdb.connect(path) as db:
             games = db.table_create("games")
             games.insert({"id": 1})
-            engine = db.session.engine
+            engine = session_of(db).engine
             with engine.snapshot():
                 assert not engine.readers.rest(time.monotonic())
                 assert {"id": 1} == games.get(1).run()
@@ -498,10 +498,10 @@ def test_a_handle_that_is_pickled_says_what_to_pass_instead(db, games, act):
     "error",
     [
         reactdb.HistoryLost(3, 7),
-        reactdb.CannotOpen("/a.db", "it is gone"),
+        reactdb.errors.CannotOpen("/a.db", "it is gone"),
         reactdb.InvalidDocument("too deep", ("a", 3)),
         reactdb.TableNotFound("games"),
-        reactdb.SchemaMismatch("key 1", "n is text"),
+        reactdb.errors.SchemaMismatch("key 1", "n is text"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -650,7 +650,7 @@ def test_each_handle_waits_as_long_as_it_was_told_to(held):
 def test_each_handle_waits_for_threads_as_long_as_it_was_told_to(db):
     """Also in memory, and where the first handle would wait for ever."""
     games = db.table_create("games")
-    hasty = type(db)(Session(db.session.engine, "soft", busy_timeout_s=0.05))
+    hasty = type(db)(Session(session_of(db).engine, "soft", busy_timeout_s=0.05))
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -780,6 +780,6 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
         for life, last in acknowledged.items():
             assert {f"{life}-{n}" for n in range(1, last + 1)} <= found
             assert f"{life}-{last + 2}" not in found
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer.in_turn(writer.checkpoints.run)
         assert os.stat(f"{path}-wal").st_size < 64 * 1024

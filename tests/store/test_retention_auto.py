@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from benchmarks.history import has_stopped_growing, written
+from reactdb.session import session_of
 from reactdb.store import retention, room, schema
 from reactdb.store.retention import AUTO, Retention
 from reactdb.store.room import Room
@@ -56,7 +57,7 @@ class TestHowMuch:
             found = history(db)
             # Between two looks there may be 500 changes more.
             assert LEAST - 20_000 <= found["bytes"] <= LEAST + 550 * 1_060
-            sizes.append(room.used_bytes(db.session.engine.writer.connection))
+            sizes.append(room.used_bytes(session_of(db).engine.writer.connection))
         assert sizes[-1] <= 1.2 * sizes[0]
         assert [3_990 + n for n in range(10)] == sorted(document["n"] for document in games)
         with pytest.raises(reactdb.HistoryLost):
@@ -82,7 +83,7 @@ class TestHowMuch:
             history(db)["bytes"]
             < 2_000_000
             < 4_000_000
-            < room.used_bytes(db.session.engine.writer.connection) + 4_000_000
+            < room.used_bytes(session_of(db).engine.writer.connection) + 4_000_000
         )
         assert 0 < db.stats()["oldest"]
 
@@ -122,7 +123,7 @@ class TestTheEstimate:
     def test_it_is_exact_where_there_are_few_changes(self, db, games):
         self.sizes(db, games, Random(1), 250)
 
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
         assert self.kept(connection) == Room().history(connection).bytes
 
     @pytest.mark.parametrize("seed", range(5))
@@ -130,7 +131,7 @@ class TestTheEstimate:
         with db.transaction():
             self.sizes(db, games, Random(seed), 5_000)
 
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
         assert self.kept(connection) == pytest.approx(Room().history(connection).bytes, rel=0.2)
 
     def test_it_costs_the_same_however_long_the_log_is(self):
@@ -141,7 +142,7 @@ class TestTheEstimate:
                 games = db.table_create("games")
                 for start in range(0, changes, 1_000):
                     games.insert([{"id": n % 100, "n": start + n} for n in range(1_000)], conflict="replace")
-                connection, count = db.session.engine.writer.connection, [0]
+                connection, count = session_of(db).engine.writer.connection, [0]
 
                 def tick() -> int:
                     count[0] += 1
@@ -187,7 +188,9 @@ class TestDroppedTables:
             for start in range(0, 4_000, 50):
                 update(games, range(start, start + 50), size=10)
                 entries.append(
-                    db.session.engine.writer.connection.execute("SELECT count(*) FROM heads").fetchone()[0]
+                    session_of(db)
+                    .engine.writer.connection.execute("SELECT count(*) FROM heads")
+                    .fetchone()[0]
                 )
                 if start in (300, 800, 1_200):
                     assert [] == problems(path)
@@ -220,7 +223,7 @@ class TestBlobs:
             games.insert({"id": 1, "file": db.blobs.put(bytes([n]) * 50_000)}, conflict="replace")
         for n in range(3):
             games.get(1).update({"n": n})
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
 
         # The newest is live, and each version with it names it.
         assert 9 * 50_000 < Room().history(connection).bytes < 9 * 50_000 + 5_000
@@ -282,7 +285,7 @@ class TestSteps:
                 return deletions, steps_of(db, db.seq)
 
         def steps_of(db: Any, target: int) -> int:
-            connection, count = db.session.engine.writer.connection, 0
+            connection, count = session_of(db).engine.writer.connection, 0
 
             def tick() -> int:
                 nonlocal count
@@ -313,7 +316,7 @@ class TestSteps:
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games")
             monkeypatch.setattr(retention, "has_dropped", out_of_memory)
-            monkeypatch.setattr(db.session.engine.writer.compaction, "look_at", 0)
+            monkeypatch.setattr(session_of(db).engine.writer.compaction, "look_at", 0)
             games.insert({"id": 1})
             games.insert({"id": 2})
 
@@ -323,7 +326,7 @@ class TestSteps:
         """Else a commit would wait for both."""
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games")
-            checkpoints, looked = db.session.engine.writer.checkpoints, []
+            checkpoints, looked = session_of(db).engine.writer.checkpoints, []
             after_commit = checkpoints.after_commit
 
             def noted(wal_bytes: int) -> None:
@@ -343,7 +346,7 @@ class TestSteps:
         update(games, range(450))
         games.insert([{"id": 1_000 + n, "text": "x" * 100} for n in range(10_000)], conflict="replace")
         games.update({"n": 1})
-        db.retain(10)
+        db.set_retention(10)
         monkeypatch.setattr(retention, "CHUNK_CHANGES", 100)
         steps.clear()
         counts = []
@@ -367,7 +370,7 @@ class TestSteps:
                     writer = threading.Thread(target=lambda: games.insert({"id": -1}))
                     turns.append(writer)
                     writer.start()
-                    while not len(db.session.engine.write_queue) > 1:
+                    while not len(session_of(db).engine.write_queue) > 1:
                         pass
                     return step(connection, target, most)
                 turns.append(games.get(-1).run() is not None)
@@ -390,7 +393,7 @@ class TestSteps:
             oldest = db.stats()["oldest"]
 
             def fail(*arguments: Any) -> None:
-                raise reactdb.DiskFull("no room left")
+                raise reactdb.errors.DiskFull("no room left")
 
             with monkeypatch.context() as patch:
                 patch.setattr(retention, "set_fact", fail)
@@ -451,11 +454,11 @@ class TestTheFileSays:
             assert 100 == history(db)["retention"] == history(other)["retention"]
             update(other.table_create("games"), range(2_000), size=1)
             assert db.stats()["oldest"] > 1_000
-            db.retain(timedelta(days=7))
+            db.set_retention(timedelta(days=7))
             assert timedelta(days=7) == history(other)["retention"]
-            db.retain(None)
+            db.set_retention(None)
             assert history(other)["retention"] is None
-            other.retain("auto")
+            other.set_retention("auto")
             assert "auto" == history(db)["retention"]
 
     def test_who_says_nothing_removes_nothing_of_who_keeps_all(self, path, little):
@@ -478,14 +481,14 @@ class TestTheFileSays:
         reactdb.connect(path).close()
         with reactdb.connect(path, read_only=True) as reader:
             assert "auto" == history(reader)["retention"]
-            with pytest.raises(reactdb.ReadOnlyDatabase):
-                reader.retain(5)
+            with pytest.raises(reactdb.errors.ReadOnlyDatabase):
+                reader.set_retention(5)
         with pytest.raises(reactdb.InvalidOption, match="read_only"):
             reactdb.connect(path, read_only=True, retention=5)
 
     def test_what_a_later_version_says_removes_nothing(self, path, little):
         with reactdb.connect(path, durability="soft") as db:
-            db.session.transact(
+            session_of(db).transact(
                 lambda transaction: (
                     schema.set_fact(transaction.connection, "retention", "moons 3")
                     or setattr(transaction, "has_other_rows", True)
@@ -499,7 +502,7 @@ class TestTheFileSays:
     @pytest.mark.parametrize("given", [-1, "all", "AUTO", 1.5, True, timedelta(-1)])
     def test_a_mistake_is_said(self, db, given):
         with pytest.raises(reactdb.InvalidOption, match="retention"):
-            db.retain(given)
+            db.set_retention(given)
         with pytest.raises(reactdb.InvalidOption, match="keep"):
             db.compact(keep=given)
 
@@ -526,18 +529,19 @@ class TestWhoIsBehind:
             with games.changes(**SPILL, since=start).cursor() as cursor:
                 update(games, range(100, 2_000))
                 assert start >= db.stats()["oldest"]
-                assert (start, "a feed of this process") == (
-                    history(db)["needed_from"],
-                    history(db)["needed_by"],
+                feed, uploader = (
+                    {"by": by, "from": start} for by in ("a feed of this process", "consumer 'uploader'")
                 )
+                assert [feed, uploader] == history(db)["holds"]
                 assert list(range(start + 1, start + 2_001)) == [
                     cursor.next(timeout=10)["seq"] for _ in range(2_000)
                 ]
-                assert "consumer 'uploader'" == history(db)["needed_by"]
+                assert [uploader] == history(db)["holds"]
                 update(games, range(2_000, 3_000))
                 assert start >= db.stats()["oldest"]
                 with consumer.batches(max_changes=3_000, max_wait_s=0) as batches, next(batches) as batch:
                     assert 3_000 == len(batch)
+            assert [] == history(db)["holds"]
             update(games, range(3_000, 4_000))
 
             assert db.stats()["oldest"] > 2_000
@@ -545,7 +549,7 @@ class TestWhoIsBehind:
     def test_past_the_limit_that_the_file_names_it_is_lost(self, path, little):
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games")
-            db.hold_changes(500)
+            db.hold(500)
             consumer = db.consumer("uploader", games)
             update(games, range(3_000))
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store import retention, writer
 from reactdb.store.schema import set_fact
 
@@ -68,7 +69,7 @@ def test_the_longest_age_is_kept_and_read_as_it_was_given(tmp_path):
     with reactdb.connect(tmp_path / "a.db", retention=timedelta.max) as db:
         assert longest == db.stats()["history"]["retention"]
 
-        db.session.transact(
+        session_of(db).transact(
             lambda inside: set_fact(inside.connection, "retention", "age_ms 86400000000000000")
         )
         assert longest == db.stats()["history"]["retention"]

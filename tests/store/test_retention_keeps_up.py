@@ -11,6 +11,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from reactdb.store import retention
 from tests.support.inspection import problems
 
@@ -19,7 +20,7 @@ ROWS_OF_TABLES = ("tables", "heads", "entries", "indexes", "marks", "graves", "l
 
 def rows(db: Any) -> dict[str, int]:
     """How many rows each table of the file has."""
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return {
             name: snapshot.connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
             for name in ROWS_OF_TABLES
@@ -53,16 +54,17 @@ def test_tables_that_are_made_and_dropped_leave_nothing(path: Path, indexes: int
     assert [] == problems(path)
 
 
+@pytest.mark.slow
 def test_a_file_of_dropped_tables_is_no_larger_than_one_of_replaced_documents(tmp_path: Path):
     with reactdb.connect(tmp_path / "dropped.db", durability="soft", retention=100) as db:
         make_and_drop(db, range(80))
-        dropped = db.session.engine.writer.connection.execute("PRAGMA page_count").fetchone()[0]
+        dropped = session_of(db).engine.writer.connection.execute("PRAGMA page_count").fetchone()[0]
     with reactdb.connect(tmp_path / "replaced.db", durability="soft", retention=100) as db:
         table = db.table_create("t")
         for number in range(80):
             for n in range(40):
                 table.insert({"id": n, "n": n, "text": "x" * 20, "round": number}, conflict="replace")
-        replaced = db.session.engine.writer.connection.execute("PRAGMA page_count").fetchone()[0]
+        replaced = session_of(db).engine.writer.connection.execute("PRAGMA page_count").fetchone()[0]
 
     assert dropped <= 2 * replaced
 
@@ -72,7 +74,7 @@ def test_removal_catches_up_with_tables_that_were_dropped_before(path: Path):
     with reactdb.connect(path, durability="soft", retention=None) as db:
         make_and_drop(db, range(60))
         assert 60 == rows(db)["tables"]
-        db.retain(100)
+        db.set_retention(100)
         make_and_drop(db, range(60, 180))
 
         assert rows(db)["tables"] <= 10

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.store.file.sqlite import sqlite3
 from tests.support.processes import run_python
 
@@ -116,13 +117,13 @@ def test_a_write_is_refused(db, deed):
     deed(Path(db.path))
 
     for _ in range(2):
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             db.table("games").insert({"id": "new"})
 
 
 def test_a_transaction_around_it_is_refused(db, deed):
     games = db.table("games")
-    with pytest.raises(reactdb.StorageMoved), db.transaction():
+    with pytest.raises(reactdb.errors.StorageMoved), db.transaction():
         games.insert({"id": "new"})
         deed(Path(db.path))
         games.insert({"id": "newer"})
@@ -131,9 +132,9 @@ def test_a_transaction_around_it_is_refused(db, deed):
 def test_a_write_of_many_and_a_compaction_are_refused(db, deed):
     deed(Path(db.path))
 
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.compact(keep=0)
-    with pytest.raises(reactdb.StorageMoved):
+    with pytest.raises(reactdb.errors.StorageMoved):
         db.table("games").insert([{"id": f"many-{n}"} for n in range(500)])
 
 
@@ -148,7 +149,7 @@ def test_writers_that_share_a_commit_are_all_refused(db, deed):
         try:
             games.insert({"id": f"thread-{number}"})
             acknowledged.append(number)
-        except reactdb.StorageMoved as error:
+        except reactdb.errors.StorageMoved as error:
             refused.append(error)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
@@ -171,7 +172,7 @@ def test_who_only_follows_is_told_too(db, deed, is_reader):
     ):
         deed(Path(db.path))
 
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             cursor.next(timeout=PATIENCE_S)
 
 
@@ -187,7 +188,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_renaming(tmp_path):
         try:
             games.insert({"id": n})
             acknowledged.append(n)
-        except reactdb.StorageMoved:
+        except reactdb.errors.StorageMoved:
             pass
     db.close()
 
@@ -207,7 +208,7 @@ for n in range(10):
         games.count().run()
         if n % 3 != 2:
             games.insert({"from": sys.argv[2]})
-            writer = db.session.engine.writer
+            writer = db._session.engine.writer
             writer.in_turn(writer.checkpoints.run)
         if n == 4:
             db.compact(keep=100_000, vacuum=True)
@@ -271,17 +272,17 @@ def test_a_new_connection_reads_no_other_file(db, deed, is_reader):
     with reactdb.connect(db.path, read_only=is_reader) as reader:
         reader.table("games").run()
         deed(Path(db.path))
-        with reader.session.engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
+        with session_of(reader).engine.snapshot(), pytest.raises(reactdb.ReactDBError) as caught:
             reader.table("games").run()
 
-    assert isinstance(caught.value, (reactdb.StorageMoved, reactdb.CannotOpen))
+    assert isinstance(caught.value, (reactdb.errors.StorageMoved, reactdb.errors.CannotOpen))
 
 
 def test_a_checkpoint_touches_no_other_file(db):
     path = Path(db.path)
     replace(path)
     before = path.read_bytes()
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
     assert before == path.read_bytes()
@@ -304,11 +305,11 @@ def test_a_reader_of_a_file_that_nobody_writes_is_not_alarmed(tmp_path):
 def test_who_looked_at_the_file_before_it_was_opened_is_the_first_that_reads(path):
     reactdb.connect(path).close()
     with reactdb.connect(path) as db:
-        (reader,) = db.session.engine.readers.idle
+        (reader,) = session_of(db).engine.readers.idle
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader.connection.execute("DELETE FROM log")
         assert [] == db.table_list()
-        assert [reader] == list(db.session.engine.readers.idle)
+        assert [reader] == list(session_of(db).engine.readers.idle)
 
 
 def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, monkeypatch):
@@ -316,7 +317,7 @@ def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, mon
     # As if the file had been replaced between the look and the opening.
     monkeypatch.setattr("reactdb.store.file.opening.identity_of", lambda path: (0, 0))
     with reactdb.connect(path) as db:
-        assert not db.session.engine.readers.idle
+        assert not session_of(db).engine.readers.idle
         assert [] == db.table_list()
 
 

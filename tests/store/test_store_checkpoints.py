@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import checkpoints
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
@@ -67,7 +67,7 @@ def fill(db: reactdb.Database, count: int) -> None:
 
 
 def writer_of(db: reactdb.Database) -> Writer:
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert writer is not None
     return writer
 
@@ -193,7 +193,7 @@ def test_a_reader_keeps_what_it_saw_while_the_log_is_copied_under_it(path, reade
 def test_a_read_of_this_process_is_told_from_one_of_another_program(path):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
-        with db.session.engine.snapshot() as snapshot:
+        with session_of(db).engine.snapshot() as snapshot:
             assert 1 == snapshot.seq
             insert(db, 6)
             error = db.stats()["checkpoint"]["error"]
@@ -243,7 +243,9 @@ def test_a_read_of_this_process_that_began_during_a_checkpoint_is_not_taken_for_
     with reactdb.connect(path, durability="soft") as db, ExitStack() as reading:
         db.table_create("games")
         fill(db, 200)
-        before_the_first_copy(monkeypatch, lambda: reading.enter_context(db.session.engine.snapshot()).seq)
+        before_the_first_copy(
+            monkeypatch, lambda: reading.enter_context(session_of(db).engine.snapshot()).seq
+        )
         writer = writer_of(db)
 
         assert not writer.in_turn(writer.checkpoints.run)
@@ -262,7 +264,7 @@ def test_reads_that_follow_each_other_without_a_gap_do_not_keep_the_log(path, is
     ):
         games = db.table_create("games")
         fill(db, 200)
-        engine, writer = other.session.engine, writer_of(db)
+        engine, writer = session_of(other).engine, writer_of(db)
         assert 201 == reading.enter_context(engine.snapshot()).seq
         # That one does not see this, and so keeps it in the log.
         fill(db, 200)
@@ -297,14 +299,14 @@ def test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied(path, 
         games = db.table_create("games")
         begin_to_read(reader)
         with pytest.raises(
-            reactdb.WalTooLarge, match=r"^insert: .*limit of 500000.*nothing was written"
+            reactdb.errors.WalTooLarge, match=r"^insert: .*limit of 500000.*nothing was written"
         ) as caught:
             insert(db, 100)
         written = games.count().run()
-        with pytest.raises(reactdb.WalTooLarge, match=r"^transaction: "), db.transaction():
+        with pytest.raises(reactdb.errors.WalTooLarge, match=r"^transaction: "), db.transaction():
             insert(db, 1)
 
-        assert isinstance(caught.value, reactdb.StorageError)
+        assert isinstance(caught.value, reactdb.errors.StorageError)
         assert 500_000 == caught.value.limit_bytes < caught.value.wal_bytes < 700_000
         assert db.stats()["checkpoint"]["is_refusing_writes"]
         assert written == games.count().run() < 40
@@ -315,7 +317,7 @@ def test_writes_are_refused_beyond_the_limit_until_the_log_can_be_emptied(path, 
 
 def test_a_read_of_this_process_has_an_age(path):
     with reactdb.connect(path) as db:
-        with db.session.engine.snapshot():
+        with session_of(db).engine.snapshot():
             assert db.stats()["oldest_read_s"] > 0
 
         assert 0.0 == db.stats()["oldest_read_s"]
@@ -352,11 +354,11 @@ def test_checkpoints_lose_nothing_between_two_writers(path):
 def test_an_error_begins_with_what_was_being_done(path, operation, act):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert([{"id": n, "text": f"{n} " * 200} for n in range(100)])
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
         (used,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={used + 4}").fetchone()
 
-        with pytest.raises(reactdb.DiskFull, match=f"^{operation}: "):
+        with pytest.raises(reactdb.errors.DiskFull, match=f"^{operation}: "):
             act(db)
         assert 100 == db.table("games").count().run()
 

@@ -13,6 +13,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 from tests.support.threads import PATIENCE_S, started, wait_until
 
 # Each commit hands the interpreter lock to and fro among all threads: few are enough to meet in every order.
@@ -187,7 +188,7 @@ def test_two_handles_on_one_path_are_one_engine(tmp_path):
         assert {"id": 1} == other.table("games").get(1).run()
         one.close()
         assert {"id": 1} == other.table("games").get(1).run()
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             one.table("games").run()
 
 
@@ -203,7 +204,7 @@ def test_after_fork_the_child_is_told_and_the_parent_goes_on(tmp_path):
         def child() -> None:
             try:
                 games.insert({"id": 2})
-            except reactdb.ForkedDatabase as error:
+            except reactdb.errors.ForkedDatabase as error:
                 queue.put(str(error))
             with reactdb.connect(path) as own:
                 own.table("games").insert({"id": 3})
@@ -232,12 +233,12 @@ def test_writes_that_share_a_commit_see_the_tables_of_those_before(path):
                 if name not in transaction.catalogue.live:
                     transaction.create_table(name, "id")
 
-            return lambda: db.session.transact(work, is_shareable=True)
+            return lambda: session_of(db).transact(work, is_shareable=True)
 
-        first = started(lambda: db.session.transact(hold))
+        first = started(lambda: session_of(db).transact(hold))
         assert holds.wait(PATIENCE_S)
         others = [started(make(name)) for name in ("games", "more", "games", "others", "more")]
-        wait_until(lambda: len(db.session.engine.write_queue) == 6)
+        wait_until(lambda: len(session_of(db).engine.write_queue) == 6)
         goes_on.set()
         for thread, _ in (first, *others):
             thread.join(PATIENCE_S)

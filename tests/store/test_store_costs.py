@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import reactdb
+from reactdb.session import session_of
 from reactdb.values import collation
 
 
@@ -17,7 +18,7 @@ def steps_of(db: Any, work: Any) -> int:
         count += 1
         return 0
 
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         snapshot.connection.set_progress_handler(tick, 100)
         try:
             work(snapshot)

@@ -18,6 +18,7 @@ from reactdb import desc, row
 from reactdb.database import Database
 from reactdb.errors import DiskFull
 from reactdb.feeds.position import resolve_since
+from reactdb.session import session_of
 from reactdb.store import retention, schema
 from reactdb.store.file import sqlite
 from reactdb.store.write_queue import Waiter, WriteQueue
@@ -36,7 +37,7 @@ class Listener:
     def route(self, commit: reactdb.Commit) -> None:
         self.commits.append(commit)
 
-    def abort(self, error: reactdb.FeedError) -> None:
+    def abort(self, error: reactdb.errors.FeedError) -> None:
         raise AssertionError(error)
 
     def lowest_needed(self, oldest: int) -> int | None:
@@ -197,7 +198,7 @@ class TestPast:
         games.insert({"id": 1})
         with db.transaction():
             games.insert({"id": 2})
-            with db.session.engine.fresh_snapshot() as snapshot:
+            with session_of(db).engine.fresh_snapshot() as snapshot:
                 assert 2 == snapshot.seq
                 assert 1 == len(snapshot.rows(snapshot.table("games")))
 
@@ -211,8 +212,8 @@ class TestPast:
 class TestTokens:
     @staticmethod
     def is_good(db: Database, token: str) -> bool:
-        with db.session.engine.fresh_snapshot() as snapshot:
-            return resolve_since(token, db.session.engine, snapshot) == int(token.split(".")[2])
+        with session_of(db).engine.fresh_snapshot() as snapshot:
+            return resolve_since(token, session_of(db).engine, snapshot) == int(token.split(".")[2])
 
     def test_a_write_that_came_to_nothing_spoils_no_token(self, path):
         """The first write of a process begins an epoch, which goes with the write if that is taken back."""
@@ -262,7 +263,7 @@ class TestOtherProcesses:
     def test_a_table_made_again_with_another_key_between_check_and_write(self, path, monkeypatch):
         with reactdb.connect(path, durability="soft") as db:
             games = db.table_create("games", primary_key="name")
-            monkeypatch.setattr(db.session, "info", lambda table: SimpleNamespace(primary_key="id"))
+            monkeypatch.setattr(session_of(db), "info", lambda table: SimpleNamespace(primary_key="id"))
             result = games.insert([{"name": "a"}, {"name": "b", "id": 5}])
 
             assert [{"name": "a"}, {"name": "b", "id": 5}] == games.run()
@@ -275,7 +276,7 @@ class TestOtherProcesses:
             games.index_create("a")
             more = db.table_create("more")
             games.insert({"id": 1})
-            engine = db.session.engine
+            engine = session_of(db).engine
             listener = engine.publisher.listener = Listener()
             with engine.publisher.lock:
                 engine.publisher.begin_listening(db.seq)
@@ -296,15 +297,15 @@ class TestOtherProcesses:
     def test_own_and_others_commits_are_told_once_and_in_order(self, path):
         with reactdb.connect(path, durability="soft") as db, another_process(path) as other:
             games = db.table_create("games")
-            listener = db.session.engine.publisher.listener = Listener()
-            with db.session.engine.publisher.lock:
-                db.session.engine.publisher.begin_listening(db.seq)
+            listener = session_of(db).engine.publisher.listener = Listener()
+            with session_of(db).engine.publisher.lock:
+                session_of(db).engine.publisher.begin_listening(db.seq)
             for n in range(5):
                 other.table("games").insert({"id": f"other-{n}"})
                 games.insert({"id": f"own-{n}"})
                 other.table("games").insert({"id": f"again-{n}"})
                 if n % 2:
-                    db.session.engine.catch_up()
+                    session_of(db).engine.catch_up()
             games.insert({"id": "last"})
             db.table_drop("games")
 
@@ -342,9 +343,9 @@ class TestUpkeep:
             db.table("games").get(1).update({"n": 1})
 
             def no_reader() -> None:
-                raise reactdb.CannotOpen(str(path), "too many open files")
+                raise reactdb.errors.CannotOpen(str(path), "too many open files")
 
-            monkeypatch.setattr(db.session.engine, "_take_reader", no_reader)
+            monkeypatch.setattr(session_of(db).engine, "_take_reader", no_reader)
             compacted = db.compact(keep=0)
             monkeypatch.undo()
 
@@ -361,7 +362,7 @@ class TestUpkeep:
                 raise sqlite.sqlite3.OperationalError("disk I/O error")
 
             monkeypatch.setattr(schema, "touch", fail)
-            with pytest.raises(reactdb.StorageError, match=r"^update: "):
+            with pytest.raises(reactdb.errors.StorageError, match=r"^update: "):
                 games.get(1).update({"id": 1}, durability="hard")
             monkeypatch.undo()
             other.table("games").insert({"id": 2})
@@ -376,7 +377,7 @@ class TestUpkeep:
             games = db.table_create("games")
             with monkeypatch.context() as patch:
                 patch.setattr(retention.Compaction, "_step", fail)
-                patch.setattr(db.session.engine.publisher, "publish", fail)
+                patch.setattr(session_of(db).engine.publisher, "publish", fail)
                 games.insert([{"id": n} for n in range(1000)])
 
             assert 1000 == games.count().run()
@@ -384,9 +385,9 @@ class TestUpkeep:
         assert "telling of commit" in caplog.text
 
     def test_a_commit_that_could_not_be_told_is_told_with_the_next(self, db, games, monkeypatch):
-        listener = db.session.engine.publisher.listener = Listener()
-        with db.session.engine.publisher.lock:
-            db.session.engine.publisher.begin_listening(db.seq)
+        listener = session_of(db).engine.publisher.listener = Listener()
+        with session_of(db).engine.publisher.lock:
+            session_of(db).engine.publisher.begin_listening(db.seq)
 
         def fail(commit: Any) -> None:
             raise ZeroDivisionError
@@ -446,7 +447,7 @@ class TestClosing:
         for thread in threads:
             thread.join(30)
 
-        assert [reactdb.DatabaseClosed] * 4 == [type(error) for error in errors], errors
+        assert [reactdb.errors.DatabaseClosed] * 4 == [type(error) for error in errors], errors
 
     def test_an_engine_closes_all_its_connections(self, path):
         """The last one removes the write-ahead log."""
@@ -551,7 +552,7 @@ class TestWriteQueue:
         """The others' writes are taken back with it, and done by themselves."""
         with reactdb.connect(path) as db:
             games = db.table_create("games")
-            engine = db.session.engine
+            engine = session_of(db).engine
             table = engine.catalogue.live["games"]
             queue = engine.writer.queue
             done_by: list[str] = []
@@ -597,7 +598,7 @@ class TestWriteQueue:
         with reactdb.connect(path, durability="hard") as db:
             games = db.table_create("games")
             games.insert({"id": 1, "n": 0})
-            writer = db.session.engine.writer
+            writer = session_of(db).engine.writer
             told = []
             other = threading.Thread(target=lambda: told.append(games.get(1).update({"n": row["n"] + 1})))
 
@@ -615,7 +616,7 @@ class TestWriteQueue:
             if where == "in a checkpoint":
                 monkeypatch.setattr(writer.checkpoints, "after_commit", strike)
             else:
-                monkeypatch.setattr(db.session.engine.publisher, "publish", strike)
+                monkeypatch.setattr(session_of(db).engine.publisher, "publish", strike)
             with pytest.raises(KeyboardInterrupt):
                 writer.write(first, durability="hard", is_shareable=True)
             other.join(30)
@@ -688,7 +689,7 @@ for n in range(ROUNDS):
     except KeyboardInterrupt:
         struck += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert db.session.engine.current_transaction() is None
+    assert db._session.engine.current_transaction() is None
     games.insert({"id": f"after-{n}"})
 
 stop.set()
@@ -754,7 +755,7 @@ try:
         else:
             assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             games.insert({"id": 2})
-except (reactdb.ForkedDatabase, ZeroDivisionError) as error:
+except (reactdb.errors.ForkedDatabase, ZeroDivisionError) as error:
     assert child == 0
     print("child", type(error).__name__, flush=True)
     db.close()

@@ -9,6 +9,7 @@ import pytest
 
 import reactdb
 from reactdb.errors import CorruptDatabase
+from reactdb.session import session_of
 from reactdb.store.positions import give_receipt, last_receipt
 from reactdb.store.tools import doctor
 from tests.support.kept_files import kept, unpack
@@ -16,12 +17,12 @@ from tests.support.kept_files import kept, unpack
 
 def take_in(db: Any, number: int, documents: list[dict[str, Any]]) -> None:
     with db.transaction():
-        db.session.transact(lambda transaction: give_receipt(transaction, "sender", number))
+        session_of(db).transact(lambda transaction: give_receipt(transaction, "sender", number))
         db.table("games").insert(documents)
 
 
 def last(db: Any) -> int | None:
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return last_receipt(snapshot.connection, "sender")
 
 
@@ -44,7 +45,7 @@ def test_a_receipt_is_taken_back_together_with_the_documents(db: Any, games: Any
 
 
 def test_a_receipt_for_nothing_is_kept_as_well(db: Any):
-    db.session.transact(lambda transaction: give_receipt(transaction, "sender", 3))
+    session_of(db).transact(lambda transaction: give_receipt(transaction, "sender", 3))
 
     assert 3 == last(db)
     assert 0 == db.seq
@@ -72,10 +73,10 @@ def test_a_receipt_is_there_after_reopening_and_the_file_is_sound(tmp_path: Path
 
 def test_another_process_learns_nothing_new_of_tables_by_a_receipt(db: Any, games: Any):
     """Its version counts changes to tables and indexes, which everybody then reads again."""
-    before = db.session.engine.catalogue.version
+    before = session_of(db).engine.catalogue.version
     take_in(db, 7, [{"id": 1}])
 
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         assert before == snapshot.catalogue.version
 
 
@@ -83,7 +84,7 @@ def test_another_process_learns_nothing_new_of_tables_by_a_receipt(db: Any, game
 def test_a_file_of_every_format_takes_receipts(name: str, tmp_path: Path):
     path = unpack(name, tmp_path)
     with reactdb.connect(path) as db:
-        db.session.transact(lambda transaction: give_receipt(transaction, "sender", 3))
+        session_of(db).transact(lambda transaction: give_receipt(transaction, "sender", 3))
     with reactdb.connect(path) as db:
         assert 3 == last(db)
 
@@ -93,7 +94,7 @@ def test_a_receipt_that_changed_on_the_disk_is_damage(db: Any):
         give_receipt(transaction, "sender", 1)
         transaction.execute("UPDATE positions SET position = 2")
 
-    db.session.transact(spoil)
+    session_of(db).transact(spoil)
 
     with pytest.raises(CorruptDatabase, match="receipt sender does not match its checksum"):
         last(db)

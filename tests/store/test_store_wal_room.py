@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import checkpoints, wal_room
 from reactdb.store.engine import Engine
 from tests.support.wal import FRAME_BYTES, used_bytes
@@ -142,7 +142,7 @@ def test_who_asks_for_a_checkpoint_gets_the_room_back(path):
         db.table_create("games")
         insert(db, 150)
         assert FULL_BYTES == wal_bytes(path)
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer is not None
 
         assert writer.in_turn(writer.checkpoints.run)
@@ -155,10 +155,10 @@ def test_a_full_disk_gets_the_room_back(path):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
         insert(db, 150)
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer is not None
 
-        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.DiskFull("insert: no room")))
+        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.errors.DiskFull("insert: no room")))
         assert wal_bytes(path) < 4 * FRAME_BYTES
 
 
@@ -169,11 +169,11 @@ def test_room_that_is_kept_does_not_count_towards_the_limit(path, monkeypatch):
         db.table_create("games")
         insert(db, 150)
         assert db.stats()["checkpoint"]["is_healthy"]
-        reader = db.session.engine.connect("rw")
+        reader = session_of(db).engine.connect("rw")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM log").fetchone()
         insert(db, 5)
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer is not None
         assert not writer.in_turn(writer.checkpoints.run)
 

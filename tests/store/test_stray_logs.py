@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import reactdb
 from reactdb.cli import main
 from reactdb.database import Database
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store import checkpoints, schema
 from reactdb.store.engine import Engine
 from reactdb.store.file import wal_check
@@ -58,15 +58,15 @@ def plain(db: Any) -> Any:
 
 def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
     before = stray_salts(db.path)
-    db.session.engine.writer.checkpoints.due_bytes = 1
-    db.session.engine.writer.checkpoints._room_bytes = 1
+    session_of(db).engine.writer.checkpoints.due_bytes = 1
+    session_of(db).engine.writer.checkpoints._room_bytes = 1
     patch.setattr(checkpoints, "SMALL_BYTES", 0)
     db.table("games").insert({"id": "due"})
     assert before != stray_salts(db.path)
 
 
 def when_asked_for(db: Any, patch: pytest.MonkeyPatch) -> None:
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     assert writer.in_turn(writer.checkpoints.run)
 
 
@@ -76,7 +76,7 @@ def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> No
     def fail(connection: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
     with patch.context() as inner:
         inner.setattr(schema, "name_log", fail)
         writer.in_turn(writer.checkpoints.run)
@@ -106,7 +106,7 @@ def by_another_program(mode: str) -> Callable[[Any, pytest.MonkeyPatch], None]:
 
 def by_another_process(db: Any, patch: pytest.MonkeyPatch) -> None:
     other = another_engine(db)
-    writer = other.session.engine.writer
+    writer = session_of(other).engine.writer
     assert writer is not None
     assert writer.in_turn(writer.checkpoints.run)
     other.close()
@@ -114,7 +114,7 @@ def by_another_process(db: Any, patch: pytest.MonkeyPatch) -> None:
 
 def by_a_write_in_the_middle_of_another_process_s_checkpoint(db: Any, patch: pytest.MonkeyPatch) -> None:
     other = another_engine(db)
-    writer = other.session.engine.writer
+    writer = session_of(other).engine.writer
     assert writer is not None
     begin = checkpoints.Checkpoints._begin_log_anew
 
@@ -129,8 +129,8 @@ def by_a_write_in_the_middle_of_another_process_s_checkpoint(db: Any, patch: pyt
 
 
 def after_a_reader_was_in_the_way(db: Any, patch: pytest.MonkeyPatch) -> None:
-    writer = db.session.engine.writer
-    with db.session.engine.snapshot() as snapshot:
+    writer = session_of(db).engine.writer
+    with session_of(db).engine.snapshot() as snapshot:
         snapshot.connection.execute("SELECT count(*) FROM log").fetchone()
         db.table("games").insert({"id": "meanwhile"})
         assert not writer.in_turn(writer.checkpoints.run)
@@ -171,8 +171,8 @@ def test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database(
     db.table("games").insert({"id": "first"}, durability=durability)
 
     assert before != stray_salts(db.path)
-    assert names(db.path, db.session.engine.database_id)
-    assert db.session.engine.database_id == wal_check.id_named(f"{db.path}-wal")
+    assert names(db.path, session_of(db).engine.database_id)
+    assert session_of(db).engine.database_id == wal_check.id_named(f"{db.path}-wal")
 
 
 def test_the_first_commit_of_a_new_file_and_of_one_that_was_opened_again_names_it(path):
@@ -180,7 +180,7 @@ def test_the_first_commit_of_a_new_file_and_of_one_that_was_opened_again_names_i
         with reactdb.connect(path) as db:
             db.table_create("games", exist_ok=True).insert({"id": n})
 
-            assert names(path, db.session.engine.database_id)
+            assert names(path, session_of(db).engine.database_id)
 
 
 def test_a_log_that_another_program_began_anew_names_the_database_after_our_next_write(db):
@@ -191,7 +191,7 @@ def test_a_log_that_another_program_began_anew_names_the_database_after_our_next
     assert wal_check.id_named(f"{db.path}-wal") is None
     db.table("games").insert({"id": "next"})
 
-    assert db.session.engine.database_id == wal_check.id_named(f"{db.path}-wal")
+    assert session_of(db).engine.database_id == wal_check.id_named(f"{db.path}-wal")
     connection.close()
 
 
@@ -280,7 +280,7 @@ def test_a_document_or_a_key_that_looks_like_the_row_names_no_database(path):
     row = b"\x1e\x03\x23\x2ddatabase_id0123456789abcdef"
     with reactdb.connect(path, durability="soft") as db:
         games = db.table_create("games")
-        writer = db.session.engine.writer
+        writer = session_of(db).engine.writer
         assert writer is not None
         writer.in_turn(writer.checkpoints.run)
         games.insert([{"id": row.decode() + str(n), "data": row * 20} for n in range(50)])
@@ -306,7 +306,7 @@ import os, sys, reactdb
 path, size = sys.argv[1], sys.argv[2]
 db = reactdb.connect(path, durability=sys.argv[3])
 games = db.table_create("games")
-writer = db.session.engine.writer
+writer = db._session.engine.writer
 assert writer.in_turn(writer.checkpoints.run)
 acknowledged = []
 for n in range(20):
@@ -317,7 +317,7 @@ for n in range(100, 105):
     try:
         games.insert({"id": n})
         acknowledged.append(n)
-    except reactdb.StorageMoved as error:
+    except reactdb.errors.StorageMoved as error:
         assert not isinstance(error, reactdb.OutcomeUnknown), error
         assert "was cut off at" in str(error), error
 print(acknowledged, flush=True)
@@ -360,11 +360,11 @@ def cut(db: Any) -> None:
 def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
     cut(db)
     before = Path(db.path).read_bytes()
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
     assert before == Path(db.path).read_bytes()
-    with pytest.raises(reactdb.StorageMoved, match="was cut off"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="was cut off"):
         db.table("games").insert({"id": "new"})
 
 
@@ -375,7 +375,7 @@ def test_who_only_follows_is_told_that_the_log_was_cut_off(db):
         cut(db)
 
         ear.wait_for_end(PATIENCE_S)
-    assert [reactdb.StorageMoved] == [type(error) for error in ear.errors]
+    assert [reactdb.errors.StorageMoved] == [type(error) for error in ear.errors]
 
 
 @on_linux
@@ -387,10 +387,10 @@ def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_fil
     with open(f"{db.path}-wal", "r+b") as log:
         log.write(content)
     before = Path(db.path).read_bytes()
-    writer = db.session.engine.writer
+    writer = session_of(db).engine.writer
 
     assert not writer.in_turn(writer.checkpoints.run)
-    with pytest.raises(reactdb.StorageMoved, match="has the content of another"):
+    with pytest.raises(reactdb.errors.StorageMoved, match="has the content of another"):
         db.table("games").insert({"id": "new"})
     db.close()
     assert before == Path(db.path).read_bytes()
@@ -401,6 +401,6 @@ def test_a_log_that_was_begun_anew_by_others_and_is_smaller_now_is_no_false_alar
     for n in range(200, 230):
         games.insert([{"id": f"{n}-{m}", "text": "x" * 500} for m in range(30)])
         by_another_program(("TRUNCATE", "RESTART", "PASSIVE")[n % 3])(db, pytest.MonkeyPatch())
-        assert n % 7 or db.session.engine.guard.examine() == ""
+        assert n % 7 or session_of(db).engine.guard.examine() == ""
 
     assert 50 + 30 * 30 == games.count().run()

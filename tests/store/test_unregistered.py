@@ -22,7 +22,7 @@ from reactdb.values.codec import UnknownValue
 def refused(work, *arguments):
     try:
         work(*arguments)
-    except reactdb.IncompatibleFormat as error:
+    except reactdb.errors.IncompatibleFormat as error:
         return str(error)
     raise AssertionError("it was not refused")
 
@@ -61,7 +61,7 @@ OPERATION = (
 )
 assert [1, 2] == computed.order_by("id")["id"].run() == computed.filter(row["n"] > 0).order_by("id")["id"].run()
 assert ["first", "n"] == computed.index_list()
-assert "acme.first(row['a'])" == repr(db.session.info("computed").indexes["first"].expression)
+assert "acme.first(row['a'])" == repr(db._session.info("computed").indexes["first"].expression)
 before = db.seq
 for work in (
     lambda: computed.insert({"id": 3}),
@@ -132,7 +132,7 @@ db = reactdb.connect(sys.argv[1])
 table = db.table("computed")
 try:
     table.insert({"id": 2})
-except reactdb.IncompatibleFormat:
+except reactdb.errors.IncompatibleFormat:
     print("refused")
 import tests.support.registered_types as acme
 table.insert({"id": 2, "a": acme.Mark(b"\\2bcd")})

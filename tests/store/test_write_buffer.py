@@ -18,6 +18,7 @@ import reactdb
 from reactdb import row
 from reactdb.change import INSERT
 from reactdb.errors import ForkedDatabase, ReactDBError, StorageError
+from reactdb.session import session_of
 from reactdb.store import transaction
 from reactdb.store.tools import doctor
 from reactdb.store.transaction import WriteTransaction
@@ -281,7 +282,7 @@ def test_a_snapshot_of_a_transaction_sees_what_is_buffered(db: reactdb.Database)
         transaction.write(table, key, INSERT, None, body)
         return transaction.snapshot().get(table, key)
 
-    assert db.session.transact(work) == body
+    assert session_of(db).transact(work) == body
 
 
 def test_a_failed_update_leaves_those_before_it_waiting_right(db: reactdb.Database) -> None:
@@ -502,7 +503,7 @@ def add_to_all(db: reactdb.Database) -> None:
 
 
 def transaction_of(db: reactdb.Database) -> Any:
-    found = db.session.engine.current_transaction()
+    found = session_of(db).engine.current_transaction()
     assert found is not None
     return found
 

@@ -14,6 +14,7 @@ from reactdb import row
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.errors import HookNotFound, UsageError
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.store.tools import doctor
 from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
@@ -76,7 +77,7 @@ def metas(db: Any) -> list[bytes | None]:
 
 
 def meta_of(db: Any, key: Any, table: str = "games") -> bytes | None:
-    newest = db.session.newest(table, collation.key_bytes(key))
+    newest = session_of(db).newest(table, collation.key_bytes(key))
     return None if newest is None else newest.meta
 
 
@@ -88,7 +89,7 @@ def ask(db: Any, key: Any, document: Any, asked: Any, policy: Policy | None = No
         write.put_document(place, write.head(place), document, REPLACE, asked)
 
     given = () if policy is None else (policy,)
-    return db.session.write("games", work, *given)  # type: ignore[no-any-return]
+    return session_of(db).write("games", work, *given)  # type: ignore[no-any-return]
 
 
 class TestWhatAHookIsTold:
@@ -238,7 +239,7 @@ def assert_revised(db: Any) -> None:
         newest[change.key_bytes] = b"%d-%d" % (number, fields)
         assert newest[change.key_bytes] == change.meta, change
     for place, revision in newest.items():
-        assert revision == db.session.newest("games", place).meta
+        assert revision == session_of(db).newest("games", place).meta
 
 
 class TestSettingAHook:
@@ -247,10 +248,10 @@ class TestSettingAHook:
             table = db.table_create("games")
             other.table("games").insert({"id": 1})
 
-            db.session.set_hook("games", REVISIONS)
+            session_of(db).set_hook("games", REVISIONS)
             other.table("games").get(1).update({"n": 1})
             table.get(1).update({"n": 2})
-            other.session.set_hook("games", None)
+            session_of(other).set_hook("games", None)
             table.get(1).update({"n": 3})
 
             assert [None, b"1-2", b"2-2", None] == [change.meta for change in db.log(table="games")]
@@ -258,20 +259,22 @@ class TestSettingAHook:
     def test_outlives_the_process_and_a_new_name(self, path):
         with reactdb.connect(path) as db:
             db.table_create("games")
-            db.session.set_hook("games", REVISIONS)
-            db.session.transact(lambda change: change.rename_table(change.catalogue.live["games"], "plays"))
+            session_of(db).set_hook("games", REVISIONS)
+            session_of(db).transact(
+                lambda change: change.rename_table(change.catalogue.live["games"], "plays")
+            )
         with reactdb.connect(path) as db:
             db.table("plays").insert({"id": 1})
             db.table_create("games").insert({"id": 1})
 
-            assert (REVISIONS, None) == (db.session.info("plays").hook, db.session.info("games").hook)
+            assert (REVISIONS, None) == (session_of(db).info("plays").hook, session_of(db).info("games").hook)
             assert b"1-1" == meta_of(db, 1, "plays")
             assert meta_of(db, 1, "games") is None
 
     def test_is_taken_back_with_its_transaction(self, db):
         table = db.table_create("games")
         with pytest.raises(ZeroDivisionError), db.transaction():
-            db.session.set_hook("games", REVISIONS)
+            session_of(db).set_hook("games", REVISIONS)
             table.insert({"id": 1})
             assert b"1-1" == meta_of(db, 1)
             raise ZeroDivisionError
@@ -282,22 +285,22 @@ class TestSettingAHook:
     def test_of_the_same_name_again_changes_nothing(self, path):
         with reactdb.connect(path) as db:
             db.table_create("games")
-            db.session.set_hook("games", REVISIONS)
-            before = db.session.engine.catalogue.version
-            db.session.set_hook("games", REVISIONS)
+            session_of(db).set_hook("games", REVISIONS)
+            before = session_of(db).engine.catalogue.version
+            session_of(db).set_hook("games", REVISIONS)
 
-            assert before == db.session.engine.catalogue.version
+            assert before == session_of(db).engine.catalogue.version
 
     def test_mistakes(self, db):
         with pytest.raises(HookNotFound):
-            db.session.set_hook("games", "elsewhere.revisions")
+            session_of(db).set_hook("games", "elsewhere.revisions")
         with pytest.raises(reactdb.TableNotFound):
-            db.session.set_hook("games", REVISIONS)
+            session_of(db).set_hook("games", REVISIONS)
         db.table_create("games")
-        with pytest.raises(reactdb.ReadOnlyDatabase):
-            db.at(db.seq).session.set_hook("games", REVISIONS)
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase):
+            session_of(db.at(db.seq)).set_hook("games", REVISIONS)
 
-        assert db.session.info("games").hook is None
+        assert session_of(db).info("games").hook is None
 
 
 def test_threads_that_share_a_commit(path: Path) -> None:
@@ -361,14 +364,14 @@ class TestThatItCanStillBeRead:
         counted.get(1).delete()
 
         found = [
-            db.at(seq).session.newest("games", collation.key_bytes(1))
+            session_of(db.at(seq)).newest("games", collation.key_bytes(1))
             for seq in range(db.seq - 3, db.seq + 1)
         ]
 
         assert [None, b"1-1", b"2-2", b"3-0"] == [None if one is None else one.meta for one in found]
 
     def test_a_table_that_is_not_there(self, db):
-        for session in (db.session, db.at(0).session):
+        for session in (session_of(db), session_of(db.at(0))):
             with pytest.raises(reactdb.TableNotFound):
                 session.newest("games", b"")
 
@@ -435,7 +438,7 @@ class TestRefusing:
         set_hook(db, "games", "tests.lose")
         made = db.seq
         for policy in (None, Counting()):
-            with pytest.raises(reactdb.BlobNotFound):
+            with pytest.raises(reactdb.errors.BlobNotFound):
                 ask(db, 1, {"id": 1}, None, policy)
 
         assert ([], made) == (table.run(), db.seq)
@@ -579,7 +582,7 @@ class TestWritingBeside:
     def test_a_table_that_is_not_there_or_has_a_hook_itself_is_refused(self, db, journalled):
         set_hook(db, JOURNAL, REVISIONS)
         drop = lambda transaction: transaction.drop_table(transaction.catalogue.live[JOURNAL])  # noqa: E731
-        for change in (lambda: None, lambda: db.session.transact(drop)):
+        for change in (lambda: None, lambda: session_of(db).transact(drop)):
             change()
             set_hook(db, "games", JOURNALLED)
             with pytest.raises(UsageError) as caught:
@@ -641,7 +644,7 @@ class TestBadHooks:
 class TestFeeds:
     def again(self, db: Any, key: Any) -> None:
         """A new revision of the same document."""
-        newest = db.session.newest("games", collation.key_bytes(key))
+        newest = session_of(db).newest("games", collation.key_bytes(key))
         ask(db, key, dict(newest.new_val), {"as": b"99-given"})
 
     @pytest.mark.parametrize(
@@ -690,13 +693,13 @@ class TestFeeds:
         told: list[Any] = []
         given = {"include_meta": True, "include_seq": True}
         if not is_resumed:
-            db.session.watch(Query("games"), given).subscribe(told.append)
+            session_of(db).watch(Query("games"), given).subscribe(told.append)
 
         self.again(db, 1)
         counted.get(1).update({"n": 2})
         counted.get(1).delete()
         if is_resumed:
-            db.session.watch(Query("games"), {**given, "since": start}).subscribe(told.append)
+            session_of(db).watch(Query("games"), {**given, "since": start}).subscribe(told.append)
 
         document = {"id": 1, "n": 1}
         assert told == [
@@ -709,7 +712,7 @@ class TestFeeds:
         with_meta: list[Any] = []
         without: list[Any] = []
         counted.changes().subscribe(without.append)
-        db.session.watch(Query("games"), {"include_meta": True}).subscribe(with_meta.append)
+        session_of(db).watch(Query("games"), {"include_meta": True}).subscribe(with_meta.append)
         counted.insert({"id": 1})
 
         self.again(db, 1)
@@ -735,5 +738,5 @@ def test_a_transaction_takes_a_document_for_a_key_whatever_is_there(path: Path) 
             given = (None, bodies[0], bodies[0], bodies[1], None, None, bodies[0])
             return [transaction.put(table, key, body) for body in given]
 
-        assert [False, True, False, True, True, False, True] == db.session.transact(work)
+        assert [False, True, False, True, True, False, True] == session_of(db).transact(work)
         assert ["insert", "replace", "delete", "insert"] == [change.kind for change in db.log(table="games")]

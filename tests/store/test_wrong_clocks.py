@@ -59,6 +59,7 @@ def kept(db: Any) -> int:
     return int(db.seq - db.stats()["oldest"])
 
 
+@pytest.mark.slow
 def test_one_write_under_a_clock_that_is_ahead_does_not_end_retention_by_age(path: Path, wall: Wall):
     with reactdb.connect(path, retention=KEPT) as db:
         games = db.table_create("games")

@@ -144,6 +144,9 @@ def of_every_type() -> dict[str, Any]:
     return {**found, **of_registered_types()}
 
 
+ALIKE = datetime(2020, 1, 1, tzinfo=UTC)
+DATE_SPELLED = '={"$reactdb_type$":"date","value":"0001-01-01"}'
+
 NAMES = [
     "", "\0", "a\0b", "␀0", "␀␀0", "␀\0", "0", "a.b", ".", "$", "$set", "$gt", "$ref", "$id", "$db", "_x", "_rev", "_deleted",
     "_attachments", "=_x", "==_rev", "id", "=id", "resourceType", "meta", "\ufeff", "__proto__", "k" * 2000, "$reql_type$",
@@ -200,6 +203,22 @@ def keys() -> dict[str, Any]:
         "number as text": "5",
         "json as text": "[1]",
         "null as text": "null",
+        # What a dialect may show one of these keys as is another one.
+        "number": 5,
+        "date as text": date.min.isoformat(),
+        "time as text": time.max.isoformat(),
+        "UUID as text": str(UUID(int=0)),
+        "moment": ALIKE,
+        "moment of the same millisecond": ALIKE + timedelta(microseconds=1),
+        "next whole number as a double": float(2**53),
+        "decimal beside a double": Decimal("0.1"),
+        "the double": 0.1,
+        "spelling as text": DATE_SPELLED,
+        "spelling of the spelling": f"={DATE_SPELLED}",
+        "spelling with a space": DATE_SPELLED.replace(":", ": "),
+        "spelling of a number": "=9007199254740993",
+        "array that cannot be said": [1, date.min],
+        "array of what it would be shown as": [1, date.min.isoformat()],
     }
     found: dict[bytes, tuple[str, Any]] = {}
     for name, value in candidates.items():

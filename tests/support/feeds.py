@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import reactdb
-from reactdb import Database, desc, row
+from reactdb import desc, row
 from reactdb.feeds.hub import FeedHub, hub_of
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.threads import wait_until
 
@@ -75,8 +76,7 @@ def insert_numbers(table: Any, *numbers: int) -> None:
 
 def hub(of: Any) -> FeedHub:
     """The hub at which the feeds of a database, or of one of its tables, are registered."""
-    session = of.session if isinstance(of, Database) else of._session
-    return hub_of(session.engine)
+    return hub_of(session_of(of).engine)
 
 
 def is_clean(of: Any) -> bool:

@@ -455,7 +455,7 @@ class OverHTTP(Waiting):
         server = self.stage.server(
             self.dialect, lambda: serve_in_thread(self.stage.db, dialects=[self.dialect])
         )
-        client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S)
+        client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False)
         self.stage.stack.callback(client.close)
         assert client.get(f"/{TABLE}").status_code == 200
         answer = self.stage.stack.enter_context(

@@ -6,7 +6,7 @@ from reactdb.change import DELETE, Change, HiddenTable
 from reactdb.database import Database
 from reactdb.errors import UsageError
 from reactdb.query import Query
-from reactdb.session import live_table
+from reactdb.session import live_table, session_of
 from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.store.snapshot import all_changes
 from reactdb.table import Table
@@ -57,19 +57,19 @@ register_hook(JOURNALLED, journalled)
 
 def set_hook(db: Database, table: str, hook: str | None) -> None:
     """Also one that this process does not know."""
-    db.session.transact(lambda transaction: transaction.set_hook(live_table(transaction, table), hook))
+    session_of(db).transact(lambda transaction: transaction.set_hook(live_table(transaction, table), hook))
 
 
 def make_journal(db: Database) -> None:
     """The table that `journalled` writes to."""
-    db.session.make_hidden(JOURNAL)
+    session_of(db).make_hidden(JOURNAL)
 
 
 def journal_of(db: Database) -> Table:
-    return Table(db.session, Query(JOURNAL))
+    return Table(session_of(db), Query(JOURNAL))
 
 
 def whole_log(db: Database, since: int = 0) -> list[Change]:
     """The log with the changes of hidden tables, which `db.log` leaves out."""
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return list(all_changes(snapshot, since))

@@ -24,6 +24,7 @@ import reactdb
 from reactdb import row
 from reactdb.cli import changelines
 from reactdb.json import dumps
+from reactdb.session import session_of
 from reactdb.store import schema
 from reactdb.store.positions import give_receipt
 
@@ -98,14 +99,14 @@ def use_long(path: Path) -> None:
         ended.get(2).delete()
         db.table_create("dropped").insert({"id": 1})
         matches = db.table_create("matches")
-        info = db.session.info(matches.name)
-        db.session.transact(lambda transaction: transaction.rename_table(info, "people"))
+        info = session_of(db).info(matches.name)
+        session_of(db).transact(lambda transaction: transaction.rename_table(info, "people"))
         people = db.table("people")
         people.insert({"id": 8, "age": 8})
         people.index_create("a")
         people.index_create("b")
-        info = db.session.info("people")
-        db.session.transact(lambda transaction: transaction.rename_index(info, "a", "score"))
+        info = session_of(db).info("people")
+        session_of(db).transact(lambda transaction: transaction.rename_index(info, "a", "score"))
         people.index_drop("b")
         db.table_create("rethinkdb.table_hooks", primary_key="table").insert(
             {"table": "people", "function": json.dumps([69, [[2, [1, 2, 3]], [10, [3]]]])}
@@ -131,7 +132,7 @@ def use_long(path: Path) -> None:
 
 def give(db: Any, sender: str, number: int) -> None:
     """Leave a receipt, as the sink of Spark does."""
-    db.session.transact(lambda transaction: give_receipt(transaction, sender, number))
+    session_of(db).transact(lambda transaction: give_receipt(transaction, sender, number))
 
 
 def contents(path: Path, *, read_only: bool = True) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import reactdb
 from reactdb import row
 from reactdb.change import HiddenTable
+from reactdb.session import session_of
 from reactdb.testing import Recorder
 from tests.support.threads import wait_until
 
@@ -160,7 +161,7 @@ class Stage:
                     one.cache_clear()
         for _ in range(2):
             gc.collect()
-        with self.db.session.read() as snapshot:
+        with session_of(self.db).read() as snapshot:
             connection = snapshot.connection
             tables = [
                 name
@@ -188,7 +189,7 @@ class Stage:
     "a table that is dropped",
     "Database.table_create",
     "Database.table_drop",
-    "Database.table",
+    "ReadableDatabase.table",
     "Table.insert",
 )
 def _table(stage: Stage) -> None:
@@ -217,13 +218,18 @@ def _document(stage: Stage) -> None:
 @kind("a hidden table that is dropped")
 def _hidden(stage: Stage) -> None:
     hidden = HiddenTable("leaks", f"h{next(stage.names)}")
-    stage.db.session.make_hidden(hidden)
-    stage.db.session.write(hidden, lambda write: None)
-    stage.db.session.transact(lambda inside: inside.drop_table(inside.catalogue.live[hidden]))
+    session_of(stage.db).make_hidden(hidden)
+    session_of(stage.db).write(hidden, lambda write: None)
+    session_of(stage.db).transact(lambda inside: inside.drop_table(inside.catalogue.live[hidden]))
 
 
 @kind(
-    "a blob that is removed", "Database.blobs", "Blobs.put", "Blobs.remove_unused", "Blobs.open", "Blobs.read"
+    "a blob that is removed",
+    "ReadableDatabase.blobs",
+    "Blobs.put",
+    "Blobs.remove_unused",
+    "Blobs.open",
+    "Blobs.read",
 )
 def _blob(stage: Stage) -> None:
     blob = stage.db.blobs.put(b"x" * 300_000)
@@ -252,7 +258,7 @@ def _answer(stage: Stage) -> None:
     next(iter(stage.games))
 
 
-@kind("the log, left in the middle", "Database.log")
+@kind("the log, left in the middle", "ReadableDatabase.log")
 def _log(stage: Stage) -> None:
     stage.write()
     stage.write()
@@ -264,7 +270,6 @@ def _past(stage: Stage) -> None:
     stage.write()
     then = stage.db.at(stage.db.seq - 1)
     then.table("games").run()
-    then.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -324,18 +329,16 @@ def _feeds(stage: Stage) -> list[Any]:
         games.count().changes(),
         games.group("n").count().changes(),
         games.changes(since=stage.db.seq).filter(row["new_val"]).limit(100),
-        games.changes().by_commit(),
+        games.changes(batches=True),
         games.changes().union(stage.db.changes(include_catalogue=True)),
     ]
 
 
 @kind(
     "a subscription",
-    "Selection.changes",
-    "Database.changes",
+    "FeedSource.changes",
     "Feed.subscribe",
     "Handle.dispose",
-    "Feed.by_commit",
 )
 def _subscription(stage: Stage) -> None:
     handles = [feed.subscribe(lambda event: None) for feed in _feeds(stage)]
@@ -413,7 +416,7 @@ def _ended(stage: Stage) -> None:
     table.changes().subscribe(lambda event: None, lambda error: None)
     cursor = table.changes().cursor()
     stage.db.table_drop(name)
-    with suppress(reactdb.FeedError):
+    with suppress(reactdb.errors.FeedError):
         cursor.next(timeout=20)
 
 
@@ -538,13 +541,14 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
-    "Database": "compact hold_changes is_closed path retain seq session stats subscriptions table_list token",
-    "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck query "
-    "session skip sum union with_fields without",
+    "ReadableDatabase": "path seq table_list token",
+    "Database": "compact hold is_closed set_retention stats subscriptions",
+    "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck "
+    "skip sum union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
-    "limit map max merge min nth order_by pluck reduce run sample skip stats sum tells_a_whole_list to_future token "
+    "is_list limit map max merge min nth order_by pluck reduce run sample skip stats sum to_future token "
     "with_fields without",
     "Blobs": "get totals",
     "Cursor": "token",

@@ -19,6 +19,7 @@ import pytest
 
 import reactdb
 from reactdb import row
+from reactdb.session import session_of
 
 NOBODY = 65534
 
@@ -87,7 +88,7 @@ class TestPaths:
         before = digest(path)
 
         for read_only in (False, True):
-            with refused(reactdb.NotADatabase, "is not a reactdb database: it is not an SQLite file"):
+            with refused(reactdb.errors.NotADatabase, "is not a reactdb database: it is not an SQLite file"):
                 reactdb.connect(path, read_only=read_only)
         assert before == digest(path)
 
@@ -102,7 +103,7 @@ class TestPaths:
         before = digest(path)
 
         for read_only in (False, True):
-            with refused(reactdb.NotADatabase, "it is an SQLite file of another program"):
+            with refused(reactdb.errors.NotADatabase, "it is an SQLite file of another program"):
                 reactdb.connect(path, read_only=read_only)
         assert before == digest(path)
 
@@ -119,7 +120,7 @@ class TestPaths:
         connection.close()
         before = digest(crashed, wal)
 
-        with refused(reactdb.NotADatabase, "another program"):
+        with refused(reactdb.errors.NotADatabase, "another program"):
             reactdb.connect(crashed)
         assert before == digest(crashed, wal)
 
@@ -130,7 +131,7 @@ class TestPaths:
         before = digest(filled)
 
         for read_only in (False, True):
-            with refused(reactdb.IncompatibleFormat, "has format 99, written by a newer reactdb"):
+            with refused(reactdb.errors.IncompatibleFormat, "has format 99, written by a newer reactdb"):
                 reactdb.connect(filled, read_only=read_only)
         assert before == digest(filled)
 
@@ -139,30 +140,30 @@ class TestPaths:
         data[18:20] = b"\x09\x09"
         filled.write_bytes(data)
 
-        with refused(reactdb.NotADatabase, str(filled)):
+        with refused(reactdb.errors.NotADatabase, str(filled)):
             reactdb.connect(filled)
 
     def test_a_folder_instead_of_a_file(self, tmp_path):
-        with refused(reactdb.CannotOpen, "it is a folder"):
+        with refused(reactdb.errors.CannotOpen, "it is a folder"):
             reactdb.connect(tmp_path)
 
     def test_a_folder_that_does_not_exist(self, tmp_path):
-        with refused(reactdb.CannotOpen, f"the folder {tmp_path / 'no'} does not exist"):
+        with refused(reactdb.errors.CannotOpen, f"the folder {tmp_path / 'no'} does not exist"):
             reactdb.connect(tmp_path / "no" / "a.db")
         assert [] == list(tmp_path.iterdir())
 
     def test_a_folder_that_is_a_file(self, filled):
-        with refused(reactdb.CannotOpen, f"{filled} is not a folder"):
+        with refused(reactdb.errors.CannotOpen, f"{filled} is not a folder"):
             reactdb.connect(filled / "a.db")
 
     def test_a_name_that_is_too_long(self, tmp_path):
-        with refused(reactdb.CannotOpen, "file name too long"):
+        with refused(reactdb.errors.CannotOpen, "file name too long"):
             reactdb.connect(tmp_path / ("x" * 300))
 
     def test_links_that_go_in_a_circle(self, path):
         path.symlink_to(path)
 
-        with refused(reactdb.CannotOpen, "symbolic links"):
+        with refused(reactdb.errors.CannotOpen, "symbolic links"):
             reactdb.connect(path)
 
     @pytest.mark.parametrize("name", ["", "a\0b", "\ud800", b"a.db", 5, None, 1.5, [], object()])
@@ -171,14 +172,14 @@ class TestPaths:
             reactdb.connect(name)
 
     def test_read_only_makes_no_file(self, path):
-        with refused(reactdb.CannotOpen, "it does not exist"):
+        with refused(reactdb.errors.CannotOpen, "it does not exist"):
             reactdb.connect(path, read_only=True)
         assert not path.exists()
 
     def test_read_only_makes_no_database_of_an_empty_file(self, path):
         path.touch()
 
-        with refused(reactdb.CannotOpen, "it is empty, and read_only=True makes no database"):
+        with refused(reactdb.errors.CannotOpen, "it is empty, and read_only=True makes no database"):
             reactdb.connect(path, read_only=True)
         assert 0 == path.stat().st_size
 
@@ -203,7 +204,7 @@ class TestPaths:
             lost.touch()
         before = digest(tmp_path / "lost.db-wal")
 
-        with refused(reactdb.CannotOpen, "its write-ahead log"):
+        with refused(reactdb.errors.CannotOpen, "its write-ahead log"):
             reactdb.connect(lost)
         assert before == digest(tmp_path / "lost.db-wal")
         assert is_there == lost.exists()
@@ -393,7 +394,7 @@ class TestLocks:
 
             assert [{"id": 1}, {"id": 2}] == reader.table("games").run()
             assert ["games", "more"] == reader.table_list()
-            with refused(reactdb.ReadOnlyDatabase, "was opened with read_only=True"):
+            with refused(reactdb.errors.ReadOnlyDatabase, "was opened with read_only=True"):
                 reader.table("games").insert({"id": 3})
 
 
@@ -441,11 +442,11 @@ class TestMoved:
                 games.insert({"id": 2})
             getattr(self, how)(filled)
 
-            with refused(reactdb.StorageMoved, "nothing is acknowledged any more"):
+            with refused(reactdb.errors.StorageMoved, "nothing is acknowledged any more"):
                 games.insert({"id": 3})
-            with refused(reactdb.StorageMoved, "close this database"):
+            with refused(reactdb.errors.StorageMoved, "close this database"):
                 games.insert({"id": 4})
-            with refused(reactdb.StorageMoved, "close this database"):
+            with refused(reactdb.errors.StorageMoved, "close this database"):
                 games.run()
 
     def test_closing_a_replaced_database_leaves_the_new_one_alone(self, filled):
@@ -453,7 +454,7 @@ class TestMoved:
         for suffix in ("-wal", "-shm"):
             filled.with_name(f"a.db{suffix}").unlink()
         self.replace(filled)
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             db.table("games").insert({"id": 2})
 
         with reactdb.connect(filled) as other:
@@ -478,7 +479,7 @@ class TestMoved:
         if os.path.exists(f"{filled}-wal") and os.stat(f"{filled}-wal").st_ino == log:
             db.close()
             pytest.skip("this SQLite kept its log, so that nothing was lost")
-        with pytest.raises(reactdb.StorageMoved):
+        with pytest.raises(reactdb.errors.StorageMoved):
             games.insert([{"id": n, "text": "z" * 300} for n in range(9000, 9003)])
         in_process(WRITE, filled, 5000, 5040)
         db.close()
@@ -492,7 +493,7 @@ class TestMoved:
         with reactdb.connect(filled) as db:
             away = filled.with_name("b.db")
             filled.rename(away)
-            with pytest.raises(reactdb.StorageMoved):
+            with pytest.raises(reactdb.errors.StorageMoved):
                 db.table("games").insert({"id": 2})
             away.rename(filled)
 
@@ -507,7 +508,7 @@ class TestDiskFull:
 
     @staticmethod
     def limit_pages(db: reactdb.Database, pages: int) -> None:
-        connection = db.session.engine.writer.connection
+        connection = session_of(db).engine.writer.connection
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count={used + pages}").fetchone()
 
@@ -517,7 +518,7 @@ class TestDiskFull:
         games.insert({"id": 0, "a": 0})
         self.limit_pages(db, 8)
 
-        with refused(reactdb.DiskFull, "no room left"):
+        with refused(reactdb.errors.DiskFull, "no room left"):
             games.insert([{"id": n, "a": n, "text": "x" * 1000} for n in range(1, 100)])
         assert [{"id": 0, "a": 0}] == games.run()
         assert [{"id": 0, "a": 0}] == games.order_by(index="a").run()
@@ -530,12 +531,12 @@ class TestDiskFull:
     def test_a_write_without_room_ends_its_whole_transaction(self, db):
         """SQLite takes all of it back then. What follows must not be kept without what went before."""
         games = db.table_create("games")
-        with refused(reactdb.DiskFull, "no room left"), db.transaction():
+        with refused(reactdb.errors.DiskFull, "no room left"), db.transaction():
             games.insert({"id": "before"})
             self.limit_pages(db, 8)
-            with refused(reactdb.DiskFull, "no room left"):
+            with refused(reactdb.errors.DiskFull, "no room left"):
                 games.insert({"id": 2, "text": "x" * 100_000})
-            with refused(reactdb.DiskFull, "no room left"):
+            with refused(reactdb.errors.DiskFull, "no room left"):
                 games.insert({"id": "after"})
 
         assert [] == games.run()
@@ -546,10 +547,10 @@ class TestDiskFull:
     def test_a_bulk_without_room_ends_its_whole_transaction_or_only_itself(self, db):
         """As SQLite has it: of a statement with many rows it takes back the statement, of one with one row everything."""
         games = db.table_create("games")
-        with suppress(reactdb.DiskFull), db.transaction():
+        with suppress(reactdb.errors.DiskFull), db.transaction():
             games.insert({"id": "before"})
             self.limit_pages(db, 8)
-            with refused(reactdb.DiskFull, "no room left"):
+            with refused(reactdb.errors.DiskFull, "no room left"):
                 games.insert([{"id": n, "text": "x" * 1000} for n in range(2, 100)])
             games.insert({"id": "after"})
 
@@ -583,7 +584,7 @@ class TestDiskFull:
             ballast = small_disk / "ballast"
             ballast.write_bytes(b"x" * 500_000)
 
-            with refused(reactdb.DiskFull, "nothing was written"):
+            with refused(reactdb.errors.DiskFull, "nothing was written"):
                 games.insert([{"id": n, "text": "x" * 1000} for n in range(1, 700)])
             assert [{"id": 0}] == games.run()
 
@@ -598,12 +599,12 @@ class TestDiskFull:
         with reactdb.connect(small_disk / "a.db", durability="soft") as db:
             games = db.table_create("games")
             # So that the transaction is too big to wait in memory for its commit.
-            db.session.engine.writer.connection.execute("PRAGMA cache_size=10")
-            with pytest.raises(reactdb.DiskFull), db.transaction():
+            session_of(db).engine.writer.connection.execute("PRAGMA cache_size=10")
+            with pytest.raises(reactdb.errors.DiskFull), db.transaction():
                 games.insert({"id": "before"})
-                with pytest.raises(reactdb.DiskFull):
+                with pytest.raises(reactdb.errors.DiskFull):
                     games.insert([{"id": n, "text": "x" * 10_000} for n in range(200)])
-                with pytest.raises(reactdb.DiskFull):
+                with pytest.raises(reactdb.errors.DiskFull):
                     games.insert({"id": "after"})
             assert [] == games.run()
 
@@ -640,13 +641,13 @@ class TestClosed:
             lambda: db.at(1),
         ]
         for use in uses:
-            with refused(reactdb.DatabaseClosed, f"database {db.path} is closed"):
+            with refused(reactdb.errors.DatabaseClosed, f"database {db.path} is closed"):
                 use()
 
     def test_a_database_closed_inside_its_transaction(self, db):
         games = db.table_create("games")
 
-        with refused(reactdb.DatabaseClosed, "is closed"), db.transaction():
+        with refused(reactdb.errors.DatabaseClosed, "is closed"), db.transaction():
             games.insert({"id": 1})
             db.close()
 
@@ -657,7 +658,7 @@ class TestClosed:
         next(entries)
         db.close()
 
-        with refused(reactdb.DatabaseClosed, "is closed"):
+        with refused(reactdb.errors.DatabaseClosed, "is closed"):
             list(entries)
 
 
@@ -865,7 +866,8 @@ class TestDocuments:
             with pytest.raises(reactdb.UsageError) as caught:
                 use()
             assert isinstance(
-                caught.value, (reactdb.InvalidKey, reactdb.InvalidDocument, reactdb.MissingValue)
+                caught.value,
+                (reactdb.errors.InvalidKey, reactdb.InvalidDocument, reactdb.errors.MissingValue),
             )
         assert [] == [*db.log(table="games")]
 
@@ -896,5 +898,5 @@ class TestUnknownNames:
             db.log(table="nope")
 
     def test_an_unknown_index(self, games):
-        with refused(reactdb.IndexNotFound, "Index `nope` was not found on table `games`."):
+        with refused(reactdb.errors.IndexNotFound, "Index `nope` was not found on table `games`."):
             games.get_all(1, index="nope").run()

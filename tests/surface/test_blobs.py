@@ -17,6 +17,7 @@ import pytest
 
 import reactdb
 from reactdb.blobs import write_rows
+from reactdb.session import session_of
 from reactdb.store.blobs import GRACE_MS, MAX_BLOB_BYTES, PIECE_BYTES, begin_blob, piece_checksum
 from reactdb.values.blob import Blob
 from tests.support.inspection import problems
@@ -27,7 +28,7 @@ AT_ONCE = timedelta(0)
 
 
 def pieces_in(db: Any) -> int:
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return int(snapshot.connection.execute("SELECT count(*) FROM pieces").fetchone()[0])
 
 
@@ -241,10 +242,10 @@ def test_a_document_with_a_blob_that_is_not_there_is_refused_whole(db: Any, game
     before = db.seq
 
     for wrong in (missing, Blob(blob.digest, 3)):
-        with pytest.raises(reactdb.BlobNotFound) as caught:
+        with pytest.raises(reactdb.errors.BlobNotFound) as caught:
             games.insert([{"id": number, "scan": wrong} for number in range(count)])
         assert str(wrong) == caught.value.blob
-        with pytest.raises(reactdb.BlobNotFound, match="database"):
+        with pytest.raises(reactdb.errors.BlobNotFound, match="database"):
             games.get("known").update({"scan": [wrong]})
         with pytest.raises(LookupError):
             games.get("known").replace({"id": "known", "x": {"y": wrong}})
@@ -261,7 +262,7 @@ def test_the_past_has_its_blobs(db: Any, games: Any):
     assert 0 == db.blobs.remove_unused(AT_ONCE)
     past = db.at(then)
     assert b"one" == past.blobs.read(past.table("games").get(1).run()["scan"])
-    with pytest.raises(reactdb.ReadOnlyDatabase):
+    with pytest.raises(reactdb.errors.ReadOnlyDatabase):
         past.blobs.put(b"new")
     db.compact(1)
     # The deletion is kept, and with it the old value that it has.
@@ -306,11 +307,11 @@ def test_compaction_leaves_a_new_blob_for_an_hour(db: Any, later: Any):
 
 
 def test_what_a_put_that_died_has_left_goes_after_an_hour(db: Any, later: Any):
-    write_rows(db.session, begin_blob, None, "put")
+    write_rows(session_of(db), begin_blob, None, "put")
     db.blobs.remove_unused(AT_ONCE)
 
     def left() -> int:
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             return int(snapshot.connection.execute("SELECT count(*) FROM blobs").fetchone()[0])
 
     assert 1 == left()
@@ -326,7 +327,7 @@ def test_a_put_that_sleeps_for_more_than_an_hour_says_so_and_leaves_nothing(db: 
         db.compact(0)
         yield bytes(6 * PIECE_BYTES)
 
-    with pytest.raises(reactdb.BlobNotFound, match="for so long"):
+    with pytest.raises(reactdb.errors.BlobNotFound, match="for so long"):
         db.blobs.put(parts())
     assert (0, []) == (pieces_in(db), list(db.blobs))
 
@@ -382,7 +383,7 @@ def test_a_blob_that_another_process_removes_is_missed_by_who_reads_it(path: Pat
         with db.blobs.open(blob) as file:
             assert DATA[:10] == file.read(10)
             assert 1 == other.blobs.remove_unused(AT_ONCE)
-            with pytest.raises(reactdb.BlobNotFound, match="was removed while it was read"):
+            with pytest.raises(reactdb.errors.BlobNotFound, match="was removed while it was read"):
                 file.read()
 
 
@@ -430,7 +431,7 @@ def test_a_blob_that_is_not_there_is_not_found(db: Any):
     assert db.blobs.get(missing.digest) is None
     for ask in (db.blobs.open, db.blobs.read):
         for name in (missing, missing.digest):
-            with pytest.raises(reactdb.BlobNotFound, match="is not in this database"):
+            with pytest.raises(reactdb.errors.BlobNotFound, match="is not in this database"):
                 ask(name)
 
 
@@ -443,7 +444,7 @@ def test_an_age_is_a_timedelta(db: Any, age: Any):
 def test_a_blob_that_is_too_large_is_refused(db: Any, monkeypatch: pytest.MonkeyPatch):
     assert 4 * 2**40 == MAX_BLOB_BYTES
     monkeypatch.setattr("reactdb.blobs.MAX_BLOB_BYTES", 8 * PIECE_BYTES)
-    with pytest.raises(reactdb.ResourceLimit, match="at most"):
+    with pytest.raises(reactdb.errors.ResourceLimit, match="at most"):
         db.blobs.put(bytes(8 * PIECE_BYTES + 1))
     assert (0, []) == (pieces_in(db), list(db.blobs))
 
@@ -454,7 +455,7 @@ def test_a_database_that_is_only_read_is_read(path: Path):
     with reactdb.connect(path, read_only=True) as db:
         assert DATA == db.blobs.read(blob)
         for write in (lambda: db.blobs.put(b""), db.blobs.remove_unused):
-            with pytest.raises(reactdb.ReadOnlyDatabase):
+            with pytest.raises(reactdb.errors.ReadOnlyDatabase):
                 write()
 
 
@@ -472,7 +473,7 @@ def test_a_database_that_is_closed_says_so(path: Path):
         blobs.totals,
         file.read,
     ):
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             use()
     file.close()
 

@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import InvalidOption, LeaseLost, UnsupportedFeed, UsageError, desc, row
+from reactdb import InvalidOption, UnsupportedFeed, UsageError, desc, row
 from reactdb.batches import Batch, Batches, Clock
 from reactdb.change import HiddenTable
+from reactdb.errors import LeaseLost
 from reactdb.feeds.feed import Cursor
 from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
-from reactdb.session import Session
-from reactdb.set_aside import SET_ASIDE
+from reactdb.session import Session, session_of
+from reactdb.set_aside import DEAD_LETTERS
 from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
 from reactdb.table import Table
@@ -92,7 +93,7 @@ class TestBatches:
         assert [change["id"] for change in first] == [change["id"] for change in again]
         for change in first:
             database, _, seq = change["id"].split(".")
-            assert (db.session.database_id, change["seq"]) == (database, int(seq))
+            assert (session_of(db).database_id, change["seq"]) == (database, int(seq))
 
     def test_an_id_is_a_token_of_the_position_after_the_change(self, db, orders, worker):
         orders.insert([{"id": 1}, {"id": 2}])
@@ -389,7 +390,7 @@ class TestFailures:
             [3],
         ] == found[:10]
         assert {0, 1, 2, 4, 5, 6, 7} == {key for one in found if 3 not in one for key in one}
-        assert [3] == [document["key"] for document in db.table(SET_ASIDE)]
+        assert [3] == [document["key"] for document in db.table(DEAD_LETTERS)]
 
     def test_after_the_last_attempt_a_change_is_set_aside_with_its_error(self, db, orders, worker, clock):
         orders.insert({"id": 1, "n": 1})
@@ -400,7 +401,7 @@ class TestFailures:
             clock.advance_by(10.0)
 
         assert worker.poll() is None
-        (document,) = db.table(SET_ASIDE).run()
+        (document,) = db.table(DEAD_LETTERS).run()
         assert document.pop("time").tzinfo is not None
         assert {
             "id": ["uploader", seq],
@@ -416,7 +417,7 @@ class TestFailures:
             "attempts": 3,
         } == document
         assert (1, None, None, 0) == tuple(
-            db.consumers()[0][name] for name in ("set_aside", "failing", "error", "attempts")
+            db.consumers()[0][name] for name in ("dead_letters", "failing", "error", "attempts")
         )
 
     def test_attempts_are_counted_in_the_file_whoever_makes_them(self, db, orders, clock):
@@ -430,7 +431,7 @@ class TestFailures:
             worker.poll()
             worker.close()
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
 
     def test_a_failure_counts_also_where_another_worker_wishes_for_the_lease(self, db, orders, clock):
         orders.insert({"id": 1})
@@ -441,7 +442,7 @@ class TestFailures:
             raise ValueError("no")
         worker.poll()
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
 
     def test_trouble_with_a_file_and_ctrl_c_are_no_fault_of_a_change(self, db, orders, worker, clock):
         orders.insert({"id": 1})
@@ -467,7 +468,7 @@ class TestFailures:
                 found += [change["new_val"] for change in batch]
 
         assert [2, 4] == found
-        (document,) = db.table(SET_ASIDE).run()
+        (document,) = db.table(DEAD_LETTERS).run()
         assert (2, {"id": 2, "n": "x"}, 1) == tuple(document[name] for name in ("key", "new_val", "attempts"))
         assert "Expected type" in document["error"]
 
@@ -489,8 +490,8 @@ class TestFailures:
                         raise ValueError("no")
 
         assert [None, None] == [worker.poll() for worker in workers]
-        assert dict.fromkeys(names, 3) == {one["name"]: one["set_aside"] for one in db.consumers()}
-        assert {"orders"} == {document["table"] for document in db.table(SET_ASIDE)}
+        assert dict.fromkeys(names, 3) == {one["name"]: one["dead_letters"] for one in db.consumers()}
+        assert {"orders"} == {document["table"] for document in db.table(DEAD_LETTERS)}
 
     def test_a_consumer_of_what_is_set_aside_is_given_it_and_does_not_feed_on_its_own_failures(
         self, db, orders, worker, clock
@@ -503,7 +504,7 @@ class TestFailures:
             clock.advance_by(60.0)
         options = {"since": 0, "max_attempts": 1, "backoff_s": 0, "scheduler": clock}
         mourners = [
-            db.consumer(name, db.table(SET_ASIDE), **options).batches(1, max_wait_s=0) for name in "ab"
+            db.consumer(name, db.table(DEAD_LETTERS), **options).batches(1, max_wait_s=0) for name in "ab"
         ]
 
         given = []
@@ -514,17 +515,17 @@ class TestFailures:
                         given += [change["new_val"]["key"] for change in batch]
                         raise ValueError("no")
 
-        assert ([1, 1, 2, 2], 2) == (given, db.table(SET_ASIDE).count().run())
-        assert [2, 2, 2] == [one["set_aside"] for one in db.consumers()]
+        assert ([1, 1, 2, 2], 2) == (given, db.table(DEAD_LETTERS).count().run())
+        assert [2, 2, 2] == [one["dead_letters"] for one in db.consumers()]
 
     def test_a_consumer_of_all_tables_is_not_given_what_is_hidden(self, db, orders, clock):
         hidden = HiddenTable("tests", "notes")
-        db.session.make_hidden(hidden)
+        session_of(db).make_hidden(hidden)
         worker = db.consumer("all", since=0, partitions=2, scheduler=clock).batches(max_wait_s=0)
         with db.transaction():
-            Table(db.session, Query(hidden)).insert([{"id": number} for number in range(8)])
+            Table(session_of(db), Query(hidden)).insert([{"id": number} for number in range(8)])
             orders.insert([{"id": number} for number in range(8)])
-        Table(db.session, Query(hidden)).get(1).update({"n": 1})
+        Table(session_of(db), Query(hidden)).get(1).update({"n": 1})
 
         given = []
         while (batch := worker.poll()) is not None:
@@ -545,7 +546,7 @@ class TestFailures:
         fail(worker)
         assert worker.poll() is None
 
-        assert [(1, None)] == [(one["key"], one["new_val"]) for one in db.table(SET_ASIDE)]
+        assert [(1, None)] == [(one["key"], one["new_val"]) for one in db.table(DEAD_LETTERS)]
 
     def test_documents_that_do_not_fit_into_one_are_left_in_the_log(self, db, orders, clock):
         worker = batches_of(db, clock, max_attempts=1)
@@ -560,7 +561,7 @@ class TestFailures:
                 with batch:
                     raise ValueError("no")
 
-        added, changed = db.table(SET_ASIDE).order_by("seq").run()
+        added, changed = db.table(DEAD_LETTERS).order_by("seq").run()
         assert (9_000_000, None) == (len(added["new_val"]["text"]), changed["new_val"])
 
     def test_what_a_consumer_of_all_tables_sets_aside_does_not_come_back_to_it(self, db, orders, clock):
@@ -570,7 +571,7 @@ class TestFailures:
         worker.poll()
         clock.advance_by(60.0)
 
-        assert 1 == db.table(SET_ASIDE).count().run()
+        assert 1 == db.table(DEAD_LETTERS).count().run()
         assert worker.poll() is None
 
 
@@ -667,7 +668,7 @@ class TestLeases:
         orders.insert({"id": 1})
 
         assert worker.poll() is None
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             assert [None] == [lease.holder for lease in read_leases(snapshot.connection, "uploader")]
 
     def test_a_worker_that_is_closed_before_it_waits_hears_of_nothing(self, db, orders, worker, monkeypatch):
@@ -895,7 +896,9 @@ class TestWaiting:
         thread.join(PATIENCE_S)
 
         # A worker that was just about to look says that the database is closed.
-        assert [] == outcome[0] or (what == "database" and isinstance(outcome[0], reactdb.DatabaseClosed))
+        assert [] == outcome[0] or (
+            what == "database" and isinstance(outcome[0], reactdb.errors.DatabaseClosed)
+        )
 
     def test_a_coroutine_waits_in_the_same_way(self, db, orders):
         async def run() -> list[Any]:
@@ -970,7 +973,7 @@ class TestHistory:
             assert not db.consumers()[0]["is_lost"]
 
     def test_past_what_the_file_names_it_goes_and_the_consumer_is_told(self, db, orders, worker):
-        db.hold_changes(2)
+        db.hold(2)
         orders.insert({"id": 1})
         for number in range(5):
             orders.get(1).update({"n": number})
@@ -984,7 +987,7 @@ class TestHistory:
             worker.poll()
 
     def test_a_consumer_that_lost_history_goes_on_with_what_is_left(self, db, orders, clock):
-        db.hold_changes(2)
+        db.hold(2)
         consumer = db.consumer("uploader", orders, since=0)
         orders.insert({"id": 1})
         for number in range(5):
@@ -1027,13 +1030,13 @@ class TestHistory:
 
     def test_how_much_is_held_is_kept_in_the_file(self, path):
         with reactdb.connect(path) as db:
-            assert 1_000_000 == db.stats()["held_changes"]
-            db.hold_changes(5)
+            assert 1_000_000 == db.stats()["hold"]
+            db.hold(5)
         with reactdb.connect(path) as db:
-            assert 5 == db.stats()["held_changes"]
+            assert 5 == db.stats()["hold"]
             for wrong in (-1, True, "x", 1.5, 2**63):
                 with pytest.raises(InvalidOption):
-                    db.hold_changes(wrong)
+                    db.hold(wrong)
 
 
 class TestMinding:
@@ -1075,7 +1078,7 @@ class TestMinding:
         assert 1 == consumer.skip()
 
         assert [("ValueError: no", {"id": 1})] == [
-            (document["error"], document["new_val"]) for document in db.table(SET_ASIDE)
+            (document["error"], document["new_val"]) for document in db.table(DEAD_LETTERS)
         ]
         clock.advance_by(60.0)
         assert worker.poll() is None
@@ -1168,7 +1171,7 @@ class TestMinding:
     )
     def test_what_makes_no_sense_is_refused(self, db, orders, options):
         given = {"name": "uploader", "selection": orders} | options
-        with pytest.raises((InvalidOption, reactdb.InvalidName)):
+        with pytest.raises((InvalidOption, reactdb.errors.InvalidName)):
             db.consumer(given.pop("name"), given.pop("selection"), **given)
         assert [] == db.consumers()
 
@@ -1187,7 +1190,7 @@ class TestMinding:
             db.consumer("uploader", db.table_create("orders"))
         with reactdb.connect(path, read_only=True) as db:
             assert ["uploader"] == [one["name"] for one in db.consumers()]
-            with pytest.raises(reactdb.ReadOnlyDatabase):
+            with pytest.raises(reactdb.errors.ReadOnlyDatabase):
                 db.consumer("other", db.table("orders"))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import InvalidOption, QueryError, asc, desc, literal, maxval, minval, r, row
+from reactdb import InvalidOption, asc, desc, literal, maxval, minval, r, row
+from reactdb.errors import QueryError
 from reactdb.hints import MOST_PLACES
 
 

@@ -21,6 +21,7 @@ import pytest
 from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPoolScheduler
 
 import reactdb
+from reactdb.session import session_of
 from tests.support.processes import ROOT, run_python
 from tests.support.threads import PATIENCE_S, started, wait_until
 
@@ -104,7 +105,7 @@ class TestInterrupts:
             games.run()
             place = 1
             while struck_at_call(place, games.run):
-                assert {} == db.session.engine.readers.reading
+                assert {} == session_of(db).engine.readers.reading
                 place += 1
 
             assert place > 10
@@ -239,7 +240,7 @@ with reactdb.connect(":memory:") as db:
             games.insert({"id": 1})
         games.insert({"id": 2})
 
-        assert [reactdb.FeedAborted] == [type(error) for error in ended]
+        assert [reactdb.errors.FeedAborted] == [type(error) for error in ended]
         assert "interrupted" in str(ended[0])
         assert 2 == games.count().run()
 
@@ -284,10 +285,10 @@ class TestBlocks:
         with reactdb.connect(path) as db:
             with db as same:
                 assert same is db
-            with pytest.raises(reactdb.DatabaseClosed, match=r"^database .*a\.db is closed$"):
+            with pytest.raises(reactdb.errors.DatabaseClosed, match=r"^database .*a\.db is closed$"):
                 db.table_list()
         db.close()
-        with pytest.raises(reactdb.DatabaseClosed), db:
+        with pytest.raises(reactdb.errors.DatabaseClosed), db:
             db.table_list()
 
         assert db.is_closed
@@ -313,7 +314,7 @@ class TestClosing:
         holder, held = started(hold)
         entered.wait(PATIENCE_S)
         waiting = [started(lambda n=n: games.insert({"id": n})) for n in range(5)]
-        queue = db.session.engine.writer.queue
+        queue = session_of(db).engine.writer.queue
         wait_until(lambda: len(queue) == 6)
         closer, closed = started(db.close)
         wait_until(lambda: db.is_closed)
@@ -324,7 +325,7 @@ class TestClosing:
 
         assert [None] == closed
         outcomes = [outcome[0] for _, outcome in waiting]
-        assert all(isinstance(one, (dict, reactdb.DatabaseClosed)) for one in outcomes), outcomes
+        assert all(isinstance(one, (dict, reactdb.errors.DatabaseClosed)) for one in outcomes), outcomes
         with reactdb.connect(path) as again:
             found = [document["id"] for document in again.table("games")]
         written = [n for n, one in enumerate(outcomes) if isinstance(one, dict)]
@@ -354,7 +355,7 @@ class TestClosing:
                 scheduler.dispose()
 
         wait_until(lambda: db.is_closed)
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             games.insert({"id": 2})
         with reactdb.connect(path) as again:
             assert [{"id": 1}] == again.table("games").run()
@@ -401,7 +402,7 @@ class TestClosing:
         db.close()
         db.close()
 
-        with pytest.raises(reactdb.DatabaseClosed) as caught:
+        with pytest.raises(reactdb.errors.DatabaseClosed) as caught:
             use(db, games)
         assert f"database {db.path} is closed" == str(caught.value)
 
@@ -456,7 +457,7 @@ class TestGarbage:
         db = reactdb.connect(":memory:")
         games = db.table_create("games")
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games
         gc.collect()
 
@@ -470,7 +471,7 @@ class TestGarbage:
         cursor = games.changes().cursor()
         db.circle = [db, games, heard, cursor]  # type: ignore[attr-defined]
         games.insert({"id": 1})
-        engine = weakref.ref(db.session.engine)
+        engine = weakref.ref(session_of(db).engine)
         del db, games, heard, cursor
         gc.collect()
 
@@ -488,7 +489,7 @@ class TestGarbage:
         gc.collect()
         with reactdb.connect(path) as db:
             db.table("games").insert({"id": 1})
-            forgotten = db.session.engine
+            forgotten = session_of(db).engine
 
         assert [1] == [event["new_val"]["id"] for event in heard]
         forgotten.close()
@@ -536,6 +537,7 @@ class TestExit:
 
         assert ([1] if daemon else [1, 2]) == read(path)
 
+    @pytest.mark.slow
     def test_threads_that_write_until_the_end(self, path):
         """Everything that was acknowledged is there."""
         told = ends(
@@ -568,6 +570,7 @@ class TestExit:
 
         assert 100 == len(read(path))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("before", [True, False])
     def test_a_handler_of_atexit_may_write(self, path, before):
         """Whether it was registered before the database was opened or after it."""
@@ -585,6 +588,7 @@ class TestExit:
         assert ["heard", "heard", "written"] == run_python(program, path).splitlines()
         assert [1, "last"] == read(path)
 
+    @pytest.mark.slow
     def test_sys_exit_in_a_subscriber_ends_the_program(self, path):
         told = ends(
             path,
@@ -598,6 +602,7 @@ class TestExit:
         assert "left\n" == told
         assert [1] == read(path)
 
+    @pytest.mark.slow
     def test_sys_exit_in_a_transaction_takes_it_back(self, path):
         ends(
             path,
@@ -638,6 +643,7 @@ class TestExit:
 
         assert "ended\n" == run_python(program, path)
 
+    @pytest.mark.slow
     def test_a_coroutine_that_listens_until_the_end(self, path):
         ends(
             path,
@@ -661,6 +667,7 @@ class TestExit:
         assert ["a.db"] == sorted(one.name for one in path.parent.iterdir())
         assert list(range(10)) == read(path)
 
+    @pytest.mark.slow
     def test_a_database_that_is_known_to_the_whole_program(self, path):
         """Held by a module, a class and a circle: taken down in whatever order."""
         ends(
@@ -676,6 +683,7 @@ class TestExit:
 
         assert [1] == read(path)
 
+    @pytest.mark.slow
     def test_a_reader_is_opened_when_python_has_taken_its_own_functions_away(self, path):
         """`open` is gone from the builtins by then. Two reads at once need a connection that was not open before."""
         ends(

@@ -17,6 +17,7 @@ import pytest
 import reactdb
 import reactdb.servers.http
 import reactdb.testing
+from reactdb.session import session_of
 from reactdb.store import registry
 from tests.support.feeds import heard
 from tests.support.threads import in_thread, wait_until
@@ -96,13 +97,14 @@ def test_a_database_in_memory_is_lost_without_a_word_and_gives_its_memory_back()
     """Newcomers and tests drop them all the time, and they hold no file."""
     db = reactdb.connect(":memory:")
     db.table_create("games").insert({"id": 1})
-    engine = db.session.engine
+    engine = session_of(db).engine
 
     del db
     assert engine.is_closed
     assert 0 == len(engine.readers)
 
 
+@pytest.mark.slow
 @on_linux
 def test_a_program_that_loses_handles_never_runs_out_of_descriptors(tmp_path):
     program = """
@@ -147,7 +149,7 @@ KEEPERS: dict[str, Callable[[Any], Any]] = {
     "a worker": lambda db: db.consumer("c").batches(),
     "a transaction": lambda db: db.transaction(),
     "another handle": lambda db: opened(Path(db.path)),
-    "a session": lambda db: db.session,
+    "a session": lambda db: session_of(db),
     "a materialized view": lambda db: db.materialize(
         db.table("games").filter(lambda game: True), into="view"
     ),
@@ -207,7 +209,7 @@ def test_a_subscription_that_nobody_refers_to_keeps_the_file_open(path, warned):
         db.table("games").insert({"id": 2})
         assert [{"id": 2}] == [event["new_val"] for event in events]
         # What ends it: nobody else can, because its handle is gone.
-        (subscription,) = db.session.engine.publisher.listener.subscriptions()
+        (subscription,) = session_of(db).engine.publisher.listener.subscriptions()
         subscription.consumer.close() if hasattr(subscription, "consumer") else subscription.close()
         del subscription
         db.table("games").insert({"id": 3})
@@ -217,7 +219,7 @@ def test_a_subscription_that_nobody_refers_to_keeps_the_file_open(path, warned):
 def test_a_subscriber_of_a_lost_database_in_memory_is_not_called():
     called: list[object] = []
     db = reactdb.connect(":memory:")
-    engine = db.session.engine
+    engine = session_of(db).engine
     db.table_create("games").changes().subscribe(called.append, called.append, lambda: called.append(None))
     readers = engine.readers
 

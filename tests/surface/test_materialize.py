@@ -15,6 +15,7 @@ from reactdb import materialize, row
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.errors import HistoryLost, InvalidOption, QueryError, TableNotFound, UnsupportedFeed, UsageError
+from reactdb.session import session_of
 from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import CONSUMER, read_lease, write_lease
 from reactdb.store.positions import read_positions
@@ -384,26 +385,26 @@ class TestGoingOn:
         with reactdb.connect(tmp_path / "a.db") as db:
             db.table_create("orders").insert({"id": 1, "city": "Oslo", "euros": 1})
             totals(db)
-            number = db.session.info("totals").id
+            number = session_of(db).info("totals").id
         with reactdb.connect(tmp_path / "a.db") as db:
             db.table("orders").insert({"id": 2, "city": "Oslo", "euros": 2})
             totals(db)
 
             assert [{"id": "Oslo", "sum": 3}] == db.table("totals").run()
-            assert number == db.session.info("totals").id
+            assert number == session_of(db).info("totals").id
 
     def test_history_that_is_gone_means_to_build_it_anew(self, db):
         totals(db).close()
-        number = db.session.info("totals").id
+        number = session_of(db).info("totals").id
         db.table("totals").index_create("sum")
-        db.hold_changes(0)
+        db.hold(0)
         for euros in range(5):
             db.table("orders").get(1).update({"euros": 100 + euros})
         db.compact(keep=0)
         totals(db)
 
         assert {"id": "Oslo", "sum": 112} == db.table("totals").get("Oslo").run()
-        assert number != db.session.info("totals").id
+        assert number != session_of(db).info("totals").id
         assert ["sum"] == db.table("totals").index_list()
 
     def test_history_that_is_removed_before_a_build_holds_it_means_to_begin_again(self, db, monkeypatch):
@@ -438,14 +439,14 @@ class TestGoingOn:
 
     def test_history_that_it_has_still_to_read_is_kept(self, db):
         totals(db).close()
-        number = db.session.info("totals").id
+        number = session_of(db).info("totals").id
         db.table("orders").get(1).delete()
         db.table("orders").get(3).delete()
         db.compact(keep=0)
         totals(db)
 
         assert [{"id": "Bergen", "sum": 6}, {"id": "Oslo", "sum": 5}] == db.table("totals").run()
-        assert number == db.session.info("totals").id
+        assert number == session_of(db).info("totals").id
 
     def test_a_consumer_that_was_moved_by_hand_passes_nothing_over(self, db):
         totals(db).close()
@@ -566,7 +567,7 @@ class TestGoingOn:
         DROPS[interface](db)
 
         assert ["orders"] == db.table_list()
-        with db.session.read() as snapshot:
+        with session_of(db).read() as snapshot:
             assert [] == read_positions(snapshot.connection, MATERIALIZED)
             assert [] == read_positions(snapshot.connection, CONSUMER)
 
@@ -604,7 +605,7 @@ class TestOneWorker:
             dead = f"{name.rpartition('/')[0].rpartition('/')[0]}/999999999/1"
             write_lease(transaction, lease.changed(holder=dead, until_ms=2**52))
 
-        db.session.transact(hold)
+        session_of(db).transact(hold)
         db.table("orders").get(1).delete()
 
         assert 0 == totals(db).lag

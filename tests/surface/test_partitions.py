@@ -134,7 +134,7 @@ def test_a_change_that_the_selection_fails_for_holds_its_own_partition_alone(
     found = [(batch.partition, change["key"]) for batch in given(worker) for change in batch]
 
     assert sorted([(1, bad[0]), (1, bad[2]), *((3, key) for key in good)]) == sorted(found)
-    (aside,) = db.table("consumers.set_aside").run()
+    (aside,) = db.table("consumers.dead_letters").run()
     assert (bad[1], 1) == (aside["key"], aside["partition"])
 
 

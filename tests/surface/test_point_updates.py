@@ -81,9 +81,9 @@ def test_sums_of_small_and_large_ints_are_exact(edge: int, sign: int) -> None:
 
 def test_a_sum_of_what_is_no_number_tells_the_same_error_compiled() -> None:
     for document in ({"a": True}, {"a": None}, {"a": {}}, {}):
-        with pytest.raises(reactdb.QueryError) as walked:
+        with pytest.raises(reactdb.errors.QueryError) as walked:
             evaluate(row["a"] + 1, document)
-        with pytest.raises(reactdb.QueryError) as compiled:
+        with pytest.raises(reactdb.errors.QueryError) as compiled:
             compile_value(row["a"] + 1)(document)
         assert str(walked.value) == str(compiled.value)
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb import MissingValue, QueryError, literal, r, row
+from reactdb import literal, r, row
+from reactdb.errors import MissingValue, QueryError
 from reactdb.feeds.livelist import LiveList
 from tests.support.feeds import heard
 

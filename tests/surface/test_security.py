@@ -126,7 +126,7 @@ def test_generated_code_has_no_word_of_the_callers_in_it(words: list[str], numbe
             for make in (generated.value_function, generated.truth_function):
                 try:
                     make(expression.node)(document)
-                except reactdb.QueryError:
+                except reactdb.errors.QueryError:
                     pass
         reactdb.expression.as_predicate({first: second, third: {fourth: number}}, False)(document)
 

@@ -11,7 +11,8 @@ import reactivex
 from reactivex import operators as ops
 
 import reactdb
-from reactdb import NotAValue, row
+from reactdb import row
+from reactdb.errors import NotAValue
 
 SELECTIONS: dict[str, Callable[[Any], Any]] = {
     "table": lambda t: t,
@@ -75,7 +76,7 @@ def test_the_sentences_say_what_to_write(games: Any) -> None:
 
 def test_the_refusal_is_a_query_error_and_a_type_error(games: Any) -> None:
     """As for expressions; and Python asks for a length by itself, in `list`, and takes a TypeError for none."""
-    assert issubclass(NotAValue, reactdb.QueryError)
+    assert issubclass(NotAValue, reactdb.errors.QueryError)
     assert issubclass(NotAValue, TypeError)
 
 

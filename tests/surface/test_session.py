@@ -9,6 +9,8 @@ import pytest
 import reactdb
 from reactdb.change import REPLACE, UPDATE
 from reactdb.query import ALL_TABLES, Filter, Query
+from reactdb.session import session_of
+from reactdb.table import query_of
 from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
 from reactdb.writing import SKIPPED, Policy, Prepared, Write, insert
@@ -57,7 +59,7 @@ def test_a_policy_that_counts_goes_on_after_a_mistake(db, rooms):
             )
             write.change(key(value), lambda old: {**old, "seen": True}, UPDATE)
 
-    answer = db.session.write("rooms", work, Counting())
+    answer = session_of(db).write("rooms", work, Counting())
 
     assert (3, 1, 2) == (answer["replaced"], answer["errors"], answer["unchanged"])
     assert "no: InvalidKey" == answer["first_error"]
@@ -70,7 +72,7 @@ def test_a_document_whose_fields_were_reordered_is_logged_where_the_policy_sees_
     rooms.filter({"n": 1}).changes().subscribe(seen.append)
 
     def write(policy: Policy) -> dict[str, Any]:
-        return db.session.write(
+        return session_of(db).write(
             "rooms", lambda write: write.change(key(1), lambda old: reordered, REPLACE), policy
         )
 
@@ -88,10 +90,10 @@ def test_a_document_whose_fields_were_reordered_is_logged_where_the_policy_sees_
 def test_the_native_policy_raises_and_nothing_is_written(db, rooms):
     before = db.seq
 
-    with pytest.raises(reactdb.InvalidKey):
-        db.session.write("rooms", lambda write: write.change(key(1), lambda old: {"id": 2}, REPLACE))
+    with pytest.raises(reactdb.errors.InvalidKey):
+        session_of(db).write("rooms", lambda write: write.change(key(1), lambda old: {"id": 2}, REPLACE))
     with pytest.raises(TypeError):
-        db.session.write("rooms", double_three)
+        session_of(db).write("rooms", double_three)
 
     assert before == db.seq
     assert 1 == rooms.get(1).run()["n"]
@@ -100,7 +102,7 @@ def test_the_native_policy_raises_and_nothing_is_written(db, rooms):
 def test_a_mistake_that_is_no_error_of_ours_is_never_counted(db, rooms):
     """`{} * 2` is a mistake of the dialect's own code, and no answer to a user."""
     with pytest.raises(TypeError):
-        db.session.write("rooms", double_three, Counting())
+        session_of(db).write("rooms", double_three, Counting())
 
     assert 1 == rooms.get(1).run()["n"]
 
@@ -115,7 +117,7 @@ def test_what_a_statement_does_to_each_document_is_counted(db, rooms):
         write.put(key(6), write.head(key(6)), None, REPLACE)
         insert(write, Prepared("id", [key(7), key(8)], [encode({"id": 7}), encode({"id": 8})]))
 
-    answer = db.session.write("rooms", work, return_changes="always")
+    answer = session_of(db).write("rooms", work, return_changes="always")
 
     assert {"deleted": 1, "errors": 0, "inserted": 4, "replaced": 0, "skipped": 2, "unchanged": 1} == {
         name: count for name, count in answer.items() if name != "changes"
@@ -127,7 +129,7 @@ def test_what_a_statement_does_to_each_document_is_counted(db, rooms):
 def test_what_is_known_of_a_table(db, rooms):
     rooms.index_create("n")
 
-    session = db.session
+    session = session_of(db)
     assert ("rooms", "id", ["n"]) == (
         session.info("rooms").name,
         session.info("rooms").primary_key,
@@ -142,11 +144,11 @@ def test_what_is_known_of_a_table(db, rooms):
 
 
 def test_reading_by_key_by_query_and_in_a_snapshot(db, rooms):
-    session = db.session
+    session = session_of(db)
 
     assert {"id": 1, "n": 1} == decode(session.get("rooms", key(1)))
     assert None is session.get("rooms", key(9))
-    assert [{"id": 1, "n": 1}] == session.run(rooms.filter({"n": 1}).query)
+    assert [{"id": 1, "n": 1}] == session.run(query_of(rooms.filter({"n": 1})))
     with session.read() as snapshot:
         rooms.insert({"id": 9}) if db.path != ":memory:" else None
         assert 3 == snapshot.count(snapshot.table("rooms"))
@@ -154,7 +156,7 @@ def test_reading_by_key_by_query_and_in_a_snapshot(db, rooms):
 
 def test_a_feed_is_polled(db, rooms):
     calls: list[None] = []
-    reader = db.session.reader(rooms.filter({"n": 5}).query, {}, lambda: calls.append(None))
+    reader = session_of(db).reader(query_of(rooms.filter({"n": 5})), {}, lambda: calls.append(None))
     assert [] == reader.poll()
 
     rooms.insert([{"id": 5, "n": 5}, {"id": 6}])
@@ -167,7 +169,7 @@ def test_a_feed_is_polled(db, rooms):
 
 
 def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
-    past = db.at(db.seq).session
+    past = session_of(db.at(db.seq))
     rooms.delete()
 
     assert {"id": 1, "n": 1} == decode(past.get("rooms", key(1)))
@@ -177,7 +179,7 @@ def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
         lambda: past.transact(lambda transaction: None),
         past.transaction,
     ):
-        with pytest.raises(reactdb.ReadOnlyDatabase, match="is the past, and cannot be written"):
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase, match="is the past, and cannot be written"):
             write()
     for watch in (
         lambda: past.watch(Query(ALL_TABLES), {}),
@@ -188,7 +190,7 @@ def test_a_session_of_the_past_reads_and_does_nothing_else(db, rooms):
 
 
 def test_a_closed_session_says_so(db, rooms):
-    session = db.session
+    session = session_of(db)
     db.close()
 
     for use in (
@@ -201,5 +203,5 @@ def test_a_closed_session_says_so(db, rooms):
         lambda: session.database_id,
         lambda: session.watch(Query("rooms", (Filter,)), {}),
     ):
-        with pytest.raises(reactdb.DatabaseClosed):
+        with pytest.raises(reactdb.errors.DatabaseClosed):
             use()

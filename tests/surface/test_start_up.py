@@ -50,10 +50,8 @@ def test_what_takes_long_to_import_is_imported_when_it_is_used():
         "assert feed == feed and feed != None and feed != table.changes() and feed != reactivex.never()",
         "assert isinstance(feed, reactivex.Observable) and isinstance(subscription, reactivex.abc.DisposableBase)",
         "feed.pipe(reactivex.operators.take(1)).subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 3",
-        "feed.take(1).subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 3",
         "reactivex.merge(feed, feed).subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 4",
-        "(feed + feed).subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 3",
-        "assert {'pipe', 'take', 'subscribe', 'token'} <= set(dir(feed))",
+        "assert {'pipe', 'subscribe', 'token'} <= set(dir(feed)) and not {'take', 'lock'} & set(dir(feed))",
         "assert not hasattr(feed, 'nothing_like_it')",
     ],
 )
@@ -62,5 +60,5 @@ def test_reactivex_knows_a_feed_that_was_there_before_it(statement):
     printed_by(f"import reactivex\nimport reactivex.operators\n{statement}")
 
 
-def test_operators_need_no_import_of_the_programs_own():
-    printed_by("feed.take(1).subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 3")
+def test_a_pipe_needs_no_import_of_the_programs_own():
+    printed_by("feed.pipe().subscribe(heard.append); table.insert({'id': 2}); assert len(heard) == 3")

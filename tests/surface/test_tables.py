@@ -108,7 +108,7 @@ class TestInsert:
 
     @pytest.mark.parametrize("key", [None, {"a": 1}, float("nan"), float("inf"), [None]])
     def test_what_cannot_be_a_key_is_refused(self, games, key):
-        with pytest.raises(reactdb.InvalidKey):
+        with pytest.raises(reactdb.errors.InvalidKey):
             games.insert({"id": key})
         assert [] == games.run()
 
@@ -155,14 +155,14 @@ class TestUpdateReplaceDelete:
     def test_a_failing_update_writes_nothing(self, games):
         games.insert([{"id": 1, "n": 1}, {"id": 2, "n": "x"}])
 
-        with pytest.raises(reactdb.QueryError, match=r"Expected type NUMBER but found STRING\."):
+        with pytest.raises(reactdb.errors.QueryError, match=r"Expected type NUMBER but found STRING\."):
             games.update({"n": row["n"] - 1})
         assert [1, "x"] == [document["n"] for document in games.run()]
 
     def test_the_primary_key_cannot_be_changed(self, games):
         games.insert({"id": 1})
 
-        with pytest.raises(reactdb.InvalidKey, match="Primary key `id` cannot be changed"):
+        with pytest.raises(reactdb.errors.InvalidKey, match="Primary key `id` cannot be changed"):
             games.get(1).update({"id": 2})
 
     def test_update_of_nothing_is_skipped(self, games):
@@ -193,7 +193,7 @@ class TestUpdateReplaceDelete:
         assert [{"old_val": {"id": 1, "a": 2}, "new_val": {"id": 1, "a": 2}}] == always
 
     def test_a_mapped_selection_cannot_be_written(self, games):
-        with pytest.raises(reactdb.QueryError, match="Expected type SELECTION"):
+        with pytest.raises(reactdb.errors.QueryError, match="Expected type SELECTION"):
             games.map(row["a"]).delete()
 
 
@@ -273,7 +273,7 @@ class TestSelections:
 
         assert [2] == [d["id"] for d in games.filter(row["a"] == 1)]
         assert [1, 2] == [d["id"] for d in games.filter(row["a"] == 1, default=True)]
-        with pytest.raises(reactdb.MissingValue, match="No attribute `a`"):
+        with pytest.raises(reactdb.errors.MissingValue, match="No attribute `a`"):
             games.filter(row["a"] == 1, default=r.error()).run()
 
     def test_transformations(self, filled):
@@ -334,11 +334,11 @@ class TestIndexes:
         "expression", [r.now(), row["a"] + r.random(), [row["a"], r.uuid()], lambda it: r.now()]
     )
     def test_an_index_of_what_is_never_the_same_twice_is_refused(self, games, expression):
-        with pytest.raises(reactdb.QueryError, match="Index functions must be deterministic"):
+        with pytest.raises(reactdb.errors.QueryError, match="Index functions must be deterministic"):
             games.index_create("a", expression)
 
     def test_a_compound_index_of_nothing_is_refused(self, games):
-        with pytest.raises(reactdb.QueryError, match="a compound index takes at least one expression"):
+        with pytest.raises(reactdb.errors.QueryError, match="a compound index takes at least one expression"):
             games.index_create("ab", [])
 
     def test_a_multi_index_finds_a_document_under_each_element(self, games):
@@ -390,15 +390,15 @@ class TestIndexes:
         assert [{"index": "a", "ready": True, "multi": True, "outdated": False}] == games.index_wait("a")
         games.index_drop("a")
         assert ["b"] == games.index_list()
-        with pytest.raises(reactdb.IndexNotFound, match="Index `a` was not found on table `games`"):
+        with pytest.raises(reactdb.errors.IndexNotFound, match="Index `a` was not found on table `games`"):
             games.get_all(1, index="a").run()
 
     def test_a_name_that_is_taken(self, games):
         games.index_create("a")
 
-        with pytest.raises(reactdb.IndexExists):
+        with pytest.raises(reactdb.errors.IndexExists):
             games.index_create("a")
-        with pytest.raises(reactdb.IndexExists):
+        with pytest.raises(reactdb.errors.IndexExists):
             games.index_create("id")
 
     def test_indexes_survive_reopening(self, tmp_path):
@@ -440,10 +440,10 @@ class TestCatalogue:
     def test_a_table_that_exists(self, db):
         db.table_create("a")
 
-        with pytest.raises(reactdb.TableExists):
+        with pytest.raises(reactdb.errors.TableExists):
             db.table_create("a")
         assert "a" == db.table_create("a", exist_ok=True).name
-        with pytest.raises(reactdb.TableExists):
+        with pytest.raises(reactdb.errors.TableExists):
             db.table_create("a", primary_key="other", exist_ok=True)
 
     def test_a_table_made_again_is_empty(self, db):
@@ -456,7 +456,7 @@ class TestCatalogue:
         "name", ["", "a b", "a\0", "é", 'a"; DROP TABLE log; --', "x" * 129, 5, None, "-a", "*"]
     )
     def test_names_that_are_refused(self, db, name):
-        with pytest.raises(reactdb.InvalidName):
+        with pytest.raises(reactdb.errors.InvalidName):
             db.table_create(name)
 
 
@@ -581,10 +581,51 @@ class TestLogAndTime:
         games.insert({"id": 1})
         then = db.at(db.seq).table("games")
 
-        with pytest.raises(reactdb.ReadOnlyDatabase):
+        with pytest.raises(reactdb.errors.ReadOnlyDatabase):
             then.insert({"id": 2})
         with pytest.raises(reactdb.UsageError):
             then.changes()
+
+    def test_a_view_of_the_past_has_what_reads(self, db, games):
+        games.insert([{"id": 1}, {"id": 2}])
+        then = db.at(2)
+        games.insert({"id": 3})
+
+        assert {"table", "table_list", "blobs", "log", "seq", "token", "path"} == {
+            name for name in dir(then) if not name.startswith("_")
+        }
+        assert (2, ["games"], db.path) == (then.seq, then.table_list(), then.path)
+        assert [1] == [
+            change.key for change in then.log() if change.table == "games" and change.catalogue is None
+        ]
+        assert then.token.endswith(".2")
+        assert not isinstance(then, reactdb.Database)
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            lambda then: then.table_create("other"),
+            lambda then: then.table_drop("games"),
+            lambda then: then.transaction(),
+            lambda then: then.compact(keep=0),
+            lambda then: then.set_retention(5),
+            lambda then: then.materialize(None, into="x"),
+            lambda then: then.close(),
+        ],
+    )
+    def test_what_only_a_database_has_is_refused_by_a_view_of_the_past(self, db, games, act):
+        with pytest.raises(
+            reactdb.errors.ReadOnlyDatabase, match="the database as of seq 1 is the past, and has no `"
+        ):
+            act(db.at(1))
+
+    def test_a_view_of_the_past_says_how_to_watch_what_came_after(self, db, games):
+        with pytest.raises(reactdb.UsageError, match=r"use changes\(since=1\) of the database"):
+            db.at(1).changes()
+
+    def test_a_name_that_no_database_has_is_an_ordinary_mistake_of_a_view_of_the_past(self, db, games):
+        assert not hasattr(db.at(1), "tabel")
+        assert not hasattr(db.at(1), "transaction")
 
     def test_a_dropped_table_is_there_in_the_past(self, db, games):
         games.insert({"id": 1})
@@ -697,7 +738,7 @@ def test_a_filter_that_may_fail_is_not_hidden_by_an_index(games):
     games.index_create("b", row["a"]["b"])
     games.insert([{"id": 1, "a": {"b": 1}}, {"id": 2, "a": 5}])
 
-    with pytest.raises(reactdb.QueryError):
+    with pytest.raises(reactdb.errors.QueryError):
         games.filter(row["a"]["b"] == 1).run()
 
 

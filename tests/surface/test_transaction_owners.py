@@ -15,15 +15,9 @@ import greenlet
 import pytest
 
 import reactdb
-from reactdb import (
-    Database,
-    DatabaseBusy,
-    Table,
-    TransactionEnded,
-    TransactionOwned,
-    TransactionRolledBack,
-    row,
-)
+from reactdb import Database, DatabaseBusy, Table, TransactionOwned, row
+from reactdb.errors import TransactionEnded, TransactionRolledBack
+from reactdb.session import session_of
 
 HERE = str(Path(__file__))
 
@@ -162,7 +156,7 @@ class TestAnotherTask:
             lambda db, t: db.table_drop("t"),
             lambda db, t: t.index_create("n"),
             lambda db, t: db.blobs.put(b"abc"),
-            lambda db, t: db.retain(5),
+            lambda db, t: db.set_retention(5),
             lambda db, t: db.compact(keep=0),
             lambda db, t: db.consumer("c", t),
             lambda db, t: db.transaction().__enter__(),
@@ -598,7 +592,7 @@ class TestHandingOver:
                 t.insert({"id": 1})
                 with transaction.transaction() as part:
                     part.table("t").insert({"id": 2})
-            return weakref.ref(transaction.session)
+            return weakref.ref(session_of(transaction))
 
         gc.disable()
         try:

@@ -100,6 +100,7 @@ def round_(tmp_path, ways):
     played.db.close()
 
 
+@pytest.mark.slow
 @needs_dialects
 @pytest.mark.parametrize("ways", [WAYS], ids=["all dialects"])
 def test_a_right_round_is_right_and_the_next_one_begins(round_):

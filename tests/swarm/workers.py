@@ -41,6 +41,7 @@ from reactdb import batches
 from reactdb.database import Database
 from reactdb.servers import http, mongodb  # noqa: F401 (imported here, so that forked processes need not)
 from reactdb.servers import rethinkdb as _rethinkdb  # noqa: F401
+from reactdb.session import session_of
 from tests.one_story.story import TABLE, Step
 from tests.one_story.ways import WAYS, CouchDB, Native, Way
 from tests.support.command import run as run_command
@@ -67,10 +68,10 @@ Errors = (
 # Trouble of the file that no fault of the swarm's explains.
 NEVER = (
     reactdb.CorruptDatabase,
-    reactdb.StorageMoved,
-    reactdb.NotADatabase,
-    reactdb.IncompatibleFormat,
-    reactdb.WalTooLarge,
+    reactdb.errors.StorageMoved,
+    reactdb.errors.NotADatabase,
+    reactdb.errors.IncompatibleFormat,
+    reactdb.errors.WalTooLarge,
 )
 NOTHING_WRITTEN = "nothing was written"
 
@@ -84,9 +85,9 @@ def is_refusal(error: Exception) -> bool:
     if isinstance(error, (AssertionError, rethinkdb.errors.ReqlRuntimeError)):
         return NOTHING_WRITTEN in str(error)
     if isinstance(error, reactdb.ReactDBError):
-        return isinstance(error, (reactdb.StorageError, reactdb.LeaseLost, reactdb.SyncFailed)) and not (
-            isinstance(error, NEVER)
-        )
+        return isinstance(
+            error, (reactdb.errors.StorageError, reactdb.errors.LeaseLost, reactdb.errors.SyncFailed)
+        ) and not (isinstance(error, NEVER))
     if isinstance(error, sqlite3.Error):
         # Of a backup, which is SQLite's own.
         return "disk is full" in str(error)
@@ -190,7 +191,7 @@ def opened(path: Path, orders: Orders, say: Say, **options: Any) -> Database:
     while True:
         try:
             return reactdb.connect(path, busy_timeout=PATIENCE_S, **options)
-        except reactdb.StorageError as error:
+        except reactdb.errors.StorageError as error:
             check(error, say)
 
 
@@ -288,7 +289,7 @@ def serve(db: Database, ways: Sequence[type[Way]], file: Path, stack: ExitStack)
     for way in ways:
         try:
             ports[way.name] = way.serve(db, stack, before.get(way.name, 0))
-        except reactdb.CannotListen:
+        except reactdb.errors.CannotListen:
             # Another program was quicker.
             ports[way.name] = way.serve(db, stack)
     new = file.with_suffix(f".{os.getpid()}")
@@ -490,9 +491,9 @@ def tidy(db: Database, task: str, value: Any) -> None:
     if task == schedule.COMPACT:
         db.compact(kept, vacuum=value == "vacuum")
     elif task == schedule.RETAIN:
-        db.retain(kept)
+        db.set_retention(kept)
     else:
-        writer = db.session.engine.writable()
+        writer = session_of(db).engine.writable()
         writer.in_turn(writer.checkpoints.run)
 
 

@@ -9,7 +9,8 @@ import msgpack
 import pytest
 
 import reactdb
-from reactdb import IncompatibleFormat, InvalidDocument, InvalidKey, UsageError, json, r, row
+from reactdb import InvalidDocument, UsageError, json, r, row
+from reactdb.errors import IncompatibleFormat, InvalidKey
 from reactdb.expression import OPERATIONS, call, operation
 from reactdb.values import codec, collation
 from reactdb.values.codec import UnknownValue
@@ -206,9 +207,9 @@ class TestUnknown:
 
     def test_an_operation_that_is_not_registered_cannot_be_written_down(self) -> None:
         with pytest.raises(
-            reactdb.QueryError,
+            reactdb.errors.QueryError,
             match=r"the operation `mongodb.unheard` is not registered .*import reactdb.dialects.mongodb",
         ):
             call("mongodb.unheard", row["a"])
-        with pytest.raises(reactdb.QueryError, match="there is no operation `unheard`"):
+        with pytest.raises(reactdb.errors.QueryError, match="there is no operation `unheard`"):
             call("unheard", row["a"])

@@ -27,6 +27,7 @@ from reactdb.dialects.aidbox.searching import SearchPage, bundle_of, search
 from reactdb.dialects.aidbox.spelling import keys_of
 from reactdb.errors import InvalidOption, ReadOnlyDatabase, shown
 from reactdb.query import Get, Query
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
@@ -52,7 +53,7 @@ class Aidbox:
     """See the head of this file."""
 
     def __init__(self, db: Database) -> None:
-        self._session = db.session
+        self._session = session_of(db)
 
     def __getitem__(self, type: str) -> ResourceType:
         """A resource type. It need not be there: the first resource that is written makes it."""

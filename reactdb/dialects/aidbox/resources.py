@@ -209,13 +209,18 @@ class Writing:
 
     def _found(self, write: Write, id: str) -> tuple[bytes, Stored | None]:
         keys = keys_of(id)
-        for key in keys:
-            old = write.head(key)
-            if old is not None:
-                return key, old
         if not keys:
             raise AidboxError(422, "invalid", f"the id {id[:40]!r}... is too long for a primary key")
-        return keys[0], None
+        there = [(key, old) for key in keys if (old := write.head(key)) is not None]
+        if len(there) > 1:
+            text, other = (collation.key_value(key) for key, _ in there)
+            raise AidboxError(
+                409,
+                "conflict",
+                f"two resources are shown as {write.table.name}/{id}, so neither is written: the primary key of one is the text "
+                f"{codec.pretty(text)}, that of the other {codec.pretty(other)}; write them natively, or by another dialect",
+            )
+        return there[0] if there else (keys[0], None)
 
     def _put(
         self, write: Write, key: bytes, old: Stored | None, resource: Mapping[str, Any], id: str

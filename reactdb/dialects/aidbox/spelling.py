@@ -5,7 +5,8 @@
     a table                                  a resource type; `POST /Patient` makes the table `Patient`
     the primary key                          `id`
     a key that is a string                   itself
-    any other key                            its JSON: `5`, `true`; where a document has that text as its key, that one
+    any other key                            its JSON: `5`, `true`. Where a document has that text as its key, too, that one is
+                                             read, and neither is written
     values that JSON lacks                   typed objects, as `reactdb.json` writes them
     a field `id`; `resourceType` that is no   `=` and its name, as `=id`; so has one that is called like such a spelling
     text; `meta` that is no object, is empty,

@@ -1,6 +1,6 @@
 """CouchDB's documents, revisions, changes and queries, on a reactdb file.
 
-    couch                    the databases of a file: `Couch(db)`
+    couch                    the databases of a file: `reactdb.couchdb(db)`
     database, reader         one database: documents in and out
     changes, waking          `_changes`, and who is called when there are some
     updates                  `_db_updates`: which databases were made, changed and deleted

@@ -1,6 +1,6 @@
 """Changes: what `_changes` tells, as rows that are there now, and a call when there are more.
 
-    feed = database.changes(ChangesRequest(since="0", include_docs=True))
+    feed = database.changes(since="0", include_docs=True)
     feed.rows(100)                  the next rows; an empty list where there are none at the moment
     feed.last_seq, feed.pending     where it stands, and how many changes it has before it
     feed.on_ready(callback)         called once when there may be rows again

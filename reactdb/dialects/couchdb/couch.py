@@ -1,8 +1,8 @@
-"""Couch: a file as a CouchDB server sees it, with its databases.
+"""Couch: a file as a CouchDB server sees it, with its databases: `reactdb.couchdb(db)`.
 
-    couch = Couch(db)
+    couch = reactdb.couchdb(db)
     couch.create("notes")
-    notes = couch.open("notes")             a CouchDatabase
+    notes = couch["notes"]                  a CouchDatabase, as `couch.open("notes")`
 
 Every table is a database. When one is first opened here, it gets the write hook of revisions, so that from then on every writer
 of every process keeps to them. Where the file cannot be written, or the table has another write hook, it is served as it is: a
@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import time
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reactdb.budget import CALL_STEPS, paced, spend
+from reactdb.database import Database
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
@@ -29,12 +30,22 @@ from reactdb.dialects.couchdb.spelling import RESERVED, check_name, check_served
 from reactdb.dialects.couchdb.tasks import active_tasks
 from reactdb.dialects.couchdb.updates import DatabaseUpdates
 from reactdb.dialects.couchdb.waking import Wakers
+from reactdb.errors import InvalidOption, shown
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.kept import drop_table
 from reactdb.store.transaction import WriteTransaction
 
-if TYPE_CHECKING:
-    from reactdb.database import Database
+
+def couchdb(db: Database) -> Couch:
+    """A database as CouchDB has it: its tables are databases with revisions. `couchdb(db).create("notes").put({"_id": "a"})`.
+
+    Raises:
+        InvalidOption: It is no open Database.
+    """
+    if not isinstance(db, Database):
+        raise InvalidOption(f"couchdb takes an open Database, as `connect` gives one, not {shown(db)}")
+    return Couch(db)
 
 
 class Couch:
@@ -44,9 +55,16 @@ class Couch:
         """`most_attachment_bytes`: how large an attachment may be, when it is unpacked; None: as large as a blob."""
         self._native = db
         self._most_attachment_bytes = most_attachment_bytes
-        self._session = db.session
-        self._wakers = Wakers(db.session)
+        self._session = session_of(db)
+        self._wakers = Wakers(session_of(db))
         self._counts: Counts = {}
+
+    def __repr__(self) -> str:
+        return f"<Couch of {self._session.engine.path}>"
+
+    def __getitem__(self, name: str) -> CouchDatabase:
+        """A database that is there, as `open` gives it."""
+        return self.open(name)
 
     @property
     def uuid(self) -> str:

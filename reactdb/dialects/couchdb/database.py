@@ -753,13 +753,16 @@ class CouchDatabase(DocumentReader):
             place += len(some)
         return found
 
-    def changes(self, request: ChangesRequest) -> ChangesFeed:
+    def changes(self, request: ChangesRequest | None = None, **asked: Any) -> ChangesFeed:
         """A feed of the database's changes.
+
+        Args:
+            asked: What is asked for by name, in the place of a request: `changes(since="0", include_docs=True)`.
 
         Raises:
             CouchError: 400, `since` is no position of this database.
         """
-        return ChangesFeed(self, request, self._wakers)
+        return ChangesFeed(self, request or ChangesRequest(**asked), self._wakers)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from reactdb.dialects.couchdb.states import (
 )
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.errors import ReadOnlyDatabase
-from reactdb.session import Session
+from reactdb.session import Session, session_of
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import collation
@@ -125,10 +125,10 @@ class DocumentReader:
     """
 
     def __init__(self, native: Database, table_id: int) -> None:
-        self.session: Session = native.session
+        self.session: Session = session_of(native)
         self.blobs = native.blobs
         self.table_id = table_id
-        self.sequences = Sequences(native.session)
+        self.sequences = Sequences(session_of(native))
 
     @contextmanager
     def reading(self) -> Iterator[OpenReading]:

@@ -1,7 +1,7 @@
-"""Accumulators: what `$group` and its kin make of the documents of one group.
+"""Accumulators: one value from the documents of a group, for `$group` and similar stages.
 
-An accumulator has two parts. `of_document` gives the value that a document adds; `begin` makes what such values are added to.
-Both know nothing of groups, so `$bucket` and `$bucketAuto` use them as they are.
+An accumulator has two parts. `of_document` returns a document's value; `begin` makes the running total for such values. Neither
+knows about groups, so `$bucket` and `$bucketAuto` use them as they are.
 
 Rule of this file: totals of numbers are in `totals`.
 """
@@ -24,11 +24,11 @@ __all__ = ["ACCUMULATORS", "OF_ONE_VALUE", "Begin", "GroupAccumulator", "compile
 
 
 class GroupAccumulator(NamedTuple):
-    """One accumulator, compiled.
+    """One compiled accumulator.
 
     Attributes:
-        of_document: The value that a document adds.
-        begin: Makes an empty total for a group, of the group's `_id`.
+        of_document: The value of a document.
+        begin: Makes an empty total for a group, from the group's `_id`.
     """
 
     of_document: Evaluate
@@ -37,18 +37,18 @@ class GroupAccumulator(NamedTuple):
 
 Compiler = Callable[[Any, Scope], GroupAccumulator]
 ACCUMULATORS: Final[dict[str, Compiler]] = {}
-"""What compiles an accumulator's argument, by its name."""
+"""The compiler of an accumulator's argument, by its name."""
 
 Begin = Callable[[TextKey | None], RunningTotal]
 OF_ONE_VALUE: Final[dict[str, Begin]] = {}
-"""Those accumulators that take one expression: what makes an empty total, of the collation."""
+"""The accumulators of one expression: a function from the collation to an empty total."""
 
 
 def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> GroupAccumulator:
-    """The accumulator that `{$sum: "$a"}` is.
+    """The accumulator of `{$sum: "$a"}`.
 
     Raises:
-        MongoError: It is no object (40234), has more than one operator (40238), or one that is unknown (15952).
+        MongoError: It is no object (40234), has more than one operator (40238), or an unknown one (15952).
     """
     if not isinstance(spec, Mapping) or not spec:
         raise MongoError(40234, f"{path} must be an accumulator object")
@@ -219,7 +219,7 @@ ACCUMULATORS["$count"] = _count
 
 
 class _Several:
-    """Holds n of the values: the first or last ones, or those at an end of an order of keys."""
+    """Holds n of the values: the first or last, or the least or greatest in an order of keys."""
 
     __slots__ = ("_entries", "_from_end", "_is_alone", "_most", "_number", "_sorts")
 
@@ -250,7 +250,7 @@ class _Several:
 
     def _cut(self) -> None:
         spend_value(self._entries)
-        # Sorting is stable, so of equal ones those that came first stay in front.
+        # Sorting is stable, so among equal values the earlier ones stay in front.
         self._entries.sort(key=lambda entry: entry[0])
         if self._from_end:
             del self._entries[: -self._most]
@@ -285,7 +285,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
             raise MongoError(5787801, f"{name} takes an object with 'n' and 'input'")
         for given in spec:
             if given not in {"n", "input"}:
-                raise MongoError(5787901, f"{name} knows no argument '{given}'")
+                raise MongoError(5787901, f"{name} has no argument '{given}'")
         for needed, code in (("n", 5787906), ("input", 5787907)):
             if needed not in spec:
                 raise MongoError(code, f"{name} needs the argument '{needed}'")
@@ -312,7 +312,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
 
 
 class _Turned:
-    """A key whose order is turned round."""
+    """A key with the reverse order."""
 
     __slots__ = ("key",)
 
@@ -338,7 +338,7 @@ def _of_order(name: str, *, from_end: bool, is_alone: bool) -> None:
         needed = {"output": 5788004, "sortBy": 5788005} | ({} if is_alone else {"n": 5788003})
         for given in spec:
             if given not in needed:
-                raise MongoError(5788002, f"{name} knows no argument '{given}'")
+                raise MongoError(5788002, f"{name} has no argument '{given}'")
         for argument, code in needed.items():
             if argument not in spec:
                 raise MongoError(code, f"{name} needs the argument '{argument}'")
@@ -392,7 +392,7 @@ def _quantile(name: str, *, is_alone: bool) -> None:
             raise MongoError(7429703, f"{name} takes an object of named arguments")
         for given in spec:
             if given not in needed:
-                raise MongoError(40415, f"{name} knows no argument '{given}'")
+                raise MongoError(40415, f"{name} has no argument '{given}'")
         for argument in needed:
             if argument not in spec:
                 raise MongoError(40414, f"{name} needs the argument '{argument}'")

@@ -1,11 +1,11 @@
-"""Aggregating: the results of a pipeline on a collection.
+"""Aggregation: the results of a pipeline on a collection.
 
-The `$match` with which a pipeline begins is looked up by indexes, as the filter of a find is. All stages are in `stages`.
+The leading `$match` of a pipeline uses indexes, like the filter of a find. All stages are in `stages`.
 
-`$out` writes to a collection of its own, which then takes the place of the other one; `$merge` changes documents one by one.
-Either is one commit.
+`$out` writes to a new collection, and then swaps it with the old one; `$merge` changes documents one by one. Either is one
+commit.
 
-Rule of this file: where the documents come from, and where `$out` and `$merge` write them.
+Rule of this file: it connects a pipeline with its source, and `$out` and `$merge` with their target.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def aggregate(
     bypasses: bool = False,
     hint: Any = None,
 ) -> Iterator[Document]:
-    """The results of a pipeline, read as they are asked for. With `$out` or `$merge`, everything is written at once.
+    """The results of a pipeline, lazily. With `$out` or `$merge`, everything is written at once.
 
     Args:
-        namespace: A collection, or a database for a pipeline that begins with documents of its own.
+        namespace: A collection, or a database for a pipeline with its own documents.
         variables: `let`: constants and expressions by name.
-        collation: A collation's document; without one, that of the collection or view counts.
-        bypasses: What `$out` and `$merge` write is not validated.
-        hint: The index of the collection in whose order documents come.
+        collation: A collation's document; None for the collation of the collection or view.
+        bypasses: Writes of `$out` and `$merge` are not validated.
+        hint: The index of the collection for reading documents in its order.
 
     Raises:
-        MongoError: As the pipeline deserves: 73, it needs a collection; 263, it cannot be in a transaction; 165, too many
-            views stand on each other, or one on itself.
+        MongoError: The pipeline is invalid: 73, it needs a collection; 263, it cannot be in a transaction; 165, views are nested
+            too deeply, or in a circle.
     """
     if transaction is not None:
         check_in_transaction(namespace)
@@ -82,7 +82,7 @@ def aggregate(
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
     compiled = Pipeline(pipeline, setting)
     if setting.reads:
-        # Before anything is read: what a circle of views reads has no end.
+        # Before the first read: a circle of views has no end.
         check_views(spaces, [*map(namespace_of, setting.reads), *([asked] if depth else ())])
     if compiled.writes and transaction is not None:
         stage = next(iter(pipeline[-1]))
@@ -127,7 +127,7 @@ def check_pipeline(
 
 
 class _Beside:
-    """The collections of a file, for the stages that read or write some."""
+    """The collections of a file, for stages that read or write other collections."""
 
     def __init__(
         self, spaces: Namespaces, namespace: MongoNamespace, transaction: Transaction | None, bypasses: bool
@@ -138,7 +138,7 @@ class _Beside:
         self._transaction = transaction
 
     def documents(self, namespace: str) -> Iterable[Document]:
-        """All documents of a collection; none where it does not exist."""
+        """All documents of a collection; none if it does not exist."""
         found = namespace_of(namespace)
         if self._spaces.view(found) is not None:
             return aggregate(self._spaces, found, [], transaction=self._transaction)
@@ -184,7 +184,7 @@ class _Beside:
             raise MongoError(51183, "Cannot find index to verify that join fields will be unique")
 
     def statistics(self, stage: str, spec: Mapping[str, Any]) -> Iterable[Document]:
-        """What `$collStats` and `$indexStats` say; the others say nothing here."""
+        """The documents of `$collStats` and `$indexStats`; other such stages have none here."""
         if stage not in ("$collStats", "$indexStats"):
             return []
         work = CollectionWork(self._spaces, self._namespace)
@@ -210,7 +210,7 @@ class _Beside:
 
 
 def _check(answer: Mapping[str, Any]) -> None:
-    """Raises: MongoError: One of the writes failed."""
+    """Raises: MongoError: A write failed."""
     for error in answer.get("writeErrors", ()):
         details = {name: error[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error}
         raise MongoError(error["code"], error["errmsg"], **details)
@@ -236,7 +236,7 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
                 "$merge could not find a matching document in the target collection for at least one document",
             )
         if merging.when_not_matched == "insert":
-            # What it was looked for by is written: null where it has none.
+            # The matching fields are written: null if the document lacks one.
             absent = {path: None for path in merging.on if path not in document and "." not in path}
             _check(work.insert([{**document, **absent}]))
         return
@@ -254,7 +254,7 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
         }
         _check(work.update([statement]))
     elif matched == "merge":
-        # A pipeline, so that streams are told which fields have changed.
+        # A pipeline, so that change streams get the changed fields.
         statement["u"] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}]
         own = {name: value for name, value in document.items() if name != "_id"}
         _check(work.update([statement], variables=_literal({"new": own})))
@@ -265,5 +265,5 @@ def _merge(work: CollectionWork, merging: Merging, document: Document) -> None:
 
 
 def _literal(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables that are values by now: a text of theirs that begins with `$` is no field."""
+    """Variables with evaluated values: a text that begins with `$` is no field path."""
     return {name: {"$literal": value} for name, value in values.items() if value is not MISSING}

@@ -1,4 +1,4 @@
-"""Array filters of an update: `[{"x.grade": {"$gte": 80}}]` says which elements `$[x]` means.
+"""Array filters of an update: `[{"x.grade": {"$gte": 80}}]` selects the elements of `$[x]`.
 
 Rule of this file: it tests elements, and follows no path.
 """
@@ -23,7 +23,7 @@ class ArrayFilters:
     def __init__(self, specs: Any, *, variables: Mapping[str, Any] | None, collation: Any) -> None:
         """
         Raises:
-            MongoError: 9 or 2, one of them is none; 224, it has `$expr`; and what a query raises.
+            MongoError: 9 or 2, a filter is invalid; 224, it has `$expr`; and errors of the query.
         """
         self._filters: dict[str, Filter] = {}
         if specs is None:
@@ -41,10 +41,10 @@ class ArrayFilters:
     def check(self, names: Sequence[str]) -> None:
         """
         Args:
-            names: Those that the paths of an update name.
+            names: The names in the paths of an update.
 
         Raises:
-            MongoError: 2, there is no filter of such a name; 9, there is a filter that no path names.
+            MongoError: 2, a name has no filter; 9, a filter's name is in no path.
         """
         for name in names:
             if name not in self._filters:
@@ -54,7 +54,7 @@ class ArrayFilters:
                 raise MongoError(9, f"The array filter for identifier '{name}' was not used in the update")
 
     def matches(self, name: str, element: Any) -> bool:
-        """Whether an element is one of those that `$[name]` means."""
+        """Whether `$[name]` selects an element."""
         return self._filters[name].matches({name: element})
 
 

@@ -1,6 +1,6 @@
-"""Bulk writing: the operations of a `bulkWrite` command, on any number of collections.
+"""Bulk writes: the operations of a `bulkWrite` command, on any number of collections.
 
-Rule of this file: each operation has a result of its own, and all of them are one commit.
+Rule of this file: each operation has its own result, and all of them are one commit.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Final
 
-from bson.binary import Binary
 from bson.int64 import Int64
 
 from reactdb.dialects.mongodb.collection import CollectionWork
-from reactdb.dialects.mongodb.collection_uuids import checked_uuid
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -37,9 +35,9 @@ _STATEMENT_NAMES: Final = {
 
 
 class _Operation:
-    """One operation: its kind, its collection, and what the collection's own command calls it."""
+    """One operation: its kind, its collection, and its statement in the form of the collection's own command."""
 
-    def __init__(self, given: Any, spaces: Sequence[tuple[MongoNamespace, Binary | None]]) -> None:
+    def __init__(self, given: Any, spaces: Sequence[MongoNamespace]) -> None:
         """
         Raises:
             MongoError: 14, 40415, 2: It is none.
@@ -56,7 +54,7 @@ class _Operation:
             raise MongoError(14, f"BSON field 'bulkWrite.{self.kind}' has to be a number")
         if not 0 <= number < len(spaces):
             raise MongoError(2, f"BulkWrite ops entry has an invalid nsInfo index: {number}")
-        self.namespace, self.uuid = spaces[number]
+        self.namespace = spaces[number]
         if self.kind == "insert":
             if given.get("document") is None:
                 raise MongoError(40414, "BSON field 'bulkWrite.ops.document' is missing but a required field")
@@ -118,24 +116,24 @@ def bulk_write(
     keeps_empty: bool = False,
     retry: RetryableWrite | None = None,
 ) -> tuple[list[Document], Document]:
-    """Carry out the operations; with `ordered`, until one fails.
+    """Execute the operations; with `ordered`, until the first error.
 
     Args:
         operations: `ops`: `{"insert": 0, "document": {...}}`, `{"update": 0, "filter", "updateMods", ...}` and
             `{"delete": 0, "filter"}`, each with the number of its collection.
-        collections: `nsInfo`: `{"ns": "shop.orders"}`, and `collectionUUID` where a collection has to have this one.
-        errors_only: Only the results of those that failed are wanted.
-        bypasses: What is written is not validated.
-        keeps_empty: Empty timestamps are written as they are.
-        retry: What a driver may send again, so that its answer is kept.
+        collections: `nsInfo`: `{"ns": "shop.orders"}` for each collection.
+        errors_only: Return only the results of failed operations.
+        bypasses: Writes are not validated.
+        keeps_empty: Empty timestamps are stored as they are.
+        retry: The retryable write, whose reply is kept.
 
     Returns:
         The results, a document each, and the counters of the reply.
 
     Raises:
-        MongoError: The command makes no sense.
+        MongoError: The command is invalid.
     """
-    namespaces = [(_namespace(one), checked_uuid(one.get("collectionUUID"))) for one in collections]
+    namespaces = [_namespace(one) for one in collections]
     checked = [_Operation(one, namespaces) for one in operations]
     counts: Document = dict.fromkeys(
         ("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"), 0
@@ -150,7 +148,6 @@ def bulk_write(
                 transaction,
                 bypasses=bypasses,
                 keeps_empty=keeps_empty,
-                uuid=run[0].uuid,
             )
             for result in _carried_out(work, run, first, ordered, variables, counts):
                 if not result["ok"]:
@@ -165,7 +162,7 @@ def bulk_write(
 
 
 def told(results: Sequence[Document], counts: Document) -> Document:
-    """The whole answer, without a cursor that would have to be read on."""
+    """The whole reply, in one batch."""
     return {"cursor": {"firstBatch": list(results), "id": Int64(0), "ns": NAMESPACE}, **counts}
 
 
@@ -177,15 +174,17 @@ def _namespace(given: Any) -> MongoNamespace:
             14,
             f"BSON field 'bulkWrite.nsInfo.ns' is the wrong type '{type_name(given['ns'])}', expected type 'string'",
         )
+    for name in given:
+        if name != "ns":
+            raise MongoError(40415, f"BSON field 'bulkWrite.nsInfo.{name}' is an unknown field.")
     return namespace_of(given["ns"])
 
 
 def _runs(operations: Sequence[_Operation]) -> Iterator[tuple[int, list[_Operation]]]:
-    """Inserts into one collection that follow each other, together; all others alone. With the number of the first."""
+    """Consecutive inserts into one collection, together; all others alone. With the number of the first operation."""
     run: list[_Operation] = []
     for place, one in enumerate(operations):
-        is_alike = run and (run[-1].namespace, run[-1].uuid) == (one.namespace, one.uuid)
-        if run and not (is_alike and run[-1].kind == one.kind == "insert"):
+        if run and not (run[-1].namespace == one.namespace and run[-1].kind == one.kind == "insert"):
             yield place - len(run), run
             run = []
         run.append(one)

@@ -1,11 +1,11 @@
-"""Capped collections: the order in which documents came, and which of them have to go.
+"""Capped collections: their order, and the deletion of their oldest documents.
 
-A capped collection has at most `size` bytes of BSON, and `max` documents where that is said. An insert that goes beyond deletes
-the oldest, in the same commit. Beside the collection lies a hidden table with its order: one row for each document by its place,
-counted from 1, and one of totals. The place of a document is in the metadata of its entry, so that whoever changes or deletes
-it, in whatever dialect, finds its row.
+A capped collection has at most `size` bytes of BSON, and at most `max` documents, if given. An insert beyond that deletes the
+oldest documents, in the same commit. A hidden table beside the collection has its order: one row for each document by its place,
+counted from 1, and one row of totals. The place of a document is in the metadata of its entry, so that writers of all dialects
+find its row.
 
-Rule of this file: the order is changed by the write hook alone (`rules`), whoever writes.
+Rule of this file: only the write hook (`rules`) changes the order, for all writers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGE_PLACES: Final = 1_024
 
 
 class Cap(NamedTuple):
-    """How much a capped collection holds: bytes of BSON, and documents (None: any number)."""
+    """The limits of a capped collection: bytes of BSON, and documents (None: unlimited)."""
 
     size: int
     most: int | None
@@ -51,7 +51,7 @@ class CappedPlace(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What is known of a capped collection as a whole.
+    """The totals of a capped collection.
 
     Attributes:
         held, size: Documents, and their bytes of BSON.
@@ -68,7 +68,7 @@ class Totals(NamedTuple):
 
 
 def order_of(catalogue: Catalogue, table: TableInfo) -> TableInfo | None:
-    """The hidden table that has the order of a capped collection; None where it is not capped."""
+    """The hidden table with the order of a capped collection; None for other collections."""
     return None if table.hook is None else catalogue.live.get(order_table(table.id))
 
 
@@ -77,7 +77,7 @@ def place_key(number: int) -> bytes:
 
 
 _TOTALS: Final = 0
-# The row of totals stands before the first place.
+# The row of totals comes before the first place.
 
 
 def totals_in(snapshot: Snapshot, order: TableInfo) -> Totals:
@@ -91,7 +91,7 @@ def _totals(body: bytes | None) -> Totals:
 def places(
     snapshot: Snapshot, order: TableInfo, after: int = 0, limit: int = PAGE_PLACES
 ) -> list[CappedPlace]:
-    """The next places of documents after `after`, in the order in which they came, at most `limit`."""
+    """The next places of documents after `after`, in order, at most `limit`."""
     _, bodies = snapshot.page(order, place_key(after + 1), b"\xff", False, limit)
     rows = map(codec.decode, bodies)
     return [CappedPlace(row["id"], row["key"]) for row in rows]
@@ -114,10 +114,10 @@ def all_places(snapshot: Snapshot, order: TableInfo) -> Iterator[CappedPlace]:
 
 
 def derive_place(draft: Draft, cap: Cap, meta: bytes | None) -> Derived:
-    """What is written with a version of a document of a capped collection.
+    """The additional writes for a version of a document in a capped collection.
 
     Args:
-        meta: What the writer says of the version.
+        meta: The writer's metadata of the version.
     """
     order = draft.beside(order_table(draft.table.id))
     totals = _totals(draft.stored(order, place_key(_TOTALS)))
@@ -145,7 +145,7 @@ Written = tuple[TableInfo, bytes, bytes | None]
 def _cut(
     draft: Draft, order: TableInfo, totals: Totals, cap: Cap
 ) -> tuple[Totals, list[Written], list[Written]]:
-    """The totals after room was made, and what that deletes: documents, and rows of the order."""
+    """The totals after making room, and the deletions for it: documents, and rows of the order."""
     removed: list[Written] = []
     rows: list[Written] = []
     count, size, first = totals.held, totals.size, totals.first
@@ -166,7 +166,7 @@ def _removed(order: TableInfo, totals: Totals, old: tuple[int, int] | None, meta
         return Derived(meta)
     number, size = old
     if number <= totals.cut:
-        # The insert has seen to what is beside.
+        # The insert has written these already.
         return Derived(codec.encode({"cut": True}))
     totals = totals._replace(held=totals.held - 1, size=totals.size - size)
     return Derived(meta, [_told(order, totals), (order, place_key(number), None)])

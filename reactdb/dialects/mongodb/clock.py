@@ -1,9 +1,10 @@
-"""ClusterClock: cluster times as values. `$$CLUSTER_TIME` is the newest commit's, and an empty timestamp is given the time.
+"""ClusterClock: cluster times as values. `$$CLUSTER_TIME` is the newest commit's, and an empty timestamp becomes the current
+time.
 
-`Timestamp(0, 0)` in a field of a document that is inserted, or that takes the place of another one, means the server's time.
-`_id` stays as it is, and so does what lies deeper.
+`Timestamp(0, 0)` in a field of an inserted document, or of a replacement, means the server's time. `_id` and nested fields stay
+as they are.
 
-Rule of this file: it gives times, and knows no command.
+Rule of this file: it returns times, and knows no command.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class ClusterClock:
         self._last = (0, 0)
 
     def newest(self) -> Timestamp:
-        """The cluster time of the newest commit that is seen here."""
+        """The cluster time of the newest commit in the file."""
         return Timestamp(*self._newest()[1])
 
     def next(self) -> Timestamp:
-        """The time: after the newest commit, and after whatever was given before."""
+        """The time: after the newest commit, and after all times returned before."""
         seq, (second, _) = self._newest()
         with self._lock:
             place = max(int(time()), second), (seq + 1) % INCREMENTS
@@ -68,21 +69,21 @@ class ClusterClock:
         return Timestamp(*place)
 
     def ticks_of(self, update: Any) -> Callable[[], Timestamp] | None:
-        """What gives the timestamps of an update's `$currentDate`; None where it has none."""
+        """The source of timestamps for an update's `$currentDate`; None without one."""
         if not isinstance(update, Mapping) or "$currentDate" not in update:
             return None
         self.next()
         return self.tick
 
     def tick(self) -> Timestamp:
-        """The time after whatever was given before. No commit is looked for, so that a write can ask for it while it is carried
-        out; whoever wants it to be after the newest commit asks for `next` before."""
+        """A time after all times returned before. It does not read the newest commit, so a write can call it during its
+        execution; call `next` first for a time after the newest commit."""
         with self._lock:
             self._last = max(int(time()), self._last[0]), self._last[1] + 1
             return Timestamp(*self._last)
 
     def stamped(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document with the time in the place of its empty timestamps. It is not changed; one without any is given back."""
+        """The document with the time in place of its empty timestamps. It is a copy; without such timestamps, the same object."""
         for value in document.values():
             if type(value) is Timestamp and value == EMPTY:
                 return {

@@ -1,7 +1,7 @@
-"""Collations: which texts are equal and how they are ordered, as a command or a collection asks for it.
+"""Collations: the equality and order of texts for a command or a collection.
 
-Without one, and with the locale `simple`, texts are compared by their code points. Any other is worked out by ICU, through PyICU
-(the extra `mongodb-icu`); where that is not installed, such a collation is refused with a sentence that says so.
+Without a collation, and with the locale `simple`, texts are compared by their code points. ICU computes all others, through PyICU
+(the extra `mongodb-icu`); without PyICU, such a collation is refused with a clear error.
 
 Rule of this file: a collation is only a key of texts. `ordering` compares with it.
 """
@@ -33,18 +33,18 @@ _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "version": (str, ()),
 }
 SIMPLE: Final = {"locale": "simple"}
-"""By code points, also where a collection has another one."""
+"""By code points, also in a collection with another collation."""
 _WITHOUT_ICU: Final = (
     "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
-    " or compare by code points, which is the locale 'simple'"
+    " or use the locale 'simple', which compares by code points"
 )
 
 
 def text_key(spec: Mapping[str, Any] | None) -> TextKey | None:
-    """The key of texts of a collation, or None where they are compared by code points.
+    """The text key of a collation, or None for code points.
 
     Args:
-        spec: What a command says as `collation`: `locale`, and whichever of the other fields.
+        spec: A command's `collation`: `locale`, and any of the other fields.
 
     Raises:
         MongoError: A field is unknown (40415), of another type (14), has no such value (2) or is missing (40414); no such
@@ -59,7 +59,7 @@ def text_key(spec: Mapping[str, Any] | None) -> TextKey | None:
 
 
 def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A collation whose fields are known and have values that they may have."""
+    """A collation with known fields and valid values."""
     if not isinstance(spec, Mapping):
         raise MongoError(14, f"a collation is an object, not {type_name(spec)}")
     checked: dict[str, Any] = {}
@@ -98,11 +98,11 @@ _USUAL: Final = {
     "backwards": False,
     "version": "57.1",
 }
-"""What counts where nothing is said. The version is that of ICU in MongoDB, by which drivers' tools compare collations."""
+"""The defaults. The version is the version of ICU in MongoDB, because drivers' tools compare collations by it."""
 
 
 def simple(collation: Any) -> Any:
-    """The collation of a command; None for the simple one."""
+    """The collation of a command; None for the simple collation."""
     if not collation or (isinstance(collation, Mapping) and collation.get("locale") == "simple"):
         return None
     return collation

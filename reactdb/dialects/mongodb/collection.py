@@ -5,9 +5,10 @@
     work.update([{"q": {}, "u": {"$set": {"a": 1}}, "multi": True}])
     work.find({"filter": {"a": 1}})         an iterator of documents
 
-Arguments are what drivers send, and answers what a reply has beside `ok`. Documents are BSON documents, and are not changed.
+Arguments have the form of drivers' commands, and results the form of replies without `ok`. Documents are BSON documents, and are
+not changed.
 
-Rule of this file: a command is one commit, or a part of the transaction that it is given.
+Rule of this file: a command is one commit, or a part of the given transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any, Final, TypeVar
 from reactdb.budget import WorkStopped, with_own_budget
 from reactdb.dialects.mongodb.clock import timeless
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.collection_uuids import checked_uuid, mismatch
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
@@ -68,10 +68,10 @@ _DELETE_FIELDS: Final = frozenset(["q", "limit", "collation", "hint", "sampleId"
 
 
 class CollectionWork:
-    """See the head of this file. Any thread, unless it is given a transaction.
+    """See the head of this file. Any thread, except with a transaction.
 
     Attributes:
-        transaction: What it is a part of; None where each command is a commit of its own.
+        transaction: The transaction of the commands; None: each command is its own commit.
     """
 
     def __init__(
@@ -83,17 +83,15 @@ class CollectionWork:
         bypasses: bool = False,
         keeps_empty: bool = False,
         retry: RetryableWrite | None = None,
-        uuid: Any = None,
     ) -> None:
         """
         Args:
-            bypasses: What is written is not validated.
-            keeps_empty: An empty timestamp in a field is written as it is, and is not given the time.
-            retry: What a driver may send again, so that its answer is kept.
-            uuid: What statements that write say the collection has.
+            bypasses: Writes are not validated.
+            keeps_empty: An empty timestamp in a field is stored as it is, without the current time.
+            retry: A retryable write of a driver, whose result is kept for a repeat.
 
         Raises:
-            MongoError: 73, there can be no such collection; 14 or 207, `uuid` is none.
+            MongoError: 73, the name is invalid.
         """
         self.spaces = spaces
         self.namespace = namespace
@@ -101,14 +99,13 @@ class CollectionWork:
         self._bypasses = bypasses
         self._keeps_empty = keeps_empty
         self._retry = retry
-        self._uuid = checked_uuid(uuid)
         self._name = spaces.names.table(namespace)
 
     def collation(self, given: Any) -> Any:
-        """The collation of a command, and where it names none, that of the collection; None: text is compared by code points.
+        """The collation of a command, or else of the collection; None: text is compared by code points.
 
         Raises:
-            MongoError: As `text_key`, also where no text is compared.
+            MongoError: As `text_key`, also if no text is compared.
         """
         if given:
             text_key(given)
@@ -117,10 +114,10 @@ class CollectionWork:
         return self.transaction.collation(self.namespace)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Where it is carried out
+    # Execution
 
     def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
-        """Carry out a command in the transaction, or as a commit of its own. `work`: gives its answer."""
+        """Run a command in the transaction, or as its own commit. `work`: returns its reply."""
         if self.transaction is not None:
             with self.transaction.statement(self.namespace) as target:
                 return work(target)
@@ -142,7 +139,7 @@ class CollectionWork:
         return None if found is None else self._no_view(found)
 
     def _made(self, target: WriteTransaction | KeptWrites) -> TableInfo:
-        """The table, which is made where it is missing."""
+        """The table. It is created if it is missing."""
         if isinstance(target, WriteTransaction):
             return self._no_view(self.spaces.within(target, self.namespace))
         return self._no_view(target.within(self.namespace))
@@ -156,20 +153,12 @@ class CollectionWork:
         return table
 
     def _ended(self, answer: Document, errors: list[Document]) -> Document:
-        """An answer with its errors, which end a transaction."""
+        """A reply with its errors. Errors end a transaction."""
         if errors:
             answer["writeErrors"] = errors
             if self.transaction is not None:
                 self.transaction.abort()
         return answer
-
-    def _refused(self, count: int, ordered: bool) -> list[Document]:
-        """The errors of this many statements where the collection has not the UUID that they say."""
-        error = mismatch(self.spaces, self.namespace, self.namespace, self._uuid)
-        if error is None:
-            return []
-        is_first_alone = ordered or self.transaction is not None
-        return [_write_error(place, error) for place in range(1 if is_first_alone else count)]
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -181,16 +170,14 @@ class CollectionWork:
         ordered: bool = True,
         shape: Callable[[Any], Document] | None = None,
     ) -> Document:
-        """Insert documents; one without `_id` gets an ObjectId.
+        """Insert documents; a document without `_id` gets an ObjectId.
 
         Args:
-            shape: Makes a BSON document of what a caller gave. None: they are BSON documents.
+            shape: Converts a caller's document to BSON. None: the documents are BSON already.
 
         Returns:
-            `n`, and `writeErrors` where there are some.
+            `n`, and `writeErrors` if there are errors.
         """
-        if refused := self._refused(len(documents), ordered):
-            return self._ended({"n": 0}, refused)
         table = self.spaces.session.find(self._name) or _UNMADE
         prepared = [self._prepared(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
@@ -201,7 +188,7 @@ class CollectionWork:
                 try:
                     return self._write(lambda target: self._insert_free(target, table, prepared))
                 except KeyTaken:
-                    # Everything was taken back: one by one, then.
+                    # Everything was rolled back, so insert them one by one.
                     pass
 
         def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
@@ -240,13 +227,13 @@ class CollectionWork:
     def _insert_free(
         self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
-        """Insert documents in the quickest way there is.
+        """Insert documents on the fastest path.
 
         Args:
-            table: The one that they were prepared for.
+            table: The table for which they were prepared.
 
         Raises:
-            KeyTaken: One of their keys is taken.
+            KeyTaken: One of their keys exists already.
         """
         assert isinstance(target, WriteTransaction)
         if target.catalogue.live.get(self._name) is not table or table.primary_key == VIEW_KEY:
@@ -287,10 +274,8 @@ class CollectionWork:
         """Carry out statements of `update`.
 
         Returns:
-            `n`, `nModified`, and where there are some `upserted` and `writeErrors`.
+            `n`, `nModified`, and if there are any, `upserted` and `writeErrors`.
         """
-        if refused := self._refused(len(updates), ordered):
-            return self._ended({"n": 0, "nModified": 0}, refused)
         values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
         checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
@@ -331,7 +316,7 @@ class CollectionWork:
         make: Callable[[Mapping[str, Any], Mapping[str, Any] | None, HintedIndex | None], T],
         variables: Mapping[str, Any] | None,
     ) -> T | MongoError:
-        """A statement, or the mistake in it, which is told as an error of this statement.
+        """A parsed statement, or its error, for the statement's entry in `writeErrors`.
 
         Raises:
             MongoError: It is no statement at all.
@@ -375,13 +360,13 @@ class CollectionWork:
         )
 
     def _stamped(self, update: Any) -> Any:
-        """An update, of which a replacement has the time in the place of its empty timestamps."""
+        """An update. In a replacement the current time takes the place of empty timestamps."""
         is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
         return self.spaces.clock.stamped(update) if is_replacement and not self._keeps_empty else update
 
     @staticmethod
     def _check_fatal(error: MongoError) -> None:
-        """An error that concerns the whole transaction is not one of a statement."""
+        """Raise an error that concerns the whole transaction, because it is not a statement's own error."""
         if error.labels:
             raise error
 
@@ -395,10 +380,8 @@ class CollectionWork:
         """Carry out statements of `delete`.
 
         Returns:
-            `n`, and `writeErrors` where there are some.
+            `n`, and `writeErrors` if there are any.
         """
-        if refused := self._refused(len(deletes), ordered):
-            return self._ended({"n": 0}, refused)
         values = values_of(variables, self.spaces.clock, deletes)
         checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
@@ -478,13 +461,13 @@ class CollectionWork:
     # Reading
 
     def find(self, command: Mapping[str, Any]) -> Iterator[Document]:
-        """The documents that a find is about, one after the other.
+        """The results of a find, one after the other.
 
         Args:
             command: `filter`, `sort`, `skip`, `limit`, `projection`, `collation`, `let`, `hint`, `min`, `max`, `returnKey`.
 
         Raises:
-            MongoError: As the command deserves, before the first document.
+            MongoError: The command is invalid. It is raised before the first document.
         """
         if command.get("showRecordId"):
             raise MongoError(
@@ -524,8 +507,8 @@ class CollectionWork:
         return documents
 
     def _first(self, selection: FilterSelection, order: Order | None, count: int) -> list[Document] | None:
-        """The first documents that match, in an order or in any, along an index or in natural order; None where neither gives
-        them without the others."""
+        """The first matching documents, in a sort order or any order, along an index or in natural order; None if neither finds
+        them without reading the others."""
         if self.transaction is not None or selection.key is not None:
             return None
         with self.spaces.session.read() as now:
@@ -541,7 +524,7 @@ class CollectionWork:
             return [document for _, document in islice(rows, count)]
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
-        """The walk along the index that a find names."""
+        """The walk along the index of a find's `hint`."""
         hint = command.get("hint")
         if not hint and hint != "" and "min" not in command and "max" not in command:
             return None
@@ -552,7 +535,7 @@ class CollectionWork:
     def matching(
         self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
     ) -> Iterator[Document]:
-        """The documents that match, in the order of `selected`; with a hint, those that the index has.
+        """The matching documents, in the order of `selected`; with a hint, only the documents in that index.
 
         Args:
             field: See `Scan.documents`.
@@ -564,7 +547,7 @@ class CollectionWork:
         return filter(index.holds, self._matching(selection, None, hint))
 
     def along(self, selection: FilterSelection, hint: Any) -> Iterator[Document]:
-        """The same in the order of the index that a hint names, where there is one."""
+        """The same in the order of the hinted index, if there is a hint."""
         documents = self.matching(selection, hint)
         walk = self._walk({"hint": hint})
         return documents if walk is None else walk.documents(documents)
@@ -591,10 +574,10 @@ class CollectionWork:
         )
 
     def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[Document] | None:
-        """The documents of a view that match; None where it is none. Here views are not read: `viewing` does.
+        """The matching documents of a view; None if the namespace is no view. This class reads no views: `viewing` does.
 
         Args:
-            hint: What is said of the collection below.
+            hint: A hint for the collection below the view.
         """
         return None
 
@@ -607,19 +590,19 @@ class CollectionWork:
         return iter(() if body is None else (document_of(table, body),))
 
     def _hinted(self, hint: Any) -> HintedIndex | None:
-        """The same; None without a hint, of a view, and where there is no collection."""
+        """The same; None without a hint, for a view, and without a collection."""
         if not hint and hint != "":
             return None
         table = self.spaces.table(self.namespace)
         return None if table is None or table.primary_key == VIEW_KEY else self.hinted(hint)
 
     def hinted(self, hint: Any) -> HintedIndex:
-        """The index that a hint names. Raises: MongoError: 2, there is none."""
+        """The index of a hint. Raises: MongoError: 2, there is no such index."""
         table = self.spaces.table(self.namespace)
         return hinted(listed(()) if table is None else self._indexes(table), table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
-        """How many documents match. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
+        """The number of matching documents. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         collation = self.collation(command.get("collation"))
@@ -664,7 +647,7 @@ class CollectionWork:
     # Indexes
 
     def create_indexes(self, indexes: Sequence[Mapping[str, Any]]) -> Document:
-        """Make indexes, and the collection where it is missing.
+        """Make indexes, and the collection if it is missing.
 
         Returns:
             `numIndexesBefore`, `numIndexesAfter`, `createdCollectionAutomatically`.
@@ -702,10 +685,10 @@ class CollectionWork:
         return self.spaces.session.transact(work, operation="index_drop")
 
     def modify_index(self, wanted: Mapping[str, Any], *, is_dry: bool = False) -> Document:
-        """Change options of an index, which `name` or `keyPattern` names; see `indexes.modify`.
+        """Change options of an index, given by `name` or `keyPattern`; see `indexes.modify`.
 
         Returns:
-            What has changed: each option with `_old` and `_new`.
+            The changed options, each with `_old` and `_new`.
         """
 
         def work(transaction: WriteTransaction) -> Document:
@@ -722,7 +705,7 @@ class CollectionWork:
             raise MongoError(263, f"Cannot run '{command}' in a multi-document transaction.")
 
     def list_indexes(self) -> list[Document]:
-        """The specifications of the indexes, that of `_id` first.
+        """The specifications of the indexes, the `_id` index first.
 
         Raises:
             MongoError: 26, there is no such collection; 166, it is a view.
@@ -738,7 +721,7 @@ class CollectionWork:
 
 
 def _asked_by_update(given: Any) -> tuple[Any, ...]:
-    """Those parts of a statement that may be expressions. What an operator writes is none, and may be long."""
+    """The parts of a statement that may be expressions. Operands of update operators are not, and may be long."""
     if not isinstance(given, Mapping):
         return ()
     change = given.get("u", given.get("update"))
@@ -753,7 +736,7 @@ def _asked_by_update(given: Any) -> tuple[Any, ...]:
 def remembering(
     retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
 ) -> Callable[[WriteTransaction | KeptWrites], Document]:
-    """The same work, whose answer is kept with what it has written. What has written nothing may be done again."""
+    """The same work; its result is stored together with its writes. Work without a write may be repeated."""
 
     def remembered(target: WriteTransaction | KeptWrites) -> Document:
         assert isinstance(target, WriteTransaction)
@@ -767,7 +750,7 @@ def remembering(
 
 
 def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
-    """The answer to `createIndexes`."""
+    """The reply to `createIndexes`."""
     return {
         "numIndexesBefore": before,
         "numIndexesAfter": after,
@@ -777,7 +760,7 @@ def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
 
 
 class _Unmade:
-    """A collection that is not there yet, as far as its documents are prepared for it."""
+    """A missing collection: all that is needed for preparing its documents."""
 
     primary_key: Final = "_id"
     hook: Final = None
@@ -788,11 +771,11 @@ _UNMADE: Any = _Unmade()
 
 
 _Prepared = tuple[Document, Any]
-"""A BSON document that is to be inserted, and its key and bytes, or the MongoError that says why it has none."""
+"""A BSON document before its insert, and its key and bytes, or the MongoError of an invalid document."""
 
 
 def _has_conditions(table: TableInfo) -> bool:
-    """There are keys to be checked beside `_id`, or rules, so that documents are inserted one by one."""
+    """The table has unique indexes beside `_id`, or rules, so documents are inserted one by one."""
     if table.hook == RULES:
         return True
     return bool(table.indexes) and any(index.refuses for index in indexes_of(table))
@@ -822,7 +805,7 @@ def count_of(name: str, found: Any, default: int | None = None) -> int | None:
 
 
 def _limit_of_count(found: Any) -> int:
-    """`limit` of `count`: the sign of it says nothing."""
+    """`limit` of `count`, without its sign."""
     if found is None:
         return 0
     if not is_number(found):

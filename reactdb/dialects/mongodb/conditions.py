@@ -1,8 +1,8 @@
-"""Conditions: what one operator of a query says of one value.
+"""Conditions: the test of one query operator on one value.
 
     test = comparison("$gt", 5)        test(6) is True, test("6") is False
 
-A value may be MISSING. Whether an operator looks at the elements of an array, too, is the business of `filters`.
+A value may be MISSING. `filters` decides whether an operator is also tested on the elements of an array.
 
 Rule of this file: it sees one value at a time, and no path.
 """
@@ -56,7 +56,7 @@ _PLAIN_NUMBERS: Final[frozenset[type]] = frozenset({int, Int64, float})
 
 
 def equals(operand: Any, text: TextKey | None = None) -> Test:
-    """Whether a value has the operand's place in the order. A field that is missing equals null."""
+    """Whether a value has the operand's place in the order. A missing field equals null."""
     kind = type(operand)
     if operand is None:
         return lambda value: value is None or value is MISSING
@@ -91,8 +91,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
     """Whether a value of the operand's type is above (`$gt`, `$gte`) or below (`$lt`, `$lte`) it.
 
-    MinKey and MaxKey are compared with all types, and with a field that is missing as with null. Null is only equal to null,
-    NaN only to NaN.
+    MinKey and MaxKey are compared with all types, and with a missing field as with null. Null is only equal to null, NaN only to
+    NaN.
     """
     kind = type(operand)
     holds = _COMPARE[name]
@@ -116,7 +116,7 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
 
         return compare_number
     if (kind is str and text is None) or (kind is datetime and operand.tzinfo is None):
-        # A date that Python cannot say has another type, and is compared by its key below.
+        # Dates outside Python's range have another type, and are compared by their keys below.
         is_date = kind is datetime
         key = sort_key(operand)
         return lambda value: (
@@ -140,7 +140,7 @@ def _never(value: Any) -> bool:
 
 
 def among(operands: Iterable[Any], text: TextKey | None = None) -> Test:
-    """Whether a value equals one of the operands, or matches one that is a regular expression."""
+    """Whether a value equals an operand, or matches a regular expression among the operands."""
     operands = list(operands)
     patterns = [matches_pattern(one) for one in operands if type(one) is Regex]
     keys = {sort_key(one, text) for one in operands}
@@ -165,10 +165,10 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
 
     Args:
         pattern: A Regex or a text.
-        options: Letters of `imsxu`, instead of those of the Regex.
+        options: Letters of `imsxu`, instead of the Regex's own.
 
     Raises:
-        MongoError: 2 for what is no pattern, 51091 for one that cannot be read, 51108 for an option that there is not.
+        MongoError: 2, it is no pattern; 51091, it has a syntax error; 51108, an option is unknown.
     """
     letters = options or ""
     if isinstance(pattern, Regex):
@@ -210,7 +210,7 @@ def has_type(operand: Any) -> Test:
     """Whether a value has one of the types: numbers, names, or `number`, also several in an array.
 
     Raises:
-        MongoError: 2 for a type that there is not, 9 for none at all.
+        MongoError: 2, the type is unknown; 9, the array is empty.
     """
     wanted: set[int] = set()
     operands = operand if type(operand) is list else [operand]
@@ -241,7 +241,7 @@ def _codes(one: Any) -> frozenset[int]:
 
 
 def _truncated(value: Any) -> int | None:
-    """A number without its fraction; None where that has more than 64 bits, or is no number."""
+    """A number without its fraction; None if it has more than 64 bits, or is no number."""
     if type(value) not in NUMBERS or is_nan(value):
         return None
     number: Any = number_of(value)
@@ -291,7 +291,7 @@ def bits(name: str, operand: Any) -> Test:
     """Whether bits of an integer or of binary data are set: a mask as a number or binary data, or positions from 0 in an array.
 
     Raises:
-        MongoError: 2 or 9 for what is no mask.
+        MongoError: 2 or 9, the mask is invalid.
     """
     mask = _mask(name, operand)
     holds = _BIT_TESTS[name]
@@ -306,7 +306,7 @@ def bits(name: str, operand: Any) -> Test:
 
 
 def _bits_of(data: bytes) -> int:
-    """Binary data as a number: the lowest bit is in the first byte, and what is beyond the last one is clear."""
+    """Binary data as a number: the lowest bit is in the first byte, and bits beyond the last byte are clear."""
     # BSON writes the length once more before the bytes of the old subtype 2, and that counts.
     length = len(data).to_bytes(4, "little") if isinstance(data, Binary) and data.subtype == 2 else b""
     return int.from_bytes(length + data, "little")

@@ -1,17 +1,17 @@
-"""The difference of two versions of a document, as an `updateDescription` tells it.
+"""The difference of two versions of a document, in the form of `updateDescription`.
 
     difference({"a": {"b": 1}, "c": 1}, {"a": {"b": 2}})
     {"updatedFields": {"a.b": 2}, "removedFields": ["c"], "truncatedArrays": [], "disambiguatedPaths": {}}
 
-Fields are gone through in the order of both. A field that stands elsewhere in the new version counts as removed and inserted.
-Elements of arrays are compared by index: a longer array has new elements, a shorter one is truncated. A document or an array
-inside is told by its parts where these take less room than the new value, and else whole. Room is BSON's, of parts as an update
-would carry them:
+Fields are compared in the order of both. A field at another place in the new version counts as removed and inserted. Elements of
+arrays are compared by index: a longer array has new elements, a shorter one is truncated. A nested document or array is described
+by its parts if these are smaller than the new value, and otherwise as a whole. Sizes are sizes in BSON, of parts in the form of
+an update:
 
-    document    {"u": changed fields, "i": new ones, "d": removed ones, "s" + name: the parts inside}
+    document    {"u": changed fields, "i": new fields, "d": removed fields, "s" + name: the parts inside}
     array       {"a": true, "l": new length, "u" + index: new element, "s" + index: the parts inside}
 
-Rule of this file: it does not know which writer made the versions.
+Rule of this file: it does not know the writer of the versions.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _Parts = tuple[str | int, ...]
 def difference(
     before: Mapping[str, Any], after: Mapping[str, Any], *, is_always: bool = False
 ) -> Description | None:
-    """What has changed, or None if to tell that takes as much room as the new version, or two paths are written alike.
+    """The changes, or None if their description is as large as the new version, or two paths have the same dotted form.
 
     Args:
-        is_always: Tell it whatever room it takes.
+        is_always: Return the description, whatever its size.
     """
     parts = _document_parts(before, after)
     if not is_always and _size(parts) >= _size(after):
@@ -71,7 +71,7 @@ def described(
 
 
 def is_ambiguous(path: _Parts) -> bool:
-    """Whether the dotted form says something else, too: a name has a dot, or a name after the first looks like an index."""
+    """Whether the dotted form has another reading: a name has a dot, or a name after the first looks like an index."""
     if len(path) == 1:
         return "." in str(path[0])
     return any(
@@ -85,7 +85,7 @@ def _dotted(path: _Parts) -> str:
 
 
 # -----------------------------------------------------------------------------------------------------------
-# Parts, in the form that is measured
+# Parts, in the form whose size counts
 
 _UPDATED, _INSERTED, _REMOVED, _INSIDE, _IS_ARRAY, _LENGTH = "u", "i", "d", "s", "a", "l"
 _EMPTY_BYTES: Final = 5
@@ -140,7 +140,7 @@ def _array_parts(before: list[Any], after: list[Any]) -> dict[str, Any]:
 
 
 def _parts(before: Any, after: Any) -> dict[str, Any] | None:
-    """The parts of a value that differ, or None where the value is told whole."""
+    """The changed parts of a value, or None if the value is described as a whole."""
     if type(before) is dict and type(after) is dict:
         parts, room = _document_parts(before, after), _size(after)
     elif type(before) is list and type(after) is list:

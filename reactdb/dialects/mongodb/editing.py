@@ -1,13 +1,13 @@
-"""Editing one document by paths: what an update's operators are carried out on.
+"""Editing one document by paths, for the operators of an update.
 
     edit = Editing(document)
     edit.change(("a", "b"), modifier, moment)
     edit.document, edit.description()
 
-The document is copied where it is touched, and nowhere else. A path that has to be made is told as its first new component, with
-all that is in it; otherwise the path itself is told, with the value that it has at the end.
+Only changed parts of the document are copied. If a path has to be made, the description has its first new component, with
+everything in it; otherwise it has the path itself, with its final value.
 
-Rule of this file: paths are without `$`. Which elements a `$` means is found in `updates`.
+Rule of this file: paths are without `$`. `updates` resolves a `$` to elements.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from reactdb.dialects.mongodb.paths import is_index
 __all__ = ["MAX_PADDING", "Editing"]
 
 CHANGE_STEPS: Final = 8
-"""The steps of the budget that a change of one path counts as."""
+"""The budget's steps for a change of one path."""
 MAX_PADDING: Final = 1_500_000
-"""The most nulls that an array is filled up with, where an element beyond its end is set."""
+"""The most nulls for filling up an array before a new element beyond its end."""
 
 _Parts = tuple[str | int, ...]
 _Container = dict[str, Any] | list[Any]
 
 
 class Editing:
-    """A document that is being changed.
+    """A document during its update.
 
     Attributes:
-        document: As it is now. Parts that nothing has touched are those of the document that was given.
+        document: The present version. Unchanged parts are shared with the original document.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document: dict[str, Any] = dict(document)
-        # Copies stay in this list, so that no other object gets their identity.
+        # This list holds the copies, so that no other object gets their identity.
         self._copies: list[_Container] = [self.document]
         self._copied = {id(self.document)}
         self._updated: dict[_Parts, None] = {}
@@ -53,13 +53,13 @@ class Editing:
         return bool(self._updated or self._removed)
 
     def description(self) -> Description:
-        """What has been touched."""
+        """The changed paths."""
         updated = {path: self._value(path) for path in self._updated if not self._is_within(path)}
         removed = [path for path in self._removed if not self._is_within(path)]
         return described(updated, removed)
 
     def _is_within(self, path: _Parts) -> bool:
-        """Whether what is above the path is told whole."""
+        """Whether the description has a parent of this path as a whole."""
         return len(path) > 1 and any(path[:length] in self._updated for length in range(1, len(path)))
 
     def _value(self, path: _Parts) -> Any:
@@ -71,10 +71,10 @@ class Editing:
     # -----------------------------------------------------------------------------------------------------------
 
     def change(self, parts: Sequence[str], modifier: Modifier, moment: Moment) -> None:
-        """Carry out one operator.
+        """Apply one operator.
 
         Raises:
-            MongoError: 28, there is no such path and none can be made; and what the operator raises.
+            MongoError: 28, the path does not exist and cannot be made; and errors of the operator.
         """
         spend(CHANGE_STEPS)
         container: _Container = self.document
@@ -100,7 +100,7 @@ class Editing:
     def _change_at(
         self, container: _Container, path: _Parts, rest: Sequence[str], modifier: Modifier, moment: Moment
     ) -> None:
-        """Put what the operator makes at the end of the path; `rest` is what is to be made below it."""
+        """Put the operator's result at the end of the path; `rest` are the components to be made below it."""
         place = path[-1]
         old = MISSING if rest else _get(container, place)
         if old is MISSING and not modifier.creates:
@@ -129,7 +129,7 @@ class Editing:
             self._updated[path] = None
 
     def _own(self, container: _Container, place: str | int, value: _Container) -> _Container:
-        """A part of the document that may be changed: a copy, unless it is one already."""
+        """A changeable part of the document: a copy, unless it is a copy already."""
         if id(value) in self._copied:
             return value
         spend_value(value)
@@ -142,7 +142,7 @@ class Editing:
     # -----------------------------------------------------------------------------------------------------------
 
     def rename(self, source: Sequence[str], target: Sequence[str]) -> None:
-        """Move a value to another path, if there is one.
+        """Move a value to another path, if it exists.
 
         Raises:
             MongoError: 2, one of the paths leads into an array; 28, the source leads through a scalar, or the target cannot be
@@ -171,7 +171,7 @@ class Editing:
 
 
 def _in_array(which: str, parts: Sequence[str]) -> MongoError:
-    return MongoError(2, f"The {which} field cannot be an array element, which '{'.'.join(parts)}' is")
+    return MongoError(2, f"The {which} field cannot be an array element: '{'.'.join(parts)}'")
 
 
 def _not_viable(part: str, value: Any, reached: _Parts) -> MongoError:

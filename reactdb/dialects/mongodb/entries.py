@@ -1,17 +1,20 @@
-"""Entries: how a document of a collection is stored, and what an update says of itself in the log.
+"""Entries: stored documents of a collection, and the description of an update in the log.
 
-    key, body = body_of(table, document)                        BSON document -> what a table holds
-    found = plain_body_of(table, document)                      the same, where there is nothing to convert
+    key, body = body_of(table, document)                        BSON document -> key and bytes of a table
+    found = plain_body_of(table, document)                      the same, if no value needs a conversion
     document = document_of(table, body)                         and back
-    meta = meta_of(description)                                 what an update has touched -> an entry's metadata
+    meta = meta_of(description)                                 description of an update -> an entry's metadata
     description = description_of(meta, document)                and back
 
-A table whose primary key has another name than `_id` shows it as `_id`. Where such a document has a field `_id`, too, that is
-shown under the name of the primary key: the two names change places, in both directions.
+A primary key that BSON cannot say is shown as a text, which stands for that key as an `_id`: see `reactdb.key_spelling`. So each
+document has an `_id` of its own.
 
-What an operator of an update has touched cannot be worked out later. So it is the entry's metadata: the paths, while the values
-at them are in the new document anyway. A table that has a write hook, such as one that CouchDB's dialect serves, has the hook's
-metadata; there, and where the writer was another one, the difference of both documents stands for it.
+If the primary key of a table has another name than `_id`, documents show it as `_id`. If such a document also has a field `_id`,
+that field appears under the name of the primary key: the two names change places, in both directions.
+
+The paths of an update's operators cannot be worked out later. So they are the entry's metadata; the values at these paths are in
+the new document anyway. A table with a write hook, such as a table of CouchDB's dialect, has the hook's metadata instead; for
+it, and for other writers, the description is the difference of both documents.
 
 Rule of this file: documents and bytes. They are written in `writing`.
 """
@@ -33,12 +36,15 @@ from reactdb.dialects.mongodb.values import (
     PLAIN_WRITERS,
     RESPELLING,
     encode,
+    is_exact,
     native_value,
     to_bson,
     to_native,
     value_to_bson,
 )
 from reactdb.errors import InvalidDocument, InvalidKey
+from reactdb.key_spelling import SIGN as SPELLED
+from reactdb.key_spelling import KeySpelling
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.respelling import restore
@@ -46,11 +52,11 @@ from reactdb.values.respelling import restore
 Description = dict[str, Any]
 """`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
 
-# A msgpack map begins so: what CouchDB's hook derives is a list.
+# The first byte of a msgpack map: the metadata of CouchDB's hook is a list.
 _MAP_BYTES: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 
 TOGETHER: Final = 32
-"""Documents that are decoded with one call. More make so many objects that the garbage collector looks at them."""
+"""Documents per decoding call. More documents make so many objects that the garbage collector scans them."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -58,16 +64,18 @@ TOGETHER: Final = 32
 
 
 def id_of(value: Any, native: Any) -> Any:
-    """The primary key that an `_id` is stored as.
+    """The primary key for an `_id`.
 
     Args:
-        native: What is stored for this value in other fields.
+        native: The stored form of this value in other fields.
 
     Raises:
-        MongoError: 53 or 52, no `_id` can be this.
+        MongoError: 53 or 52, the value is no valid `_id`.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is ObjectId:
+    if kind is str:
+        return native if native[:1] != SPELLED else KEYS.stored(native)
+    if kind is int or kind is ObjectId:
         return native
     if isinstance(value, (list, tuple)):
         raise MongoError(53, "The '_id' value cannot be of type array")
@@ -89,7 +97,7 @@ def id_of(value: Any, native: Any) -> Any:
 
 
 def key_of(value: Any) -> bytes:
-    """The key bytes of an `_id`. Numbers that are equal are one key, whatever their types.
+    """The key bytes of an `_id`. Equal numbers have the same key, whatever their types.
 
     Raises:
         MongoError: As `id_of`; 2, BSON has no such value; 17280, it is too long.
@@ -98,20 +106,60 @@ def key_of(value: Any) -> bytes:
 
 
 def key_bytes(native: Any) -> bytes:
-    """The same of a primary key as it is stored."""
+    """The same for a stored primary key."""
     try:
         return collation.primary_key_bytes(native)
     except InvalidKey as error:
         raise MongoError(17280, str(error)) from None
 
 
+def id_shown(key: Any) -> Any:
+    """The BSON value that a primary key is shown as, whichever it is."""
+    if (
+        type(key) is IdValue
+        and isinstance(key.value, dict)
+        and "$" not in "".join(key.value)
+        and is_exact(key.value)
+    ):
+        return value_to_bson(key.value)
+    shown = KEYS.shown(key)
+    return value_to_bson(shown.value if type(shown) is IdValue else shown)
+
+
+def is_spelled(key: Any) -> bool:
+    """Whether a primary key may be shown as another value than in other fields. False of those that most documents have."""
+    kind = type(key)
+    if kind is str:
+        return bool(key[:1] == SPELLED)
+    return kind is not natives.ObjectId and (kind in _FOUND_OTHERWISE or not is_exact(key))
+
+
+_FOUND_OTHERWISE: Final = frozenset({list, natives.Regex})
+
+
+def _read_back(key: Any) -> Any:
+    kind = type(key)
+    if kind is natives.Regex or (kind is list and any(isinstance(inner, list) for inner in key)):
+        # A query for it finds other documents, too: those whose text it fits, and for `[1]` the document of `[[1]]`.
+        return None
+    if kind is not IdValue:
+        return native_value(value_to_bson(key))
+    value = value_to_bson(key.value)
+    return id_of(value, native_value(value))
+
+
+KEYS: Final = KeySpelling(_read_back)
+"""How a primary key is shown as an `_id` that BSON cannot say."""
+
+
 def body_of(
     table: TableInfo, document: Mapping[str, Any], old_body: bytes | None = None
 ) -> tuple[bytes, bytes]:
-    """The key and the encoded native document of a BSON document, which has an `_id`.
+    """The key and the encoded native document of a BSON document with an `_id`.
 
     Args:
-        old_body: What it was made of. What BSON cannot say of that stays as it is, where it is still what it was shown as.
+        old_body: The version before. Its values without a BSON form stay as they are if the new document repeats their shown
+            form.
 
     Raises:
         MongoError: As `key_of`; 2, the document cannot be stored; 10334, it is too large.
@@ -120,7 +168,7 @@ def body_of(
     given = native["_id"]
     old = None if old_body is None else codec.decode(old_body)
     own = None if old is None else old[table.primary_key]
-    # Other writers have keys that no `_id` may be, such as arrays. Such a document may be written while it keeps its key.
+    # Other writers may use keys that are no valid `_id`, such as arrays. Such a document may be written if it keeps its key.
     id = own if _is_shown_as(own, given) else id_of(document["_id"], given)
     if table.primary_key != "_id":
         native = {**exchanged(native, table.primary_key), table.primary_key: id}
@@ -139,24 +187,24 @@ def body_of(
 
 
 def _is_shown_as(key: Any, given: Any) -> bool:
-    """Whether a primary key, of the types that are not only MongoDB's, comes back as it is shown."""
+    """Whether a primary key of another writer is the shown form of the given `_id`."""
     kind = type(key)
     if key is None or kind in _USUAL_KEYS or (kind is int and -(2**63) <= key < 2**63):
         return False
-    return codec.encode_value(RESPELLING.shown(key)) == codec.encode_value(given)
+    return codec.encode_value(native_value(id_shown(key))) == codec.encode_value(given)
 
 
-_USUAL_KEYS: Final = frozenset({str, natives.ObjectId, IdValue})
+_USUAL_KEYS: Final = frozenset({str, natives.ObjectId})
 
 _MOST_GROWTH: Final = 16
-"""BSON may take a multiple of what is stored: 13 bytes for a small number in an array. What is smaller fits in any case."""
+"""BSON may take a multiple of the stored bytes: 13 bytes for a small number in an array. Smaller documents fit in any case."""
 
 
 def is_too_large(document: Mapping[str, Any], body: bytes) -> bool:
-    """Whether no driver can be sent a stored document: BSON may take more than 16 MB for what another writer has stored in less.
+    """Whether a stored document is too large for drivers: its BSON may take more than 16 MB though its stored form takes less.
 
     Args:
-        body: What it is decoded from.
+        body: The stored bytes.
     """
     return len(body) > MAX_BSON_BYTES // _MOST_GROWTH and len(encode(document)) > MAX_BSON_BYTES
 
@@ -171,8 +219,8 @@ def _check_size(document: Mapping[str, Any]) -> None:
 
 
 def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None:
-    """The same of a document that BSON may not have seen, where a look tells that BSON would change nothing but its dates, and
-    those to the millisecond. None where that is not so; most documents of programs are so.
+    """The same for a caller's document, if a quick look shows that BSON would change only its dates, to the millisecond.
+    Otherwise None; most documents of programs pass.
 
     Raises:
         MongoError: 17280, the key is too long.
@@ -181,14 +229,14 @@ def plain_body_of(table: TableInfo, document: Any) -> tuple[bytes, bytes] | None
         return None
     id = document.get("_id")
     make = _PLAIN_IDS.get(type(id))
-    if make is None:
+    if make is None or (type(id) is str and id[:1] == SPELLED):
         return None
     if next(iter(document)) != "_id":
         document = {"_id": id, **document}
-    # BSON's keys end with a NUL, and those with the sign may be stored otherwise.
+    # BSON's keys end with a NUL, and names with the sign may have another stored form.
     body = codec.encode_foreign(document, PLAIN_WRITERS, no=NUL + SIGN)
-    # Numbers from 2**32 on begin with this byte, and BSON has none of those from 2**63 on. Where it is of something else, such as
-    # of an ObjectId, the document is looked at in the other way for nothing.
+    # Integers from 2**32 on begin with this byte, and BSON has no integers from 2**63 on. If the byte belongs to another value,
+    # such as an ObjectId, the document takes the slow path for nothing.
     if body is None or b"\xcf" in body:
         return None
     return key_bytes(make(id)), body
@@ -203,8 +251,8 @@ def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
 
 
 def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[dict[str, Any]]:
-    """BSON documents of encoded native ones, of which this field of the first level is looked at. Others may be missing, and
-    documents without it.
+    """BSON documents of encoded native documents, for reading one field of the first level. Other fields may be missing, and
+    documents without this field.
     """
     is_plain = name != "_id" and table.primary_key == "_id"
     stored = stored_name(name)
@@ -217,31 +265,32 @@ def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[
 
 
 def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
-    """The BSON document of a native one. It may share what is inside."""
+    """The BSON document of a native document. It may share inner values."""
     native = exchanged(native, table.primary_key)
     id = native["_id"]
     found = to_bson(native)
-    if type(id) is IdValue:
-        found = {**found, "_id": value_to_bson(id.value)}
+    # Most are texts and ObjectIds, and a look at them is quicker than a call.
+    if id[:1] == SPELLED if type(id) is str else type(id) is not natives.ObjectId and is_spelled(id):
+        found = {**found, "_id": id_shown(id)}
     return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
 
 
 def exchanged(document: Mapping[str, Any], primary_key: str) -> Mapping[str, Any]:
-    """The document with the names `_id` and that of the primary key in each other's place."""
+    """The document with `_id` and the name of the primary key swapped."""
     if primary_key == "_id":
         return document
     return {exchanged_name(name, primary_key): value for name, value in document.items()}
 
 
 def exchanged_name(name: str, primary_key: str) -> str:
-    """The name of the same field on the other side, of those on the first level."""
+    """The name of a field of the first level on the other side."""
     if name == "_id":
         return primary_key
     return "_id" if name == primary_key else name
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What an update says of itself
+# The description of an update
 
 
 def meta_of(description: Description) -> bytes:
@@ -256,7 +305,7 @@ def meta_of(description: Description) -> bytes:
 
 
 def with_session(meta: bytes | None, session: bytes, number: int) -> bytes:
-    """The metadata of an entry that a transaction of a session writes, which may say something already."""
+    """The metadata of an entry with the session and number of its transaction added."""
     said = {} if meta is None else codec.decode(meta)
     return codec.encode({**said, "session": [session, number]})
 
@@ -267,7 +316,7 @@ def is_map(meta: bytes | None) -> bool:
 
 
 def session_of(meta: bytes | None) -> tuple[bytes, int] | None:
-    """The session, and the number of its transaction, that an entry's metadata says; None where it says none."""
+    """The session and transaction number in an entry's metadata; None without them."""
     if not is_map(meta):
         return None
     assert meta is not None
@@ -276,13 +325,13 @@ def session_of(meta: bytes | None) -> tuple[bytes, int] | None:
 
 
 def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Description | None:
-    """The description that an entry's metadata says, with the values of the new BSON document; None where it says none."""
+    """The description in an entry's metadata, with values from the new BSON document; None without a description."""
     if not is_map(meta):
         return None
     assert meta is not None
     said = codec.decode(meta)
     if "plain" in said:
-        # A native update of a capped collection: its metadata says its place, and nothing of what it has touched.
+        # A native update of a capped collection: its metadata has its place, but no paths.
         return None
     paths: dict[str, Sequence[str | int]] = said.get("paths", {})
     return {

@@ -1,6 +1,6 @@
-"""MongoError: a refusal in MongoDB's terms, which a server sends as it is, and the names of its codes.
+"""MongoError: an error in MongoDB's terms, which a server sends unchanged, and the names of its codes.
 
-Rule of this file: it holds no sentences. Each is written where the request is refused.
+Rule of this file: it holds no messages. Each message is written at the check that fails.
 """
 
 from __future__ import annotations
@@ -146,31 +146,31 @@ CODE_NAMES: Final = {
     14031: "OutOfDiskSpace",
     17280: "KeyTooLong",
 }
-"""The names of those codes that have one. All others are places in a program: `Location40324`."""
+"""The names of the codes with a name. All others are named by their number: `Location40324`."""
 
 _LABELS_OF_CODES: Final = {
     280: ("NonResumableChangeStreamError",),
     286: ("NonResumableChangeStreamError",),
 }
-# Whoever meets one of these two, on whatever command, is told that the stream cannot be resumed.
+# For these two codes, in the reply to any command, drivers must not resume the stream.
 
 
 TOO_DEEP: Final = "it is nested too deeply"
-"""What is said of a document, a query or an expression that Python could not go down into."""
+"""The message for a document, a query or an expression that is nested too deeply for Python."""
 
 
 def code_name(code: int) -> str:
-    """The name that a reply has beside a code."""
+    """The name of a code in a reply."""
     return CODE_NAMES.get(code) or f"Location{code}"
 
 
 class MongoError(UsageError):
-    """A request that MongoDB refuses.
+    """MongoDB's refusal of a request.
 
     Attributes:
-        code: The number of the mistake.
+        code: The error code.
         code_name: Its name.
-        message: The sentence, `errmsg` in a reply.
+        message: The message, `errmsg` in a reply.
         labels: The reply's `errorLabels`, in a tuple.
         details: Other fields of the reply by name, such as `keyPattern` and `keyValue` of code 11000.
     """
@@ -184,7 +184,7 @@ class MongoError(UsageError):
         self.details = details
 
     def reply(self) -> dict[str, Any]:
-        """The whole reply of a command that ends with this error: `ok`, `errmsg`, `code`, `codeName`, details, `errorLabels`."""
+        """The whole reply for this error: `ok`, `errmsg`, `code`, `codeName`, details, `errorLabels`."""
         answer = {"ok": 0.0, "errmsg": self.message, "code": self.code, "codeName": self.code_name}
         answer.update(self.details)
         if self.labels:

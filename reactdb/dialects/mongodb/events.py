@@ -1,14 +1,14 @@
-"""Events: what change streams tell of an entry of the log.
+"""Events of change streams, made from entries of the log.
 
     an entry of a table         insert, update, replace, delete
     of the catalogue            drop, rename; expanded: create, and createIndexes and dropIndexes of native indexes
     of DATABASES                dropDatabase
     of COLLECTIONS              expanded: createIndexes, dropIndexes, modify
 
-A commit that drops a table and gives another one its name is a rename that drops its target, and has one event.
+If a commit drops a table and gives its name to another table, that is a rename with `dropTarget`, and has one event.
 
-Rule of this file: an event depends on its entry, the names of the tables at that place, and whether it is expanded; so it has the
-same token whenever it is read. What depends on the stream's other options is `images` and `streams`.
+Rule of this file: an event depends on its entry, the names of the tables at that position, and whether it is expanded; so it has
+the same token at every read. `images` and `streams` treat a stream's other options.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 class StreamEvent(NamedTuple):
-    """One event, without what the options of a stream add.
+    """One event, without the additions for a stream's options.
 
     Attributes:
         first, last: Its fields before and after the place of `fullDocument`.
-        change: The entry of a document that it tells of; None for others.
-        invalidates: A stream of its collection, or its database, ends with it.
+        change: The entry of its document; None without a document.
+        invalidates: It ends streams of its collection or database.
     """
 
     token: Token
@@ -81,11 +81,11 @@ class StreamEvent(NamedTuple):
         return kind
 
     def document(self) -> Document:
-        """As it is told."""
+        """The event document."""
         return {**self.first, **self.last}
 
     def invalidate(self) -> StreamEvent:
-        """The event that follows it where it ends the stream."""
+        """The invalidate event after it, which ends the stream."""
         token = self.token._replace(is_invalidate=True)
         first = {
             "_id": token.document(),
@@ -97,11 +97,11 @@ class StreamEvent(NamedTuple):
 
 
 class StreamReading:
-    """What a stream knows at its place in the log, and how it makes events there.
+    """A stream's knowledge at its position in the log, for making events.
 
     Attributes:
-        tables: The names of the tables as of the last change that was taken in.
-        times_changed: How often they have changed.
+        tables: The names of the tables as of the last read change.
+        times_changed: The number of changes of these names.
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class StreamReading:
         self.is_expanded = is_expanded
         self._names = names
         self._database_id = database_id
-        # Of the commit that is being read: the tables that make room for another one, by name; those whose COLLECTIONS rows
-        # change; the first rows of those that it makes.
+        # For the commit being read: dropped tables that make room for a renamed one, by name; tables with a changed row in
+        # COLLECTIONS; the first rows of new tables.
         self._making_room: dict[tuple[int, str], int] = {}
         self._rows: dict[tuple[int, int], CollectionRecord] = {}
-        # The tables of views that come and go there.
+        # The tables of views that are created and dropped in this commit.
         self._views: set[int] = set()
 
     def look_ahead(self, changes: Iterable[Change], snapshot: Snapshot) -> None:
-        """Take notice of changes of the catalogue, and of rows, that are about to be read: of whole commits."""
+        """Note changes of the catalogue, and of rows, before they are read: in whole commits."""
         dropped: dict[tuple[int, str], int] = {}
         self._rows.clear()
         self._views.clear()
@@ -152,7 +152,7 @@ class StreamReading:
         if namespace is None or change.is_of_meta_alone:
             return []
         if change.kind_code == DELETE and is_cut(change.meta):
-            # A capped collection has made room, of which MongoDB's streams do not tell.
+            # A capped collection has made room. MongoDB's streams have no event for that.
             return []
         return [self._of_document(change, table, namespace, origin)]
 
@@ -188,7 +188,7 @@ class StreamReading:
                     operation = "update"
                     last["updateDescription"] = self._shown(said)
             if operation != "update":
-                # What cannot be sent is null, so that the stream goes on after it.
+                # A document that is too large becomes null, so that the stream can go on.
                 more = {"fullDocument": new if is_shown else None}
         return self._event(change, origin, operation, change.table_id, last, document=more)
 
@@ -225,7 +225,7 @@ class StreamReading:
         if kind == TABLE_RENAME:
             self.tables[table_id] = said["new_name"]
             return self._renamed(change, before, origin)
-        # Those that MongoDB's commands make have a row.
+        # Indexes of MongoDB's commands have a row.
         has_row = (change.commit, table_id) in self._rows
         if kind in (INDEX_CREATE, INDEX_DROP) and self.is_expanded and self.scope.has(before) and not has_row:
             specification = {"v": 2, "key": {said["index"]: 1}, "name": said["index"]}
@@ -267,13 +267,13 @@ class StreamReading:
         return [event._replace(first={"to": _ns(after), **event.first})]
 
     def _tells_of(self, namespace: MongoNamespace | None, *, is_view: bool) -> bool:
-        """Whether it tells what becomes of a collection. A view is none: only expanded events of a database tell of it."""
+        """Whether the stream has events about a collection itself. For a view only expanded streams of a database have them."""
         return self.scope.has(namespace) and (
             not is_view or (self.is_expanded and not self.scope.is_collection)
         )
 
     # -----------------------------------------------------------------------------------------------------------
-    # What lies beside
+    # Hidden tables
 
     def _of_hidden(self, change: Change, table: TableInfo, origin: TokenOrigin) -> list[StreamEvent]:
         body = change.new_bytes
@@ -319,7 +319,7 @@ class StreamReading:
                 (one,) = changed
                 other = next(two for two in old.indexes if two["name"] == one["name"])
                 options = [name for name in MODIFIABLE if one.get(name) != other.get(name)]
-                # An index is not hidden where nothing is said of it.
+                # An index without the field is not hidden.
                 was, became = {"hidden": False, **other}, {"hidden": False, **one}
                 before["indexOptions"] = {name: was[name] for name in options if name in was}
                 shown = {name: became[name] for name in options if name in became}
@@ -344,9 +344,9 @@ class StreamReading:
     ) -> StreamEvent:
         """
         Args:
-            last: The fields that come last.
+            last: The last fields.
             part: Its place among the events of the entry.
-            document: Where the entry is of a document, the fields that show all of it; None elsewhere.
+            document: For an entry of a document, the fields with the whole document; else None.
         """
         seconds, increment = cluster_time(change)
         uuid = None if table_id is None else uuid_of(self._database_id, table_id)

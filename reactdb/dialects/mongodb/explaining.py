@@ -1,12 +1,12 @@
-"""Explaining: why a document does not pass a validator, as `errInfo.details` of code 121 says it.
+"""Validation errors: the reason why a document does not pass a validator, as `errInfo.details` of code 121.
 
     details({"age": {"$gte": 18}}, {"_id": 1, "age": 5})
     {"operatorName": "$gte", "specifiedAs": {"age": {"$gte": 18}}, "reason": "comparison failed", "consideredValue": 5}
 
-A condition is named with what it demands and with what was found. Conditions that hold are left out; of `$jsonSchema`, so are
-keywords that hold.
+A report has the condition and the document's values. Conditions that hold are left out; in `$jsonSchema`, so are keywords that
+hold.
 
-Rule of this file: whether something holds is asked of `filters` and `schemas`. Here are only the words.
+Rule of this file: `filters` and `schemas` test the conditions. This file has only the wording.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _REASONS: Final = {
 }
 _COMPARISON: Final = "comparison failed"
 _NEGATED: Final = frozenset(("$ne", "$nin", "$not", "$exists"))
-# They hold, or do not, of a field that is missing.
+# They may hold for a missing field.
 
 
 Variables = Mapping[str, Any]
 
 
 def details(spec: Mapping[str, Any], document: Document, variables: Variables | None = None) -> Document:
-    """Why a BSON document does not match a query that it does not match. `variables`: those of its expressions."""
+    """The reason why a BSON document does not match a query. `variables`: for the query's expressions."""
     clauses = [{name: value} for name, value in spec.items() if name != "$comment"]
     if len(clauses) == 1:
         return _clause(clauses[0], document, variables)
@@ -119,7 +119,7 @@ def _told(operator: str, path: str, specified: Document, document: Document) -> 
 
 
 def _considered(found: list[Any], *, with_type: bool) -> Document:
-    """What was looked at."""
+    """The document's values at the path."""
     if len(found) != 1:
         return {"consideredValues": found} if found else {}
     told = {"consideredValue": found[0]}
@@ -152,7 +152,7 @@ _SCHEMA_REASONS: Final = {
 
 
 def _rules(schema: Mapping[str, Any], value: Any) -> list[Document]:
-    """The keywords of a schema that a value does not pass."""
+    """A report for each keyword of a schema that a value does not pass."""
     found: list[Document] = []
     for name, operand in schema.items():
         if name in _OBJECT_KEYWORDS:

@@ -1,13 +1,13 @@
-"""Names of fields: how one is shown that BSON cannot say, because it has a NUL, and back.
+"""Field names with a NUL, which BSON cannot contain: their form in BSON, and back.
 
     natively                                      in BSON
     --------------------------------------------  ---------------------------------
     `k` signs ␀ and a NUL                         2k + 1 signs ␀, and a 0
-    `k` signs ␀ and a 0, where k is not none      2k signs ␀, and a 0
+    `k` signs ␀ and a 0, with k > 0               2k signs ␀, and a 0
     everything else                               itself
 
-So `a` NUL `b` is shown as `a␀0b`. (The sign is U+2400, Unicode's picture of a NUL.) Each name comes back as it was, in both
-directions. A dotted path is shown and read as a whole, since a dot ends what is counted.
+So `a` NUL `b` is shown as `a␀0b`. (The sign is U+2400, Unicode's picture of a NUL.) The conversion is exact in both directions. A
+dotted path is converted as a whole, since a dot ends each count.
 
 Rule of this file: names in, names out.
 """
@@ -36,7 +36,7 @@ def _show(found: re.Match[str]) -> str:
 
 
 def stored_name(name: str) -> str:
-    """The name of the stored field that is shown as this."""
+    """The stored name of a field, from its shown name."""
     return _SHOWN.sub(_store, name) if SIGN in name else name
 
 

@@ -2,13 +2,13 @@
 
     Filter({"age": {"$gte": 18}, "tags": "new"}).matches(document)
 
-A field's condition is tested on what its path leads to (`paths.ends`), and on the elements of arrays that are there: one that
-matches is enough. What negates (`$ne`, `$nin`, `$not`, `$nor`) negates that whole answer.
+A field's condition is tested on the values at its path (`paths.ends`), and on the elements of arrays there: one match is enough.
+Negations (`$ne`, `$nin`, `$not`, `$nor`) negate the whole result.
 
-Beside the answer, a filter knows the index of the array element that it matched (the `$` of updates and projections), and the
-values that it demands to be equal (for the document of an upsert).
+Besides the result, a filter knows the index of the matched array element (the `$` of updates and projections), and the values
+that it requires to be equal (for the document of an upsert).
 
-Rule of this file: what an operator says of one value is in `conditions`.
+Rule of this file: the test of one operator on one value is in `conditions`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Test(NamedTuple):
     """A condition on one path.
 
     Attributes:
-        holds: Whether it holds, of all that the path leads to.
-        of_element: Whether one element of an array is what makes it hold; None if that is never so.
-        expands: The elements of an array at the end of the path count as well, and not those of arrays on the way alone.
+        holds: Whether it holds, for all values at the path.
+        of_element: Whether a single array element makes it hold; None if that never happens.
+        expands: The elements of an array at the end of the path count as well, and not only elements of arrays on the way.
     """
 
     holds: Callable[[Sequence[Any]], bool]
@@ -55,7 +55,7 @@ class Test(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A condition that may say which element of an array has matched."""
+    """A condition that may know the matched element of an array."""
 
     parts: tuple[str, ...]
     of_element: Matches
@@ -67,7 +67,7 @@ class Compiled(NamedTuple):
 
     Attributes:
         matches: The function of a document.
-        located: What knows the index of an element, and alternatives of that.
+        located: The conditions that know an element's index, and alternatives of them.
     """
 
     matches: Matches
@@ -91,12 +91,12 @@ class Filter:
     ) -> None:
         """
         Args:
-            spec: The query. None is one that everything matches.
+            spec: The query. None matches everything.
             variables: The command's `let`, for `$expr`.
             collation: A collation's document, the key of a text as a function, or None.
 
         Raises:
-            MongoError: 2 and others for what is no query.
+            MongoError: 2 and others, the query is invalid.
         """
         if spec is None:
             spec = {}
@@ -110,9 +110,9 @@ class Filter:
 
     @property
     def equalities(self) -> list[tuple[str, Any]]:
-        """Paths and values that a matching document has to have, in the order of the query; not from under `$nor` and `$not`.
+        """The paths and values required to be equal, in the order of the query; without conditions under `$nor` and `$not`.
 
-        A path may be there twice.
+        A path may occur twice.
         """
         return list(_equalities(self.spec))
 
@@ -120,7 +120,7 @@ class Filter:
         """The index of the array element that makes the document match, or None.
 
         Args:
-            path: Where the array is. Where several arrays have been matched, its index is given, if it is one of them.
+            path: The path of the array. If several arrays matched, the index is in this one.
         """
         found: int | None = None
         for parts, index in _positions(document, self._compiled):
@@ -131,7 +131,7 @@ class Filter:
 
 
 QUICK_CONDITIONS: Final = 16
-"""A filter of no more conditions spends nothing: what reads the documents does."""
+"""A filter with at most this many conditions spends no budget: reading the documents does."""
 
 
 def _conditions(spec: Any) -> int:
@@ -171,7 +171,7 @@ def _positions(document: Document, compiled: Compiled) -> Iterator[tuple[tuple[s
 
 
 def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], int] | None:
-    """Where the first array on the path is, and the first of its elements with which the condition holds."""
+    """The path of the first array, and the index of its first element for which the condition holds."""
     value: Any = document
     parts = condition.parts
     for number, part in enumerate((*parts, "")):
@@ -238,7 +238,7 @@ def is_operators(operand: Any) -> bool:
 
 
 def _over(one: Matches, *, expands: bool) -> Test:
-    """A condition that holds if one value has it, of those that the path leads to and, if it `expands`, of their elements."""
+    """A condition that holds if any value at the path meets it; with `expands`, also any of their elements."""
     if not expands:
         return Test(lambda found: any(map(one, found)), one, expands=False)
 
@@ -261,7 +261,7 @@ def _negated(test: Test) -> Test:
 
 
 def _at(path: str, test: Test) -> Compiled:
-    """A condition on a path, as one on documents."""
+    """A condition on a path, as a condition on documents."""
     parts = split(path)
     holds = test.holds
     located: list[Located | list[Compiled]] = (
@@ -325,7 +325,7 @@ class _Compiler:
         return _all_of(parts)
 
     def field(self, path: str, operand: Any, depth: int, *, expands: bool = True) -> list[Test]:
-        """The conditions on one field, all of which have to hold."""
+        """The conditions on one field. All of them must hold."""
         if type(operand) is Regex:
             return [_over(conditions.matches_pattern(operand), expands=expands)]
         if not is_operators(operand):
@@ -464,7 +464,7 @@ class _Compiler:
 
         return Test(holds_of, of_element)
 
-    # Operators of the whole document: (name, operand, depth) -> Compiled, or None where they say nothing
+    # Operators of the whole document: (name, operand, depth) -> Compiled, or None if they have no effect
 
     def _branches(self, name: str, operand: Any, depth: int) -> list[Compiled]:
         if type(operand) is not list:
@@ -514,7 +514,7 @@ class _Compiler:
 
     def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
         evaluate = compile_expression(operand, self._variables, text=self._text)
-        # The values are looked up with each call: a join gives its pipeline others for each document.
+        # The values are looked up in each call: a join changes the variables of its pipeline for each document.
         variables = cast("dict[str, Any]", self._variables)
         return Compiled(lambda document: is_true(evaluate(document, variables)), [])
 
@@ -536,7 +536,7 @@ class _Compiler:
 
 
 def is_demanded(value: Any) -> bool:
-    """Whether an operand of `$exists` asks for a field that is there."""
+    """Whether an operand of `$exists` requires the field."""
     return bool(number_of(value)) if type(value) in NUMBERS else value is not None and value is not False
 
 

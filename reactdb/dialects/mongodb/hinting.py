@@ -1,13 +1,13 @@
-"""Hinting: a find or a write that names its index, and what a find may ask of it: `min`, `max`, `returnKey`.
+"""Hints: the named index of a find or a write, and the options of a find for it: `min`, `max`, `returnKey`.
 
     index = hinted(listed(kept.indexes), table, {"a": 1, "b": -1})
     IndexWalk(index, {"min": {"a": 3, "b": 0}}).documents(documents)
 
-With a hint, documents come in the order of the index, and only those that have an entry in it: one that is sparse or partial
-leaves others out. `min` and `max` are bounds in that order, the first inclusive and the second not. An array has an entry for
-each of its elements; its document comes once, where the first of those entries is that lies within the bounds.
+With a hint, documents come in the order of the index, and only if they have an entry in it: a sparse or partial index leaves
+others out. `min` and `max` are bounds in that order, the first inclusive and the second exclusive. An array has an entry for each
+of its elements; its document comes once, at its first entry within the bounds.
 
-Rule of this file: which index is read for it is the planner's to say. Here is what comes of it.
+Rule of this file: the planner chooses the index to read. This file defines the result.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NATURAL = "$natural"
 
 
 class HintedIndex(NamedTuple):
-    """An index that a hint names.
+    """The index of a hint.
 
     Attributes:
         pattern: Its paths with 1 and -1. Empty for the order of the collection itself.
-        stored: What decides whether a document has an entry; None where each has one.
+        stored: The specification by which a document has an entry; None if each document has one.
         is_backwards: `{$natural: -1}`.
     """
 
@@ -54,11 +54,11 @@ class HintedIndex(NamedTuple):
         )
 
     def entries(self, document: Document) -> list[tuple[Any, ...]]:
-        """The values of its fields that a document has entries for."""
+        """The values of a document's entries."""
         return list(product(*(_column(document, path) for path in self.pattern)))
 
     def place(self, entry: Sequence[Any]) -> tuple[Any, ...]:
-        """What entries are ordered by."""
+        """The sort key of an entry."""
         keys = [sort_key(None if value is MISSING else value) for value in entry]
         return tuple(
             Downwards(key) if _goes_down(way) else key
@@ -71,7 +71,7 @@ def _goes_down(way: Any) -> bool:
 
 
 def _column(document: Document, path: str) -> list[Any]:
-    """The values that an index has for a path."""
+    """The values of a document at a path of the index."""
     found: list[Any] = []
     for end in ends(document, split(path)):
         found += end if type(end) is list and end else [end]
@@ -82,11 +82,11 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
     """The index of a hint.
 
     Args:
-        known: The specifications of the indexes, that of `_id` among them.
+        known: The specifications of the indexes, including the `_id` index.
         hint: A name, or the keys of an index, or `{$natural: 1}`.
 
     Raises:
-        MongoError: 2, there is no such index, or it is hidden; 9, the hint names none.
+        MongoError: 2, there is no such index, or it is hidden; 9, the hint has the wrong type.
     """
     if not isinstance(hint, Mapping) and not is_text(hint):
         raise MongoError(9, f"Hint must be a string or an object, not {type_name(hint)}")
@@ -111,10 +111,10 @@ def hinted(known: Iterable[Mapping[str, Any]], table: TableInfo | None, hint: An
 
 
 def goes_backwards(order: Mapping[str, Any], hint: Any) -> bool | None:
-    """Whether a sort is by natural order from its end; None where it is not by natural order.
+    """Whether a sort is by natural order from its end; None if it is not by natural order.
 
     Raises:
-        MongoError: 2, its direction is none, it has other fields, or the hint says another order.
+        MongoError: 2, its direction is invalid, it has other fields, or the hint has another order.
     """
     if NATURAL not in order:
         return None
@@ -158,7 +158,7 @@ class IndexWalk:
     def __init__(self, index: HintedIndex, command: Mapping[str, Any]) -> None:
         """
         Raises:
-            MongoError: 51174, the bounds are not of the fields of the index; 51175, the upper one is not above the lower one.
+            MongoError: 51174, the bounds have other fields than the index; 51175, the upper bound is not above the lower bound.
         """
         self._index = index
         self._least = self._bound(command.get("min"))
@@ -174,11 +174,11 @@ class IndexWalk:
         return self._index.place(list(given.values()))
 
     def documents(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Of documents that the index has, those with an entry within the bounds, in its order."""
+        """The documents with an entry within the bounds, in the order of the index."""
         return self.rows(documents, lambda document: document)
 
     def rows(self, rows: Iterable[Row], document_of: Callable[[Row], Document]) -> Iterator[Row]:
-        """The same of rows, each of which has a document."""
+        """The same for rows; `document_of` returns a row's document."""
         if not self._index.pattern:
             yield from reversed(list(rows)) if self._index.is_backwards else rows
             return
@@ -195,7 +195,7 @@ class IndexWalk:
         return (self._least is None or not place < self._least) and (self._most is None or place < self._most)
 
     def key_of(self, document: Document) -> Document:
-        """The fields of the index that a document has, as `returnKey` shows them."""
+        """A document's fields of the index, in the form of `returnKey`."""
         entries = {self._index.place(entry): entry for entry in self._index.entries(document)}
         within = [place for place in entries if self._is_within(place)]
         entry = entries[min(within)] if within else ()

@@ -1,11 +1,12 @@
-"""IdValue: an `_id` that MongoDB has and a table's primary key cannot be: null, a document, NaN, an infinity.
+"""IdValue: an `_id` of MongoDB that a table's primary key cannot be: null, a document, NaN, an infinity.
 
     ext  value      bytes
     ---  ---------  -----------------------------------
     63   IdValue    the value, as in a document
 
-It is only ever the primary key of a native document. Its place in the order is that of registered types, in the order of the
-values inside. Two that differ in the types of their numbers alone, as `{a: 1}` and `{a: 1.0}`, or both NaN, are one key.
+It is only ever the primary key of a native document. Its place in the order is with the registered types, in the order of the
+inner values. Two values that differ only in the types of their numbers, like `{a: 1}` and `{a: 1.0}`, or both NaN, are the same
+key.
 
 Rule of this file: it needs no `bson`.
 """
@@ -45,7 +46,7 @@ def _in_keys(one: IdValue) -> IdValue:
 
 
 def _with_plain_numbers(value: Any) -> Any:
-    """The value with each number as the bytes of its key give it back: alike for all that are equal."""
+    """The value with each number in the form of its key: equal numbers become identical."""
     if isinstance(value, dict):
         return {name: _with_plain_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,12 +1,13 @@
-"""Images: the whole documents that events of updates and deletions can have.
+"""Images: the whole documents in events of updates and deletions.
 
-    fullDocument                `updateLookup`: the document of now, read when the event is; `whenAvailable`, `required`: after it
-    fullDocumentBeforeChange    the document before it
+    fullDocument                `updateLookup`: the document at the time of the read; `whenAvailable`, `required`: after the
+                                change
+    fullDocumentBeforeChange    the document before the change
 
-The log has the documents before and after each change. But a collection shows them only where its option
-`changeStreamPreAndPostImages` was enabled at that change, as MongoDB's do; one whose table was made natively shows them always.
+The log has the documents before and after each change. But a collection shows them only if its option
+`changeStreamPreAndPostImages` was enabled at that change, as in MongoDB; a native table shows them always.
 
-Rule of this file: what an option asks for and is not there is null, or code 47 where it is required.
+Rule of this file: a missing image is null, or code 47 if it is required.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from reactdb.store.snapshot import Snapshot
 
 
 def with_image(event: StreamEvent, image: str, options: StreamOptions, snapshot: Snapshot) -> StreamEvent:
-    """An event with one of the images that the options ask for, if it is of a kind that is given it.
+    """An event with one of its images, if the options ask for it and its kind has it.
 
     Raises:
-        MongoError: 47, it is required and not there.
+        MongoError: 47, it is required and missing.
     """
     change = event.change
     if change is None:
@@ -56,7 +57,7 @@ def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any]
 
 
 def _shown(table: TableInfo, body: bytes) -> dict[str, Any] | None:
-    """The document; None where no driver can be sent it."""
+    """The document; None if it is too large for drivers."""
     document = document_of(table, body)
     return None if is_too_large(document, body) else document
 

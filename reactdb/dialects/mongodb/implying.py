@@ -1,12 +1,12 @@
-"""Implying: whether all that match a query are in a partial index.
+"""Implication: whether a partial index has all documents that match a query.
 
     {n: {$gt: 5}, a: 1}    implies    {n: {$gte: 0}}
 
-A condition of a path says that there is a value, or an element of an array, of some kind: above 5. It implies another condition
-of the path where whatever is of the one kind is of the other. So two conditions are compared, and never several with one: of an
-array, each may hold of another element.
+A condition on a path requires a value, or an element of an array, with a property: above 5. It implies another condition on the
+path if every value with the first property has the second. So conditions are compared in pairs, and never several with one: in an
+array, each may hold for another element.
 
-Rule of this file: what is not surely implied is not. An index is then not used, which costs time and no document.
+Rule of this file: only a certain implication counts. Without it the index is not used, which costs time and no document.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from reactdb.dialects.mongodb.ordering import bracket, is_nan, sort_key
 __all__ = ["implies"]
 
 Conditions = Mapping[str, Sequence[tuple[str, Any]]]
-"""By path, operators with their arguments, all of which hold."""
+"""By path, operators with their arguments; all of them hold."""
 
 _NUMBER, _TEXT = 10, 15
 _ORDERED: Final = frozenset((_NUMBER, _TEXT, 35, 40, 45, 47))
-"""The brackets within which a range stays: numbers, texts, ObjectIds, booleans, dates, timestamps."""
+"""The brackets of the types with a closed range: numbers, texts, ObjectIds, booleans, dates, timestamps."""
 _TOLD: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 _WITHOUT_TEXT: Final = ("$exists", "$type")
 
@@ -41,8 +41,8 @@ def implies(
     """Whether each document that meets the conditions passes an index's filter.
 
     Args:
-        has_collation: The conditions compare texts by it; the filter compares code points.
-        demands: Whether the conditions cannot hold of a document without a field.
+        has_collation: The conditions compare texts by a collation; the filter compares code points.
+        demands: Whether the conditions require the field to exist.
     """
     for name, value in partial.items():
         if name == "$and":
@@ -65,7 +65,7 @@ def implies(
 
 
 def _follows(given: tuple[str, Any], wanted: tuple[str, Any], has_collation: bool) -> bool:
-    """Whether a condition follows from another one of the same path."""
+    """Whether a condition follows from another condition on the same path."""
     operator, value = given
     if operator in _WITHOUT_TEXT or wanted[0] in _WITHOUT_TEXT:
         return operator == wanted[0] and sort_key(value) == sort_key(wanted[1])
@@ -88,7 +88,7 @@ def _follows(given: tuple[str, Any], wanted: tuple[str, Any], has_collation: boo
 
 
 def _is_single(value: Any, has_collation: bool) -> bool:
-    """Whether equality with a value is equality with no other one, and with nothing that is missing."""
+    """Whether equality with a value excludes all other values, and missing fields."""
     if isinstance(value, Regex | Mapping | list | tuple) or value is None:
         return False
     return (
@@ -97,7 +97,7 @@ def _is_single(value: Any, has_collation: bool) -> bool:
 
 
 def _holds_of(value: Any, wanted: tuple[str, Any]) -> bool:
-    """Whether a condition holds of whatever is equal to a value."""
+    """Whether a condition holds for every value equal to the given one."""
     operator, operand = wanted
     if operator == "$eq":
         return _is_in_order(value, operand) and sort_key(value) == sort_key(operand)
@@ -110,5 +110,5 @@ def _holds_of(value: Any, wanted: tuple[str, Any]) -> bool:
 
 
 def _is_in_order(value: Any, other: Any) -> bool:
-    """Whether a value that is single and another one lie in one order."""
+    """Whether a single value and another value are in the same order."""
     return bracket(value) == bracket(other) and not is_nan(other)

@@ -1,16 +1,17 @@
-"""Index keys: the bytes under which an index of MongoDB's has a document, sorted as BSON sorts values.
+"""Index keys: the bytes of a document in an index of MongoDB's. They sort as BSON sorts values.
 
-    a value          the byte of its type's place in BSON's order, then what sorts within the type; none begins another's
-    several fields   theirs, one after the other
+    a value          the byte of its type's place in BSON's order, then bytes that sort within the type; no value is a
+                     prefix of another
+    several fields   their bytes, one after the other
     an array         an entry for each different element; of several arrays, for each combination
-    no such field    as null; an empty array is below null
-    a mark           a document whose places here are not those of sorting: it has several, or values whose bytes sort otherwise
+    missing field    as null; an empty array is below null
+    a mark           for a document whose entries do not give its sort position: it has several, or values with another byte order
 
-They are the values of an index of the store, whose expression is the operation below. Its constant says what they are made of.
-The values looked at are native ones: a program that writes to such a table natively keeps its indexes up to date, too. What BSON
-does not have is taken for what it is shown as (see `values`): a date for its text, a moment for its millisecond.
+They are the values of an index of the store, whose expression is the operation below. Its constant describes their parts. The
+keys are made of native values: a program that writes to such a table natively keeps its indexes up to date, too. A value without
+a BSON type has the key of its shown form (see `values`): a date the key of its text, a moment the key of its millisecond.
 
-Rule of this file: bytes that are in a file are never written another way.
+Rule of this file: bytes in existing files keep their form for ever.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _PLACES: Final = {
     "PTYPE<MONGODB.CODE>": 0x3C,
     "PTYPE<MONGODB.MAXKEY>": 0x7F,
 }
-"""By the name of a native type: BSON's order of types. What BSON does not have is between code and MaxKey."""
+"""By the name of a native type: BSON's order of types. Types without BSON are between code and MaxKey."""
 
 _UNKNOWN: Final = 0x6F
 _EMPTY_ARRAY: Final = b"\x04"
@@ -75,15 +76,15 @@ _NUMBER: Final = b"\x0a"
 _NAN: Final = _NUMBER + b"\x00"
 _STRING: Final = b"\x0f"
 _END: Final = b"\x00"
-# Within these, the order of the store is that of BSON.
+# Within these types, the order of the store is the order of BSON.
 _ORDERED: Final = frozenset((0x0A, 0x0F, 0x23, 0x28, 0x2D))
-# The types of which that is so, or which have one value. (That of an empty array is told apart from null when it is shown.)
+# The types with that order, or with a single value. (An empty array differs from null only when it is shown.)
 _PLACED: Final = _ORDERED | {0x01, 0x05, 0x7F}
 # No value begins with this byte.
 _MARK: Final = b"\x00"
 
 
-# As a Decimal128 has it, which is how a number of any length is shown.
+# Rounded as in a Decimal128: numbers of any length are shown so.
 _ROUNDING: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, clamp=1, traps=[])
 
 
@@ -100,7 +101,7 @@ _SHOWN: Final[dict[type, Callable[[Any], Any]]] = {
     time: time.isoformat,
     timedelta: lambda value: float(seconds_of(value)),
 }
-"""By type: how a native value is shown that BSON has not, or not exactly."""
+"""By type: the shown form of native values that BSON lacks, or has only inexactly."""
 
 
 class _Missing:
@@ -151,7 +152,7 @@ def value_bytes(value: Any) -> bytes:
 
 
 def has_order(data: bytes) -> bool:
-    """Whether the values of this one's type are in BSON's order, so that a comparison is a range."""
+    """Whether the values of this value's type are in BSON's order, so that a comparison is a range."""
     return data[0] in _ORDERED
 
 
@@ -169,11 +170,11 @@ class FieldBound(NamedTuple):
 
 ANY_VALUE: Final = FieldBound(b"\x01", b"\xff")
 NO_NULL: Final = FieldBound(ANY_VALUE.start, _NULL), FieldBound(bytes((_NULL[0] + 1,)), b"\xff")
-"""All values but null, which is that of a missing field, too."""
+"""All values but null; null is also the key of a missing field."""
 
 
 def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, bytes]:
-    """The range of the store's index that has all entries which begin with these bytes, and go on as `bound` says."""
+    """The range of the store's index for all entries with this prefix and then a value within `bound`."""
     if bound is None:
         start = collation.key_bytes(prefix)[:-2]
         # No value begins with this byte.
@@ -182,7 +183,7 @@ def range_of(prefix: bytes, bound: FieldBound | None = None) -> tuple[bytes, byt
 
 
 MARKS: Final = range_of(_MARK)
-"""The range of the store's index that has the marks, where its constant says `marks`."""
+"""The range of the marks in the store's index, if its constant has `marks`."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -190,14 +191,14 @@ MARKS: Final = range_of(_MARK)
 
 
 class IndexKey(NamedTuple):
-    """One entry of a document: its bytes, and the values that they are made of."""
+    """One entry of a document: its bytes, and their values."""
 
     data: bytes
     values: tuple[Any, ...]
 
 
 def _at(value: Any, parts: Sequence[str], place: int) -> Iterator[Any]:
-    """The values that a path leads to; arrays on the way, and at its end, are gone through."""
+    """The values at a path; arrays on the way, and at its end, are expanded."""
     if place == len(parts):
         if isinstance(value, list):
             yield from value or (_EMPTY,)
@@ -246,7 +247,7 @@ def _ends(document: Mapping[str, Any], parts: Sequence[str]) -> Sequence[Any]:
 
 
 def _columns(document: Mapping[str, Any], index: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-    """The values of each field, which make an entry in each combination; empty where the document has no entry."""
+    """The values of each field; each combination is an entry. Empty if the document has no entry."""
     paths = index["paths"]
     if not paths or (index.get("partial") is not None and not _passes(document, index)):
         return ()

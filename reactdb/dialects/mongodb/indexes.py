@@ -1,10 +1,10 @@
-"""Indexes: making, listing and dropping those of a collection, and keeping the unique ones so.
+"""Indexes of a collection: making, listing and dropping them, and the check of unique keys.
 
-What MongoDB says of an index is kept with the collection (`namespaces`). Its entries are an index of the store on `index_keys`,
-whose constant has what it takes to compute and to check them.
+The specification of an index is kept with the collection (`namespaces`). Its entries are in an index of the store on
+`index_keys`; the constant in that index's expression has everything for computing and checking the entries.
 
-A unique index is kept by the dialect's writes. What is written natively is not refused; two documents with one key stay until one
-of them is written here.
+The dialect's own writes check unique keys. A native write is never refused: two documents with the same key stay until the
+dialect writes to either.
 
 Rule of this file: it changes no document.
 """
@@ -67,11 +67,11 @@ assert callable(index_keys)  # Importing it registers the operation.
 
 
 class CollectionIndex:
-    """An index of a collection, as its table has it.
+    """An index of a collection, read from its table.
 
     Attributes:
-        info: That of the store.
-        spec: What the expression's constant says: `name`, `paths`, `key`, `unique`, `sparse`, `partial`, `expires` ...
+        info: The store's index.
+        spec: The constant of the expression: `name`, `paths`, `key`, `unique`, `sparse`, `partial`, `expires` ...
         key: The paths, in order.
     """
 
@@ -88,22 +88,22 @@ class CollectionIndex:
 
     @property
     def is_unique(self) -> bool:
-        """No two documents have one of its keys."""
+        """Each key belongs to at most one document."""
         return bool(self.spec["unique"])
 
     @property
     def refuses(self) -> bool:
-        """No document is written with a key that another one has. Some may have one, where it is only to become unique."""
+        """A write fails if another document has its key. Older documents may share a key while `prepareUnique` is on."""
         return self.is_unique or bool(self.spec.get("prepares"))
 
     @property
     def is_partial(self) -> bool:
-        """Documents may be missing from it for what a filter on its fields does not say."""
+        """Documents may be missing from the index though a filter on its fields matches them."""
         return self.spec["partial"] is not None
 
     @property
     def partial(self) -> dict[str, Any] | None:
-        """The filter that its documents pass; None where it has all."""
+        """The filter of a partial index; None if the index has all documents."""
         found: dict[str, Any] | None = value_to_bson(self.spec["partial"])
         return found
 
@@ -114,23 +114,23 @@ class CollectionIndex:
 
     @property
     def collation(self) -> Any:
-        """By which its texts are unique; None: by code points."""
+        """The collation for comparing texts in the unique check; None compares by code points."""
         return value_to_bson(self.spec.get("collation"))
 
     @property
     def has_marks(self) -> bool:
-        """It says which documents have places in it that are not those of sorting."""
+        """The index marks documents with entries that do not belong to their place in the sort order."""
         return bool(self.spec.get("marks"))
 
     @property
     def expires_s(self) -> float | None:
-        """Seconds after which a document expires; None where it does not."""
+        """Seconds until a document expires; None without expiry."""
         found: float | None = self.spec["expires"]
         return found
 
 
 def indexes_of(table: TableInfo) -> list[CollectionIndex]:
-    """The dialect's indexes of a table, in the order in which they were made."""
+    """The dialect's indexes of a table, in the order of their creation."""
     found = []
     for info in table.indexes.values():
         node = info.expression.node
@@ -142,7 +142,7 @@ def indexes_of(table: TableInfo) -> list[CollectionIndex]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Unique ones
+# The unique check
 
 
 def check_unique(
@@ -155,10 +155,10 @@ def check_unique(
 ) -> None:
     """
     Args:
-        key, body: Of the document that is about to be written.
+        key, body: The document before it is written.
 
     Raises:
-        MongoError: 11000, another document has its key in one of the indexes.
+        MongoError: 11000, another document has the same key in a unique index.
     """
     document = codec.decode(body)
     snapshot = target.snapshot()
@@ -182,7 +182,7 @@ def _check_collated(
     found: IndexKey,
     texts: TextKey,
 ) -> None:
-    """The same of one key, whose texts equal others: those that have other bytes are looked through.
+    """Check one key under a collation: equal texts may have different bytes, so all candidates are compared.
 
     Raises:
         MongoError: 11000.
@@ -215,7 +215,7 @@ def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKe
 def duplicate_key(
     namespace: MongoNamespace, index: str, pattern: Mapping[str, Any], values: Mapping[str, Any]
 ) -> MongoError:
-    """The error of a key that is taken."""
+    """The error for a duplicate key."""
     shown = ", ".join(f"{name}: {_shell(value)}" for name, value in values.items())
     return MongoError(
         11000,
@@ -288,15 +288,15 @@ _SHOWN_OPTIONS: Final = (
     "wildcardProjection",
 )
 _OF_ID: Final = frozenset(("key", "name", "v", "ns", "collation"))
-"""What the index of `_id` may have said of it."""
+"""The fields allowed in a specification of the `_id` index."""
 _MOST_FIELDS: Final = 32
 _MOST_INDEXES: Final = 64
-"""Of one collection, with that of `_id`."""
+"""Per collection, including the `_id` index."""
 _KINDS: Final = frozenset(("text", "2d", "2dsphere", "geoHaystack"))
 
 
 def name_of(key: Mapping[str, Any]) -> str:
-    """The name that drivers give an index: `a_1_b_-1`."""
+    """The default name, as drivers build it: `a_1_b_-1`."""
     return "_".join(f"{name}_{value}" for name, value in key.items())
 
 
@@ -304,10 +304,10 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
     """The specification of an index as it is kept and listed.
 
     Args:
-        own: The collation of the collection, which an index has that names none.
+        own: The collation of the collection, for an index without its own.
 
     Raises:
-        MongoError: 67, there can be no such index here; 9, 14, 197 for what is no specification.
+        MongoError: 67, such an index is not supported; 9, 14, 197, the specification is invalid.
     """
     if not isinstance(given, Mapping):
         raise MongoError(14, "The elements of the 'indexes' array must be objects")
@@ -404,7 +404,7 @@ def _seconds(given: Any) -> int:
     """`expireAfterSeconds`, without its fraction.
 
     Raises:
-        MongoError: 67, it is no number, or none that fits.
+        MongoError: 67, it is no number or out of range.
     """
     if not is_number(given):
         raise MongoError(67, f"TTL index 'expireAfterSeconds' option must be numeric, not {type_name(given)}")
@@ -419,7 +419,7 @@ def _seconds(given: Any) -> int:
 def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     """
     Raises:
-        MongoError: 14, an option has another type; 197, the index of `_id` cannot have it; 67, one of all fields cannot.
+        MongoError: 14, an option has the wrong type; 197, the `_id` index cannot have it; 67, a wildcard index cannot have it.
     """
     for option in ("unique", "sparse", "hidden"):
         value = given.get(option, False)
@@ -443,10 +443,10 @@ def _check_flags(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
 def _check_of_id(given: Mapping[str, Any]) -> None:
     """
     Raises:
-        MongoError: 197, the index of `_id` has none of these options, not even where they say what it is.
+        MongoError: 197, the `_id` index takes none of these options, not even with their default value.
     """
     if given.get("clustered"):
-        # So `listIndexes` shows that of a clustered collection, and tools send it again as it was shown.
+        # `listIndexes` shows this field for a clustered collection, and tools send it back unchanged.
         return
     for option in given:
         if option not in _OF_ID and not (option == "hidden" and given[option] is False):
@@ -459,7 +459,7 @@ def _check_of_id(given: Mapping[str, Any]) -> None:
 def _check_fields(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     """
     Raises:
-        MongoError: 14, 9 and others, what is said of an index of all fields, which of them it has, is no projection.
+        MongoError: 14, 9 and others, `wildcardProjection` is no valid projection.
     """
     if "wildcardProjection" not in given:
         return
@@ -479,7 +479,7 @@ _IN_PARTIAL: Final = frozenset(
 def _check_partial(spec: Any) -> None:
     """
     Raises:
-        MongoError: 67, a condition that says which documents an index has can say less than a query.
+        MongoError: 67, the filter uses an operator that partial indexes do not support.
     """
     if isinstance(spec, Regex):
         raise MongoError(67, "Expression not supported in partial index: $regex")
@@ -498,7 +498,7 @@ def _check_partial(spec: Any) -> None:
 
 
 def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
-    """What the expression of the store's index says."""
+    """The constant for the expression of the store's index."""
     names = [] if any("$**" in name for name in spec["key"]) else spec["key"]
     paths = [stored_name(name).split(".") for name in names]
     for path in paths:
@@ -516,7 +516,7 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
         "hidden": bool(spec.get("hidden")),
         "primary_key": table.primary_key,
         "marks": True,
-        # Entries are of the texts themselves. What is equal to another one is looked for where it has to be unique.
+        # Entries hold the texts themselves. The unique check looks for texts that the collation makes equal.
         **({"collation": spec["collation"]} if is_compared and "collation" in spec else {}),
         **({"prepares": True} if spec.get("prepareUnique") else {}),
     }
@@ -530,18 +530,18 @@ def create(
     namespace: MongoNamespace,
     given: Sequence[Mapping[str, Any]],
 ) -> tuple[int, int]:
-    """Make indexes, unless they are there already.
+    """Make indexes, except those that exist already.
 
     Returns:
-        How many indexes there were before and are afterwards, with that of `_id`.
+        The number of indexes before and after, including the `_id` index.
 
     Raises:
-        MongoError: 85, 86, one like it is there with other options or another name; 11000, documents have one unique key.
+        MongoError: 85, 86, a similar index exists with other options or another name; 11000, documents share a unique key.
     """
     record = read_record(transaction, table)
     kept, own = list(record.indexes), record.options.get("collation")
     before = len(kept)
-    # Change streams tell of each row of `keep_indexes`: of indexes of an empty collection one by one, as MongoDB's do.
+    # Change streams report each row of `keep_indexes`: the indexes of an empty collection one by one, as MongoDB's streams do.
     is_empty = not transaction.snapshot().rows(table, limit=1)
     for one in given:
         spec = checked(one, namespace, own)
@@ -562,7 +562,7 @@ def create(
 
 
 def _signature(spec: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells two indexes of one collection apart, whatever their names are."""
+    """The identity of an index within its collection, apart from its name."""
     flags = (bool(spec.get("unique")), bool(spec.get("sparse")))
     return list(spec["key"].items()), *flags, spec.get("partialFilterExpression"), spec.get("collation")
 
@@ -620,7 +620,7 @@ def _add(
 
 
 def _name_in_store(name: str, table: TableInfo) -> str:
-    """MongoDB's name, where the store can have it and does not; else another one."""
+    """MongoDB's name if the store can use it and it is free; else another name."""
     if NAME.fullmatch(name) and name not in table.indexes and name != table.primary_key:
         return name
     number = 1
@@ -638,10 +638,10 @@ def drop(
         wanted: A name, `*`, a key pattern, or a list of names.
 
     Returns:
-        How many there were before, with that of `_id`, and the names of those that were dropped.
+        The number of indexes before, including the `_id` index, and the names of the dropped indexes.
 
     Raises:
-        MongoError: 27, there is no such index; 72, it is that of `_id`; 181, several have the key.
+        MongoError: 27, no such index; 72, it is the `_id` index; 181, several indexes have the key pattern.
     """
     kept = list(read_record(transaction, table).indexes)
     before = len(kept) + 1
@@ -672,7 +672,7 @@ def drop(
     for index in indexes_of(table):
         if index.name in gone:
             transaction.drop_index(transaction.catalogue.by_id[table.id], index.info.name)
-    # Told of one by one where the collection is empty, as in `create`.
+    # Reported one by one if the collection is empty, as in `create`.
     is_empty = not transaction.snapshot().rows(table, limit=1)
     for names in [[name] for name in gone] if is_empty else [gone]:
         kept = [spec for spec in kept if spec["name"] not in names]
@@ -692,14 +692,14 @@ def modify(
 
     Args:
         wanted: `name` or `keyPattern`, and `expireAfterSeconds`, `hidden`, `prepareUnique` or `unique`.
-        is_dry: It is only seen whether the index can become unique.
+        is_dry: Check only whether the index can become unique.
 
     Returns:
-        What has changed: each option with `_old` and `_new`.
+        The changed options, each with `_old` and `_new`.
 
     Raises:
-        MongoError: 27, there is no such index; 72 and 40415, it is not said which one, or what is to change; 359, documents have
-            one key, with `violations`: the `ids` of those that share one; as `checked`.
+        MongoError: 27, no such index; 72 and 40415, the index or the change is not specified; 359, documents share a key, with
+            `violations`: the `ids` of these documents; others as in `checked`.
     """
     for name in wanted:
         if name not in ("name", "keyPattern", *MODIFIABLE):
@@ -736,7 +736,7 @@ def modify(
         _add(transaction, transaction.catalogue.by_id[table.id], namespace, new)
         keep_indexes(transaction, table, [new if one is old else one for one in kept])
     no = {"hidden": False, "prepareUnique": False}
-    # Of one that has become unique, that alone is told.
+    # If the index became unique, the reply has only this option.
     told = [name for name in changed if name == "unique"] or changed
     return {
         f"{name}_{which}": Int64(said[name]) if name == "expireAfterSeconds" else said[name]
@@ -747,10 +747,10 @@ def modify(
 
 
 def _modification(name: str, value: Any) -> Any:
-    """One field of what is to change: flags may be numbers.
+    """A changed option: flags may be numbers.
 
     Raises:
-        MongoError: 14, it has another type.
+        MongoError: 14, it has the wrong type.
     """
     if name in ("hidden", "prepareUnique", "unique"):
         is_right, value = (
@@ -800,10 +800,10 @@ def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:
 def listed(
     kept: Iterable[Mapping[str, Any]], clustered: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """What `listIndexes` shows: that of `_id`, and the others in the order in which they were made.
+    """The reply of `listIndexes`: the `_id` index first, the others in the order of their creation.
 
     Args:
-        clustered: The option `clusteredIndex` of the collection, where it has that.
+        clustered: The collection's option `clusteredIndex`, if it has one.
     """
     return [
         dict(ID_INDEX) if clustered is None else {**clustered, "clustered": True},

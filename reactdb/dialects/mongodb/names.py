@@ -5,12 +5,12 @@
     names.namespace("orders")                       MongoNamespace("reactdb", "orders")
 
 Collection `orders` of database `shop` is the table `shop.orders`. A collection of the default database is a table without the
-database's name, as far as its own name has no dot; so every table that a program has made natively is a collection there.
+database's name, if its own name has no dot; so every native table is a collection there.
 
-A table's name has ASCII letters, digits and `_.-` only. Each byte of any other letter is `-.` and two hexadecimal digits, and so
-is a `-` that stands before a dot. Where a name would begin with `-`, or with `_` and then `-`, one `_` is put before it.
+A table's name has only ASCII letters, digits and `_.-`. Each byte of any other letter is `-.` and two hexadecimal digits, and so
+is a `-` before a dot. If a name would begin with `-`, or with `_` and then `-`, it gets another `_` as a prefix.
 
-Rule of this file: a spelling is reversible. A table whose name is not what its namespace is spelled as is no collection.
+Rule of this file: the encoding is reversible. A table whose name no namespace encodes to is no collection.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.store.catalogue import NAME
 
 DEFAULT_DATABASE: Final = "reactdb"
-"""The database whose collections are tables without a dot in their names, unless another one is said."""
+"""The default name of the database whose collections are tables without a dot in their names."""
 
 INTERNAL: Final = frozenset({"admin", "local", "config"})
-"""Databases that no change stream is told of."""
+"""Databases without change streams."""
 
 _MOST_DATABASE_BYTES: Final = 63
 _NOT_IN_DATABASE: Final = re.compile(r'[/\\. "$\x00]')
@@ -50,7 +50,7 @@ class MongoNamespace(NamedTuple):
 
     @property
     def is_of_system(self) -> bool:
-        """It is a collection that no change stream is told of."""
+        """It is a collection without events in change streams."""
         return self.coll is not None and (self.coll.startswith("system.") or "$" in self.coll)
 
 
@@ -90,7 +90,7 @@ def check_collection_name(name: object) -> str:
 def check_new_name(namespace: MongoNamespace) -> None:
     """
     Raises:
-        MongoError: 73, no collection is made that is called so. One that is there is used all the same.
+        MongoError: 73, a new collection cannot have this name. An existing one with it is usable all the same.
     """
     name = namespace.coll or ""
     if "$" in name or (name.startswith("system.") and not _OF_SYSTEM.match(name)):
@@ -101,7 +101,7 @@ _OF_SYSTEM: Final = re.compile(r"system\.(?:js|profile|users|roles|version|views
 
 
 class Names:
-    """The spelling of one file's namespaces.
+    """The encoding of one file's namespaces.
 
     Attributes:
         default: The default database.
@@ -113,7 +113,7 @@ class Names:
             MongoError: 73, no database can have this name.
         """
         self.default = check_database_name(default)
-        # The same few are asked for again and again.
+        # The same few names are converted again and again.
         self.namespace = lru_cache(maxsize=4_096)(self._namespace)
         self.table = lru_cache(maxsize=4_096)(self._table)
 
@@ -130,7 +130,7 @@ class Names:
         return name
 
     def _namespace(self, table: str) -> MongoNamespace | None:
-        """The namespace of a table; None where its name is not one that `table` gives."""
+        """The namespace of a table; None if its name is not the result of `table` for any namespace."""
         text = _unspelled(table)
         if text is None:
             return None

@@ -1,18 +1,18 @@
-"""Namespaces: the databases and collections of a file, and what is kept of each beside its documents.
+"""Namespaces: the databases and collections of a file, and the record of each collection beside its documents.
 
-    spaces = Namespaces(db.session)
+    spaces = Namespaces(session_of(db))
     spaces.create(MongoNamespace("shop", "orders"), {"changeStreamPreAndPostImages": {"enabled": True}})
     spaces.find(MongoNamespace("shop", "orders"))            a CollectionInfo, or None
 
-A collection is a table (`names` has its spelling), and its UUID is made of the file's identity and the table's number: one that
-is dropped and made again is another. What MongoDB knows of a collection and a table does not, its options and the specifications
-of its indexes, is a row of the hidden table COLLECTIONS, whose key is the table's number. A table that was made natively has
-none at first.
+A collection is a table (`names` converts the name), and its UUID is made of the file's identity and the table's number: a
+collection that is dropped and made again has another UUID. A table has no options of MongoDB and no specifications of its
+indexes, so they are a row of the hidden table COLLECTIONS, with the table's number as its key. A native table has no such row at
+first.
 
-All of it is in the log, each in its place: tables as entries of the catalogue, options and indexes as entries of COLLECTIONS, and
-that a database was dropped as an entry of DATABASES. So a change stream reads it there.
+Everything is in the log: tables as entries of the catalogue, options and indexes as entries of COLLECTIONS, and dropped databases
+as entries of DATABASES. Change streams read it there.
 
-Rule of this file: all that one command changes is one commit, or a part of the transaction that the thread is in.
+Rule of this file: all changes of one command are one commit, or a part of the thread's transaction.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ DATABASES: Final = HiddenTable(OWNER, "databases")
 PLACES: Final = "places."
 """Tables of places are called so, with the number of the table of documents behind."""
 ID_INDEX: Final[Mapping[str, Any]] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
-"""The specification of the index that every collection has."""
+"""The specification of the `_id` index of every collection."""
 MODIFIABLE: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
-"""Options of an index that `collMod` changes."""
+"""The options of an index for `collMod`."""
 IMAGES: Final = "changeStreamPreAndPostImages"
 RULES: Final = "mongodb.rules"
-"""The write hook of tables whose options demand something of their documents (`rules`)."""
+"""The write hook of tables with rules for their documents (`rules`)."""
 VIEW_KEY: Final = "viewOn"
-"""The primary key of a view's table, which has no documents. By that it is told from a collection without reading its options."""
+"""The primary key of a view's table, which has no documents. It marks the view, so its options need not be read for that."""
 
 _UUIDS: Final = UUID("6d0f1f7e-5d5c-4f0b-9a3e-0c2c2f6f8f11")
-# A condition or a validator may name a date beyond the years that Python has.
+# A condition or a validator may contain a date outside Python's years.
 _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     tz_aware=False, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
@@ -66,24 +66,24 @@ _CODEC: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
 
 @lru_cache(maxsize=4_096)
 def place_table(table_id: int) -> HiddenTable:
-    """The hidden table that has the order of insertion of a collection (`natural`)."""
+    """The hidden table with the insertion order of a collection (`natural`)."""
     return HiddenTable(OWNER, f"{PLACES}{table_id}")
 
 
 def order_table(table_id: int) -> HiddenTable:
-    """The hidden table that has the order of a capped collection (`capped`)."""
+    """The hidden table with the order of a capped collection (`capped`)."""
     return HiddenTable(OWNER, f"order.{table_id}")
 
 
 class CollectionRecord(NamedTuple):
-    """What is kept of a collection beside its documents.
+    """The record of a collection beside its documents.
 
     Attributes:
-        options: As `create` and `collMod` have set them.
-        indexes: The specifications of its indexes but for that of `_id`, in the order in which they were made.
-        is_native: Its table was made natively.
-        times_modified: How often `collMod` was used, of which change streams tell also where it has changed nothing.
-        modified: What was said when it was used last.
+        options: Set by `create` and `collMod`.
+        indexes: The specifications of its indexes without the `_id` index, in the order of their creation.
+        is_native: Its table is native.
+        times_modified: The number of `collMod` commands. Change streams report each of them, also without any change.
+        modified: The arguments of the last `collMod`.
     """
 
     options: dict[str, Any]
@@ -98,14 +98,14 @@ class CollectionRecord(NamedTuple):
 
     @property
     def has_images(self) -> bool:
-        """Change streams have the documents before and after updates: where the option says so, and of a native table always,
-        unless it is denied. The log has both in any case."""
+        """Change streams have the documents before and after updates: if the option is on, and for a native table unless it is
+        off. The log has both in any case."""
         said = self.options.get(IMAGES)
         return said.get("enabled") is True if isinstance(said, dict) else self.is_native
 
 
 NATIVE: Final = CollectionRecord({}, is_native=True)
-"""What is kept of a table that was made natively, before anything is."""
+"""The record of a native table without a row in COLLECTIONS."""
 
 
 class CollectionInfo(NamedTuple):
@@ -131,7 +131,7 @@ class CollectionInfo(NamedTuple):
 
     @property
     def cap(self) -> dict[str, Any]:
-        """What statistics say of the bounds of a capped collection."""
+        """The bounds of a capped collection, for statistics."""
         if not self.options.get("capped"):
             return {"capped": False}
         return {"capped": True, "max": self.options.get("max", 0), "maxSize": self.options["size"]}
@@ -144,22 +144,22 @@ class Namespaces:
         self.session = session
         self.names = names or Names()
         self.clock = ClusterClock(session)
-        # By the numbers of tables: of which one, because a table that was taken back leaves its number to the next, and what.
+        # By table number: the table, because a rolled-back table leaves its number to the next one, and its collation.
         self._collations: dict[int, tuple[TableInfo, dict[str, Any] | None]] = {}
 
     # -----------------------------------------------------------------------------------------------------------
-    # What there is
+    # Reading
 
     def uuid(self, table_id: int) -> Binary:
-        """The UUID of the collection that is, or was, the table of this number."""
+        """The UUID of the present or former collection with this table number."""
         return uuid_of(self.session.database_id, table_id)
 
     def databases(self) -> list[str]:
-        """The names of the databases that have a collection, sorted."""
+        """The sorted names of the databases with a collection."""
         return sorted({namespace.db for namespace, _ in self._tables()})
 
     def collections(self, db: str) -> list[CollectionInfo]:
-        """Those of a database, by name."""
+        """The collections of a database, by name."""
         found = sorted((namespace, table) for namespace, table in self._tables() if namespace.db == db)
         return [self._collection(namespace, self.session.info(table)) for namespace, table in found]
 
@@ -177,7 +177,7 @@ class Namespaces:
         return self.session.find(self.names.table(namespace))
 
     def view(self, namespace: MongoNamespace) -> tuple[MongoNamespace, list[dict[str, Any]]] | None:
-        """What a view is of: the collection, or view, and the pipeline. None if it is no view."""
+        """The source of a view: a collection or view, and the pipeline. None if it is no view."""
         table = self.table(namespace)
         if table is None or table.primary_key != VIEW_KEY:
             return None
@@ -187,14 +187,14 @@ class Namespaces:
         return MongoNamespace(namespace.db, options["viewOn"]), options.get("pipeline", [])
 
     def record(self, table: TableInfo) -> CollectionRecord:
-        """What is kept of a collection beside its documents."""
+        """The record of a collection."""
         if self.session.find(COLLECTIONS) is None:
             return NATIVE
         body = self.session.get(COLLECTIONS, row_key(table.id))
         return NATIVE if body is None else record_of(body)
 
     def collation(self, namespace: MongoNamespace, given: Any = None) -> Any:
-        """The collation of a command, and where it names none, that of the collection, or view; None for the simple one."""
+        """The collation of a command, or else of its collection or view; None for the simple collation."""
         if given:
             return simple(given)
         table = self.table(namespace)
@@ -202,7 +202,7 @@ class Namespaces:
             return None
         known = self._collations.get(table.id)
         if known is None or known[0] is not table:
-            # It is said when a collection is made, and stays.
+            # It is set at the creation of a collection, and stays.
             known = self._collations[table.id] = table, self.record(table).options.get("collation")
         return known[1]
 
@@ -220,10 +220,10 @@ class Namespaces:
         """Make a collection.
 
         Args:
-            options: Those of `create` that are to be kept.
+            options: The options of `create` to keep.
 
         Raises:
-            MongoError: 48, it is there; 73, there can be none of this name; 13, the file cannot be written.
+            MongoError: 48, it exists; 73, the name is invalid; 13, the file cannot be written.
         """
         name = self.names.table(namespace)
 
@@ -241,8 +241,8 @@ class Namespaces:
         namespace: MongoNamespace,
         options: Mapping[str, Any] | None = None,
     ) -> TableInfo:
-        """The table of a collection that something is written to, in the transaction that writes it: it is made, with these
-        options, where it is missing. Errors as for `create`."""
+        """The table of a collection, for a write in this transaction: if it is missing, it is made with these options. Errors as
+        for `create`."""
         name = self.names.table(namespace)
         there = transaction.catalogue.live.get(name)
         if there is not None:
@@ -257,7 +257,7 @@ class Namespaces:
         )
 
     def drop(self, namespace: MongoNamespace) -> bool:
-        """Drop a collection. Returns: whether there was one."""
+        """Drop a collection. Returns: whether it existed."""
         name = self.names.table(namespace)
 
         def work(transaction: WriteTransaction) -> bool:
@@ -320,13 +320,13 @@ class Namespaces:
         *,
         said: Mapping[str, Any] | None = None,
     ) -> CollectionInfo:
-        """Set some options of a collection, as `collMod` does; None removes one.
+        """Set some options of a collection, as `collMod` does; None removes an option.
 
         Args:
-            said: What change streams tell of it, where that is not the options.
+            `said`: The options in the event of change streams, if they differ.
 
         Raises:
-            MongoError: 26, there is none.
+            MongoError: 26, it does not exist.
         """
         name = self.names.table(namespace)
 
@@ -360,11 +360,11 @@ class Namespaces:
 
     @staticmethod
     def _set_rules(transaction: WriteTransaction, table: TableInfo, record: CollectionRecord) -> None:
-        """Let the table's writes ask for what its options demand, or for nothing."""
+        """Set or remove the write hook of a table, depending on its options."""
         wanted = RULES if record.options.get("validator") or record.options.get("capped") else None
         if wanted is not None and table.hook not in (None, RULES):
             raise MongoError(
-                72, f"the table has the write hook `{table.hook}`, and can have no validator beside it"
+                72, f"the table has the write hook `{table.hook}`, so it cannot have a validator"
             )
         if table.hook != wanted and RULES in (table.hook, wanted):
             transaction.set_hook(table, wanted)
@@ -401,7 +401,7 @@ def row_key(table_id: int) -> bytes:
 
 
 def record_of(body: bytes) -> CollectionRecord:
-    """What a row says."""
+    """The record in a row."""
     row = codec.decode(body)
     options, indexes = (
         bson.decode(row["options"], _CODEC),
@@ -412,7 +412,7 @@ def record_of(body: bytes) -> CollectionRecord:
 
 
 def is_view(snapshot: Snapshot, table: TableInfo) -> bool:
-    """Whether a table is, or was, that of a view."""
+    """Whether a table is, or was, the table of a view."""
     rows = snapshot.table(COLLECTIONS) if table.primary_key == VIEW_KEY else None
     if rows is None:
         return False
@@ -424,7 +424,7 @@ def is_view(snapshot: Snapshot, table: TableInfo) -> bool:
 
 
 def read_record(transaction: Target, table: TableInfo) -> CollectionRecord:
-    """What is kept of a collection, as a transaction sees it."""
+    """The record of a collection, as a transaction sees it."""
     rows = transaction.catalogue.live.get(COLLECTIONS)
     head = None if rows is None else transaction.head(rows, row_key(table.id))
     return NATIVE if head is None else record_of(head[1])
@@ -448,12 +448,12 @@ def write_record(transaction: WriteTransaction, table: TableInfo, record: Collec
 def keep_indexes(
     transaction: WriteTransaction, table: TableInfo, indexes: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Keep these specifications of indexes from now on, in this order, without that of `_id`."""
+    """Store these specifications of indexes, in this order, without the `_id` index."""
     record = read_record(transaction, table)
     write_record(transaction, table, record._replace(indexes=tuple(map(dict, indexes))))
 
 
 def hidden(target: Target, table: HiddenTable) -> TableInfo:
-    """A hidden table, which is made where it is missing."""
+    """A hidden table. It is made if it is missing."""
     known = target.catalogue.live.get(table)
     return known or target.create_table(table.name, "id", table.owner)

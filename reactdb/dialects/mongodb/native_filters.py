@@ -1,20 +1,20 @@
-"""Native filters: what a query says of fields in reactdb's own expressions, so that native indexes and the primary key serve it.
+"""Native filters: conditions of a query as reactdb expressions, so that native indexes and the primary key serve it.
 
-    {"user": 5}                    row["user"] == 5, as a range of an index on it; and what is below False, ...
+    {"user": 5}                    row["user"] == 5, as a range of an index on it; and all values below False, ...
     {"at": {"$gte": moment}}       the moments from there on; and ...
 
-The ranges lead to each document that the query matches; what they lead to is still tested by the query. So a condition says more
-than MongoDB's: beside the values it has
+The ranges contain each document that the query matches; the query itself is tested afterwards. So a condition allows more than
+MongoDB's: beside the wanted values it has
 
-    arrays                         below False: an element may be what is wanted
-    what BSON does not have        dates, times of day, durations, types of programs, IdValues: shown as texts, numbers and others
+    arrays                         below False: an element may match
+    values without a BSON type     dates, times of day, durations, types of programs, IdValues: shown as texts, numbers and others
     a little around a number       of more than 34 digits, rounded when it is shown; a millisecond's microseconds
 
-Comparisons of MongoDB are within one type; the native ones have the bounds of that type. Nothing is said by a path of several
-names, which leads through arrays; by null, which missing fields equal; by what has no order or equality natively; and by what
-negates.
+Comparisons of MongoDB are within one type; the native ones have the bounds of that type. There is no native condition for a path
+of several names, which leads through arrays; for null, which equals missing fields; for types without a native order or
+equality; and for negations.
 
-Rule of this file: whatever it cannot say surely, it leaves out.
+Rule of this file: a condition that is not certain is left out.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from reactdb.dialects.mongodb.field_names import stored_name
 from reactdb.dialects.mongodb.ordering import is_nan, is_text, number_of
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import Expression, expr, index_ranges, row
+from reactdb.key_spelling import SIGN
 from reactdb.values.collation import key_bytes
 
 __all__ = ["NativeCondition", "apart", "native_conditions"]
@@ -48,12 +49,12 @@ Conditions = Mapping[str, Iterable[tuple[str, Any]]]
 
 
 class NativeCondition(NamedTuple):
-    """What all conditions on one field say of it.
+    """All conditions on one field together.
 
     Attributes:
-        field: Its name natively.
-        wanted: The values that it may have.
-        rank: 0, the field equals one of some values; 1, it is between two; 2, it is below one or above.
+        field: Its native name.
+        wanted: The possible values.
+        rank: 0, the field equals a value of a list; 1, it is between two values; 2, it has only a lower or an upper bound.
     """
 
     field: str
@@ -61,22 +62,23 @@ class NativeCondition(NamedTuple):
     rank: int
 
     def ranges(self, *, is_first: bool = False) -> list[tuple[bytes, bytes]]:
-        """Where an index on the field, or the primary key, has these documents: start <= key bytes < stop, in order and apart.
+        """The ranges of these documents in an index on the field, or in the primary key: start <= key bytes < stop, in order and
+        disjoint.
 
         Args:
-            is_first: The index is on several fields, of which this is the first.
+            is_first: The index is on several fields, and this is the first.
         """
         own = index_ranges(self.wanted, row[self.field])
         assert own is not None
         if not is_first:
             return apart([*((one.start, one.stop) for one in own), *_BESIDE])
-        # What the other fields have comes after the bytes of this one.
+        # The values of the other fields come after the bytes of this one.
         ends = [(one.start, key_bytes(one.upper) + b"\xff" if one.upper_closed else one.stop) for one in own]
         return apart([(_ARRAY + start, _ARRAY + stop) for start, stop in (*ends, *_BESIDE)])
 
 
 def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The same bytes in ranges that are in order and do not touch each other."""
+    """The same bytes in ordered, disjoint ranges."""
     found: list[tuple[bytes, bytes]] = []
     for start, stop in sorted(ranges):
         if start >= stop:
@@ -95,14 +97,14 @@ def native_conditions(
     has_collation: bool = False,
     is_of_elements: bool = False,
 ) -> list[NativeCondition]:
-    """What the conditions say of each field.
+    """The native condition of each field.
 
     Args:
-        conditions: By path, operators and their arguments, all of which have to hold.
-        primary_key: The table's, whose name changes places with `_id`.
+        conditions: By path, operators and their arguments; all of them must hold.
+        primary_key: The table's primary key, whose name changes places with `_id`.
         has_collation: Text is not compared by its bytes.
-        is_of_elements: Each element of an array is looked up by itself. So one condition is said, because another element may be
-            what another one holds of.
+        is_of_elements: Each element of an array is looked up by itself. So only one condition is used, because different elements
+            may meet different conditions.
     """
     found = []
     for path, own in conditions.items():
@@ -111,7 +113,7 @@ def native_conditions(
         name = exchanged_name(stored_name(path), primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
-            part = _part(row[name], operator, value, has_collation)
+            part = _part(row[name], operator, value, has_collation, is_key=name == primary_key)
             if part is not None:
                 parts[operator] = parts[operator] & part if operator in parts else part
         if is_of_elements and parts:
@@ -123,7 +125,9 @@ def native_conditions(
     return found
 
 
-def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> Expression | None:
+def _part(
+    field: Expression, operator: str, value: Any, has_collation: bool, *, is_key: bool
+) -> Expression | None:
     if operator == "$eq":
         values = [value]
     elif operator == "$in" and isinstance(value, (list, tuple)) and 0 < len(value) <= MOST_VALUES:
@@ -134,18 +138,19 @@ def _part(field: Expression, operator: str, value: Any, has_collation: bool) -> 
         return None
     if has_collation and any(is_text(one) for one in values):
         return None
-    said = [_said(field, "$eq" if operator == "$in" else operator, one) for one in values]
+    say = _said_of_key if is_key else _said
+    said = [say(field, "$eq" if operator == "$in" else operator, one) for one in values]
     known = [one for one in said if one is not None]
     return reduce(or_, known) if len(known) == len(said) else None
 
 
 _COMPARED: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
-# Above it are IdValues, and the types of programs; texts are above those.
+# Above it are IdValues, and the types of programs; texts are above them.
 _LAST_OF_MONGODB: Final = natives.DateMs(2**63 - 1)
 
 
-# How the bytes of an array begin, which the value of an index on several fields is.
+# The first bytes of an array, the value of an index on several fields.
 _ARRAY: Final = key_bytes([])[:1]
 _FIELD: Final = row["a"]
 _BESIDE: Final = [
@@ -157,7 +162,7 @@ _BESIDE: Final = [
     )
     for one in index_ranges(part, _FIELD) or ()
 ]
-"""What may be shown as any value, or have it as an element. Whatever is wanted, it is apart from these."""
+"""Values that may be shown as any value, or have any value as an element. They are always read besides the wanted values."""
 
 
 def _said(field: Expression, operator: str, value: Any) -> Expression | None:
@@ -165,10 +170,27 @@ def _said(field: Expression, operator: str, value: Any) -> Expression | None:
     return None if work is None else work(field, operator, value)
 
 
+def _said_of_key(field: Expression, operator: str, value: Any) -> Expression | None:
+    """The same of the primary key, of which texts that begin with `=` may be another key (see `entries.KEYS`)."""
+    if type(value) is not str:
+        return _said(field, operator, value)
+    is_above = operator in ("$gt", "$gte")
+    if value[:1] == SIGN:
+        if operator == "$eq":
+            return None
+        # A text that looks like a spelling is shown as a longer one.
+        value = SIGN if is_above else _AFTER_SIGN
+    said = _text(field, operator, value)
+    if operator == "$eq" or (value >= _AFTER_SIGN if is_above else value <= SIGN):
+        return said
+    # Of these types, some keys are shown as such texts. Others are in `_BESIDE`.
+    return said | ((field > None) & (field < {})) | ((field >= _FIRST_MOMENT) & (field < ""))
+
+
 def _bounded(
     field: Expression, operator: str, low: Any, high: Any, first: Expression, last: Expression
 ) -> Expression:
-    """A comparison with what may be anything from `low` to `high`. `first` and `last` say where its type begins and ends."""
+    """A comparison with a value between `low` and `high`. `first` and `last` are the bounds of its type."""
     if operator == "$eq" and low is high:
         said: Any = field == low
     elif operator == "$eq":
@@ -187,6 +209,7 @@ def _text(field: Expression, operator: str, value: str) -> Expression:
     return _bounded(field, operator, value, value, field >= "", field >= "")
 
 
+_AFTER_SIGN: Final = chr(ord(SIGN) + 1)
 _EXACT: Final = Context(prec=120, Emin=-999_999, Emax=999_999, traps=[])
 _LEAST: Final = Decimal("1E-6176")
 _GREATEST: Final = Decimal("9E+6144")

@@ -1,23 +1,23 @@
-"""Values of MongoDB that Python has no type for, as reactdb's documents hold them.
+"""Values of MongoDB without a Python type, as reactdb's documents hold them.
 
-What Python has is that: a BSON date is a `datetime` in UTC, a UUID (binary subtype 4) a `UUID`, a Decimal128 a `Decimal`, an
-int32 and an int64 beyond 32 bits an `int`. What is left has a small class here, and a registered type:
+Other values have Python's types: a BSON date is a `datetime` in UTC, a UUID (binary subtype 4) a `UUID`, a Decimal128 a
+`Decimal`, an int32 and an int64 beyond 32 bits an `int`. The rest has a small class here, and a registered type:
 
     ext  value                    bytes, all big-endian
     ---  -----------------------  ------------------------------------------------------------------------------
     32   ObjectId                 its 12
-    33   Int64                    i64, of those ints that would be an int32 otherwise; equals the int in the order
-    34   Decimal128               16, of those that no Decimal stands for: NaN, infinities, other spellings of a
+    33   Int64                    i64, for ints that would otherwise be an int32; equals the int in the order
+    34   Decimal128               16, for values without a Decimal: NaN, infinities, other representations of a
                                   number; equals that number in the order
     35   Timestamp                u32 seconds, u32 increment
     36   Regex                    the pattern in UTF-8, a zero byte, and its options, a letter each
-    37   Binary                   u8 subtype, and the bytes; of all subtypes but those of bytes and UUIDs
+    37   Binary                   u8 subtype, and the bytes; for all subtypes except bytes and UUIDs
     38   MinKey                   none
     39   MaxKey                   none
-    40   Code                     the text and the scope (null where there is none) as a document's list
-    41   DateMs                   i64, milliseconds since 1970-01-01 UTC, of dates outside the years 1 to 9999
+    40   Code                     the text and the scope (null without one) as a document's list
+    41   DateMs                   i64, milliseconds since 1970-01-01 UTC, for dates outside the years 1 to 9999
 
-The layouts never change. Rule of this file: it needs no `bson`, so that a program can read and make these without PyMongo.
+The layouts never change. Rule of this file: it needs no `bson`, so programs can read and make these values without PyMongo.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = [
 ]
 
 REGEX_OPTIONS: Final = "ilmsux"
-"""The letters of a regular expression's options, in the order in which BSON has them."""
+"""The letters of a regular expression's options, in BSON's order."""
 
 
 class ObjectId(Value):
-    """The twelve bytes that MongoDB's drivers identify documents by.
+    """The twelve bytes of a document id, as MongoDB's drivers make it.
 
     Attributes:
-        data: The bytes. The first four are the seconds since 1970 at which it was made.
+        data: The bytes. The first four are its creation time in seconds since 1970.
     """
 
     __slots__ = ("data",)
@@ -77,7 +77,7 @@ class ObjectId(Value):
 
 
 class Int64(Value):
-    """An int64 that 32 bits would hold: to BSON another type than the int, in the order the same number.
+    """An int64 within 32 bits: BSON has another type for it than for the int; in the order it is the same number.
 
     Attributes:
         value: The number, from -2,147,483,648 to 2,147,483,647.
@@ -105,7 +105,7 @@ class Int64(Value):
 
 
 class Decimal128(Value):
-    """A Decimal128 that no `Decimal` stands for: not a finite number, or not the usual bits of one.
+    """A Decimal128 without a `Decimal`: it is not finite, or has unusual bits for its number.
 
     Attributes:
         bits: Its 16 bytes, the highest first.
@@ -123,7 +123,7 @@ class Decimal128(Value):
         self.bits = bytes(bits)
 
     def number(self) -> Decimal | float:
-        """The number that it is: NaN and the infinities as floats, because documents have no such Decimals."""
+        """The number: NaN and the infinities as floats, because documents have no such Decimals."""
         whole = int.from_bytes(self.bits, "big")
         sign = "-" if whole >> 127 else ""
         kind = whole >> 122 & 0b11111
@@ -139,7 +139,7 @@ class Decimal128(Value):
 
 
 class Timestamp(Value):
-    """BSON's timestamp, which MongoDB has for itself: seconds, and which one in that second.
+    """BSON's timestamp for MongoDB's own use: seconds, and a counter within the second.
 
     Attributes:
         time: Seconds since 1970, from 0 to 4,294,967,295.
@@ -151,7 +151,7 @@ class Timestamp(Value):
     def __init__(self, time: int, inc: int) -> None:
         """
         Raises:
-            InvalidOption: One of them is out of bounds.
+            InvalidOption: A number is out of bounds.
         """
         if not (0 <= time < 2**32 and 0 <= inc < 2**32):
             raise InvalidOption(f"a Timestamp's two numbers are from 0 to 4294967295, not {time} and {inc}")
@@ -189,7 +189,7 @@ class Regex(Value):
 
 
 class Binary(Value):
-    """Bytes of a subtype. Those of subtype 0 are plain `bytes` in documents, and 16 of subtype 4 are a `UUID`.
+    """Bytes of a subtype. Documents hold subtype 0 as plain `bytes`, and 16 bytes of subtype 4 as a `UUID`.
 
     Attributes:
         subtype: From 0 to 255.
@@ -226,7 +226,7 @@ class Code(Value):
 
     Attributes:
         text: The text.
-        scope: Its variables, a document that can only be read, or None.
+        scope: Its variables, a read-only document, or None.
     """
 
     __slots__ = ("scope", "text")
@@ -240,7 +240,7 @@ class Code(Value):
 
 
 class DateMs(Value):
-    """A date before the year 1 or after the year 9999, which a `datetime` cannot say.
+    """A date before the year 1 or after the year 9999, outside the range of `datetime`.
 
     Attributes:
         ms: Milliseconds since 1970-01-01 UTC.

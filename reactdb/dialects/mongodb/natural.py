@@ -1,14 +1,13 @@
-"""Natural order: documents without a sort come in the order in which they were inserted.
+"""Natural order: documents without a sort come in the order of their insertion.
 
-A table gives its documents in the order of their keys. While each document that is inserted has a greater `_id` than all that
-are there, as with the ObjectIds of one program, both orders are one, and nothing is kept. The first document that has not begins
-a hidden table of places beside the collection: from then on each document that is inserted has a row there, by its key, with a
-number that grows. An update changes no place. So the rows are in the log in the order of their numbers, and what comes first is
-read without the rest.
+A table has its documents in the order of their keys. As long as each inserted document has a greater `_id` than all others, as
+with the ObjectIds of one program, both orders are the same, and nothing is kept. The first exception starts a hidden table of
+places beside the collection: from then on each inserted document has a row there, by its key, with a growing number. An update
+changes no place. So the rows are in the log in the order of their numbers, and the first documents are read without the rest.
 
-Where few documents are there before, they are given rows, too. Many are not: a row with the greatest of their keys says that up
-to there, documents without a row come first, in the order of their keys. Others without a row were inserted by others than this
-dialect. They come last, in the order of their keys.
+If there are only a few older documents, they get rows, too. Otherwise one row with their greatest key says: up to this key,
+documents without a row come first, in the order of their keys. Further documents without a row come from other writers. They are
+last, in the order of their keys.
 
 Rule of this file: places are written in the commit that inserts or deletes the documents.
 """
@@ -40,17 +39,17 @@ __all__ = [
 ]
 
 FEW: Final = 256
-"""The places of so many documents are looked up. Of more, all that the collection has are read."""
+"""Up to this number of documents, places are looked up one by one. For more, all places of the collection are read."""
 FIRST_ROWS: Final = 64
 PAGE_ROWS: Final = 1_024
 UNTIL: Final = b""
-"""The row that says up to which key documents without a row come first. No document has this key."""
+"""The key of the row with the limit for documents without a row. No document has this key."""
 LAST: Final = 1 << 63
 _UNTIL_KEY: Final = collation.key_bytes(UNTIL)
 
 
 def places_of(catalogue: Catalogue, table: TableInfo) -> TableInfo | None:
-    """The hidden table of places; None where the order of keys is that of insertion."""
+    """The hidden table of places; None if the order of keys is the order of insertion."""
     return catalogue.live.get(place_table(table.id))
 
 
@@ -64,7 +63,7 @@ def is_place_table(table: TableInfo) -> bool:
 
 
 def needs_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> bool:
-    """Whether documents that are about to be inserted need places. A capped collection has an order of its own."""
+    """Whether documents need places for their insertion. A capped collection has its own order."""
     if places_of(target.catalogue, table) is None and (
         keys[0] > target.greatest_key(table) and not (len(keys) > 1 and any(map(le, keys[1:], keys)))
     ):
@@ -73,11 +72,11 @@ def needs_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> boo
 
 
 def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None:
-    """Give documents that were inserted the next places."""
+    """Give inserted documents the next places."""
     rows = places_of(target.catalogue, table)
     if rows is None:
         rows = hidden(target, place_table(table.id))
-        # What a transaction of the dialect keeps, only its statements see. The commit gives the places.
+        # Only the statements of a transaction see its buffered writes. The commit assigns the places.
         if isinstance(target, WriteTransaction):
             keys = [*_begin(target, table, rows, keys), *keys]
     bodies = [
@@ -86,7 +85,7 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
     ]
     if len(keys) > 1 and isinstance(target, WriteTransaction):
         row_keys = [collation.key_bytes(key) for key in keys]
-        # Somebody else may have deleted documents, and left their places.
+        # Other writers may have deleted documents, and left their places.
         if next(target.snapshot().pick(rows, sorted(row_keys)), None) is None:
             target.insert_many(rows, row_keys, bodies)
             return
@@ -97,13 +96,13 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
 def _begin(
     target: WriteTransaction, table: TableInfo, rows: TableInfo, keys: Sequence[bytes]
 ) -> Sequence[bytes]:
-    """Write down up to where documents have no row.
+    """Write the row with the limit for documents without a row.
 
     Args:
-        keys: Of documents that were inserted just now.
+        keys: The keys of the documents just inserted.
 
     Returns:
-        The keys of those that were there before and are to be given rows, in their order.
+        The keys of the older documents that get rows, in their order.
     """
     snapshot = target.snapshot()
     is_few = snapshot.count(table) - len(keys) <= FEW
@@ -114,7 +113,7 @@ def _begin(
 
 
 def drop_place(target: Target, table: TableInfo, key: bytes) -> None:
-    """Forget the place of a document that is deleted, if it has one."""
+    """Delete the place of a deleted document, if it has one."""
     rows = places_of(target.catalogue, table)
     if rows is not None:
         _put(target, rows, key, None)
@@ -134,7 +133,7 @@ def _put(target: Target, rows: TableInfo, key: bytes, body: bytes | None) -> Non
 
 
 def in_natural_order(snapshot: Snapshot, rows: TableInfo, keys: Sequence[bytes]) -> list[bytes]:
-    """Sorted keys of documents in the order in which these were inserted.
+    """Sorted keys of documents in the order of their insertion.
 
     Args:
         rows: The table of places.
@@ -159,10 +158,10 @@ def in_natural_order(snapshot: Snapshot, rows: TableInfo, keys: Sequence[bytes])
 def rows_in_natural_order(
     snapshot: Snapshot, table: TableInfo, rows: TableInfo
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and bytes of all documents in the order in which they were inserted, read as they are asked for.
+    """The keys and bytes of all documents in the order of their insertion, lazily.
 
     Args:
-        snapshot: Of now: only the newest entries are in the log in this order.
+        snapshot: A snapshot of now: only the newest entries are in the log in this order.
         rows: The table of places.
     """
     until = _until(snapshot, rows)
@@ -202,7 +201,7 @@ def _before_rows(
 
 
 def _placed(snapshot: Snapshot, rows: TableInfo) -> Iterator[bytes]:
-    """The keys of the documents that have a row, in order."""
+    """The keys of the documents with a row, in order."""
     start = LEAST
     while True:
         row_keys, bodies = snapshot.page(rows, start, GREATEST, False, PAGE_ROWS)
@@ -221,7 +220,7 @@ def _picked(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iter
 def _until(snapshot: Snapshot, rows: TableInfo) -> bytes:
     """Up to this key, documents without a row come first."""
     body = snapshot.get(rows, _UNTIL_KEY)
-    # A file that was written before there was such a row may have any without, and so has a transaction of the dialect.
+    # In older files, and within a transaction of the dialect, this row is missing, and any document may be without a row.
     found: bytes = GREATEST if body is None else codec.decode(body)["until"]
     return found
 

@@ -3,7 +3,7 @@
 The result has the widest kind of its operands; an int32 that leaves its range becomes an int64, an int64 that leaves its range a
 double. A plain `int` beyond 32 bits is an int64, as BSON writes it. A double beside a Decimal128 counts with its first 15 digits.
 
-Rule of this file: operands are numbers. Who calls has looked, with `is_number`; only `whole` looks by itself.
+Rule of this file: operands are numbers. The caller has checked them with `is_number`; only `whole` checks its argument.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ DECIMAL: Final = create_decimal128_context()
 """The arithmetic of Decimal128: 34 digits, halves to the even neighbour, and no exceptions."""
 
 NUMBERS: Final[frozenset[type]] = frozenset({int, Int64, float, Decimal128})
-"""The types whose values are numbers. (A bool is none.)"""
+"""The number types. (A bool is no number.)"""
 
 _INT32, _INT64, _DOUBLE, _DECIMAL = range(4)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one of the four kinds. A bool is none."""
+    """Whether a value is of a number type. A bool is not."""
     return type(value) in NUMBERS
 
 
@@ -67,7 +67,7 @@ def rank(value: Any) -> int:
 
 
 def integer(value: int, least_rank: int = _INT32) -> Any:
-    """A whole result in the smallest kind that holds it, at least that of `least_rank`."""
+    """An integer result in the smallest type for it, with at least the rank `least_rank`."""
     if least_rank == _INT32 and INT32_MIN <= value <= INT32_MAX:
         return value
     if INT64_MIN <= value <= INT64_MAX:
@@ -76,7 +76,7 @@ def integer(value: int, least_rank: int = _INT32) -> Any:
 
 
 def decimal_of(value: Decimal128) -> Decimal:
-    """The number of a Decimal128. A signaling NaN is given as a quiet one, because Python refuses to compare the former."""
+    """The number of a Decimal128. A signaling NaN becomes a quiet one, because Python refuses to compare the former."""
     number = value.to_decimal()
     return _QUIET_NAN if number.is_snan() else number
 
@@ -100,27 +100,27 @@ def decimal128(value: Decimal) -> Decimal128:
 
 
 def as_float(value: Any) -> float:
-    """A number as a double; what is too large for one is infinite."""
+    """A number as a double; numbers out of its range are infinite."""
     if type(value) is Decimal128:
         return float(decimal_of(value))
     return float(value)
 
 
 def whole(value: Any) -> int | None:
-    """The integer that a value is equal to, or None where it is none, or no number."""
+    """The equal integer of a value, or None if it has a fraction, or is no number."""
     kind = type(value)
     if kind is float:
         return int(value) if value.is_integer() else None
     if kind is Decimal128:
         decimal = decimal_of(value)
-        # Nobody asks for a whole number of more than 400 digits, and Python does not write one of 4,300.
+        # No caller needs an integer of more than 400 digits, and Python does not write one of 4,300.
         is_whole = decimal.is_finite() and decimal.adjusted() < 400 and decimal == decimal.to_integral_value()
         return int(decimal) if is_whole else None
     return int(value) if kind in NUMBERS else None
 
 
 def truncated(value: Any) -> int:
-    """A number where a whole one is wanted: a double without its fraction, a Decimal128 rounded, within 64 bits. NaN is 0."""
+    """A number as an integer: a double without its fraction, a Decimal128 rounded, within 64 bits. NaN is 0."""
     kind = type(value)
     if kind is not float and kind is not Decimal128:
         return int(value)
@@ -170,7 +170,7 @@ def divided(left: Any, right: Any) -> Any:
 
 
 def remainder(left: Any, right: Any) -> Any:
-    """What is left of a division that cuts towards zero: it has the sign of the dividend. The divisor is not zero."""
+    """The remainder of a division towards zero: it has the sign of the dividend. The divisor is not zero."""
     kind = max(rank(left), rank(right))
     if kind == _DOUBLE:
         return math.fmod(left, right) if math.isfinite(left) and not math.isnan(right) else math.nan
@@ -182,7 +182,7 @@ def remainder(left: Any, right: Any) -> Any:
 
 def _decimal_remainder(left: Decimal, right: Decimal) -> Decimal:
     if left.is_finite() and right.is_finite():
-        # The quotient may have more digits than a Decimal128; a context of 34 digits gives up there.
+        # The quotient may have more digits than a Decimal128; a context of 34 digits cannot hold them.
         with localcontext() as context:
             context.prec = 12_400
             return left % right

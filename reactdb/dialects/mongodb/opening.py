@@ -1,6 +1,6 @@
 """Opening: `reactdb.mongodb(db)`.
 
-Rule of this file: it can be imported without PyMongo, and says what is missing.
+Rule of this file: it can be imported without PyMongo, and reports the missing extra.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ def mongodb(db: Database, default: str = "reactdb", **options: Any) -> EmbeddedC
 
     Args:
         db: The database, which stays open as long as it is used here.
-        default: The database whose collections are the tables with plain names, as native programs make them.
-        options: Those of `MongoClient` that say how documents are read and written: `document_class`, `type_registry`,
+        default: The database whose collections are the tables with plain names, such as native tables.
+        options: The options of `MongoClient` for encoding and decoding documents: `document_class`, `type_registry`,
             `tz_aware`, `tzinfo`, `datetime_conversion`, `uuidRepresentation`, `unicode_decode_error_handler`.
 
     Raises:
         MissingExtra: PyMongo is not installed.
         InvalidOption: It is no open Database.
-        pymongo.errors.OperationFailure: No database can be called `default`.
-        pymongo.errors.ConfigurationError, TypeError, ValueError: One of the options is none, or cannot be that.
+        pymongo.errors.OperationFailure: `default` is no valid name of a database.
+        pymongo.errors.ConfigurationError, TypeError, ValueError: An option is unknown, or has an invalid value.
     """
     if find_spec("pymongo") is None:
         raise MissingExtra("reactdb.mongodb", "pymongo", "mongodb")
     if not isinstance(db, Database):
-        raise InvalidOption(f"mongodb takes an open Database, as `connect` gives one, not {shown(db)}")
+        raise InvalidOption(f"mongodb takes an open Database, as `connect` returns it, not {shown(db)}")
     from reactdb.dialects.mongodb.embedded.client import EmbeddedClient
 
     return EmbeddedClient(db, default, **options)

@@ -1,12 +1,12 @@
-"""Operators of updates: what each makes of the value that is at its path.
+"""Operators of updates: the change of the value at an operator's path.
 
     modifier = OPERATORS["$inc"]("a.b", 5, context)     MongoError: no document can take this operand
-    modifier.work(1, moment)            6; KEPT where nothing changes, MISSING where the value is removed
+    modifier.work(1, moment)            6; KEPT for no change, MISSING for a removed value
 
-A modifier is given MISSING where there is nothing. One that does not create (`$unset`, `$pull` ...) is not asked then.
+The value of a missing field is MISSING. Operators that do not create fields (`$unset`, `$pull` ...) are then not called.
 
-Rule of this file: it sees one value, and knows neither the document nor how a path is followed. `$rename` concerns two paths and
-is in `updates`.
+Rule of this file: it sees one value, and knows neither the document nor the path. `$rename` concerns two paths and is in
+`updates`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class _Kept:
 
 
 KEPT: Final = _Kept()
-"""What a modifier gives where the value stays as it is."""
+"""The result of a modifier without a change."""
 
 
 class Context(NamedTuple):
-    """What all operators of an update share.
+    """The shared context of an update's operators.
 
     Attributes:
         text: The collation, if there is one.
         variables: The command's variables.
-        tick: Gives cluster times, each of them once; None where there is no clock.
+        tick: Returns cluster times, each only once; None without a clock.
     """
 
     text: TextKey | None = None
@@ -66,10 +66,10 @@ class Context(NamedTuple):
 
 
 class Moment:
-    """When an update is carried out: read at most once, so that all its dates are equal. No two of its timestamps are."""
+    """The time of an update: read at most once, so that all its dates are equal. Its timestamps all differ."""
 
     def __init__(self, now: datetime | None = None, tick: Callable[[], Timestamp] | None = None) -> None:
-        """`tick`: gives cluster times; without it, timestamps are of the date."""
+        """`tick`: returns cluster times; without it, timestamps have the time of the date."""
         self._now = now
         self._tick = tick
         self._ticks = 0
@@ -93,11 +93,11 @@ class Modifier(NamedTuple):
     """One operator with its operand.
 
     Attributes:
-        work: What becomes of a value: another one, KEPT or MISSING.
-        creates: It makes the path where there is none.
-        only_inserts: It works where an upsert inserts, only.
-        appends: Whether the array that it is given is only made longer.
-        needs_viable_path: It is a mistake where a part of the path is a scalar, though nothing would be made.
+        work: A function from the old value to the new one, KEPT or MISSING.
+        creates: It makes a missing path.
+        only_inserts: It applies only to the insert of an upsert.
+        appends: Whether it only appends to a given array.
+        needs_viable_path: A scalar within the path is an error, though nothing would be made.
     """
 
     work: Work
@@ -128,7 +128,7 @@ def _unset(path: str, operand: Any, context: Context) -> Modifier:
 
 
 def _changed_number(old: Any, new: Any) -> Any:
-    """What arithmetic has made: nothing, of a number that is equal and of the same kind, whichever zero it is."""
+    """The result of arithmetic: KEPT if the number is equal and of the same type, with either sign of zero."""
     return KEPT if type(old) is type(new) and equal(old, new) else _changed(old, new)
 
 
@@ -385,7 +385,7 @@ def _add_to_set(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(work)
 
 
-# These say something of a document, and no more of a value.
+# These are conditions on a document, not on a value.
 _OF_DOCUMENTS: Final = frozenset({"$and", "$or", "$nor"})
 
 
@@ -397,7 +397,7 @@ def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
     if type(operand) is Regex:
         return matches_pattern(operand)
     if is_operators(operand) and next(iter(operand)) not in _OF_DOCUMENTS:
-        # An element that is an array is looked into, as a field would be.
+        # An element that is an array is searched, like a field.
         holds = Filter({"element": operand}, variables=context.variables, collation=context.text).matches
         return lambda value: holds({"element": value})
     if is_document(operand):
@@ -416,7 +416,7 @@ def _pull_all(path: str, operand: Any, context: Context) -> Modifier:
 def _pulling(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
-            raise MongoError(2, f"Cannot apply {name} to a non-array value, which '{path}' has")
+            raise MongoError(2, f"Cannot apply {name} to a non-array value at '{path}'")
         spend_value(value)
         made = [one for one in value if not is_pulled(one)]
         return KEPT if len(made) == len(value) else made
@@ -456,4 +456,4 @@ OPERATORS: Final[dict[str, Callable[[str, Any, Context], Modifier]]] = {
     "$pullAll": _pull_all,
     "$pop": _pop,
 }
-"""What makes the modifier of an operator: of its path, its operand and the context."""
+"""The maker of an operator's modifier, from its path, its operand and the context."""

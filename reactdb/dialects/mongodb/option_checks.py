@@ -1,9 +1,9 @@
-"""Option checks: what `create` and `collMod` may say of one option of a collection.
+"""Option checks: the values of single options in `create` and `collMod`.
 
-    check_document("create.storageEngine", {...})      14 for what is no object
+    check_document("create.storageEngine", {...})      14 for a value that is no object
     checked_clustered({"key": {"_id": 1}, "unique": True})
 
-Rule of this file: one option at a time. Which options go together is in `options`.
+Rule of this file: one option at a time. `options` checks their combinations.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def flag(field: str, value: Any) -> bool:
 
 
 def choice(field: str, value: Any, known: tuple[str, ...]) -> str:
-    """One of several texts.
+    """A text out of several choices.
 
     Raises:
-        MongoError: 14, it is no text; 2, it is another one.
+        MongoError: 14, it is no text; 2, it is no choice.
     """
     if not is_text(value):
         raise _wrong(field, value, "string")
@@ -109,7 +109,7 @@ def capped_size(field: str, value: Any) -> int:
 
 
 def most_documents(field: str, value: Any) -> int | None:
-    """How many documents a capped collection has at most; None where nothing bounds them.
+    """The greatest number of documents in a capped collection; None if it is unlimited.
 
     Raises:
         MongoError: 14, it is no number; 2, it is too large.
@@ -124,10 +124,10 @@ def most_documents(field: str, value: Any) -> int | None:
 
 
 def checked_clustered(index: Any) -> dict[str, Any]:
-    """`clusteredIndex` with all of its fields. Documents lie by their `_id` in any case.
+    """`clusteredIndex` with all of its fields. Documents are stored by their `_id` in any case.
 
     Raises:
-        MongoError: 14, 40414, 40415, 197 or others, it is no index of `_id`, or not a unique one.
+        MongoError: 14, 40414, 40415, 197 or others, it is no unique index on `_id`.
     """
     field = "create.clusteredIndex"
     if isinstance(index, bool) or is_number(index):
@@ -155,7 +155,7 @@ def checked_clustered(index: Any) -> dict[str, Any]:
 
 
 def check_id_index(index: Any) -> None:
-    """Check `idIndex`, which cannot be another one than that of `_id`.
+    """Check `idIndex`, which can only be the usual `_id` index.
 
     Raises:
         MongoError: 14, 9, 197, 2 or 67.

@@ -1,4 +1,4 @@
-"""Options of collections: what `create` and `collMod` take, and how a collection is listed.
+"""Options of collections: the arguments of `create` and `collMod`, and the entries of `listCollections`.
 
 Rule of this file: the same over the wire and in the process.
 """
@@ -40,27 +40,25 @@ OPTIONS: Final = (
     "capped size max validator validationLevel validationAction collation storageEngine indexOptionDefaults "
     f"expireAfterSeconds clusteredIndex {IMAGES}"
 ).split()
-"""Options of a collection that are kept. Of those, the images, the validator and what caps it have an effect here."""
+"""Stored options of a collection. Of these, the images, the validator and the cap have an effect here."""
 
 CREATE_FIELDS: Final = " ".join(OPTIONS) + (
     " timeseries viewOn pipeline autoIndexId idIndex encryptedFields flags temp"
 )
-"""The fields of `create` beside those of all commands."""
+"""The fields of `create` beside the common fields of commands."""
 
 
 MODIFIED: Final = f"validator validationLevel validationAction expireAfterSeconds {IMAGES}".split()
-MODIFY_FIELDS: Final = (
-    " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries collectionUUID"
-)
-"""The fields of `collMod` beside those of all commands."""
+MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeline index dryRun timeseries"
+"""The fields of `collMod` beside the common fields of commands."""
 
 
 def checked_options(given: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """The options that are kept, of those that a command says.
+    """The options to store, out of a command's fields.
 
     Raises:
-        MongoError: 14, one of them is of another type; 40414 and 40415, what is said of images has no field `enabled`, or another
-            one; 2 and others, the validator is no query, or there is no such choice.
+        MongoError: 14, an option has the wrong type; 40414 and 40415, the option for images has no field `enabled`, or another
+            field; 2 and others, the validator is no query, or a choice is unknown.
     """
     images = given.get(IMAGES)
     if images is not None:
@@ -86,7 +84,7 @@ _CHOICES: Final = {
 
 
 def _check_cap(options: dict[str, Any]) -> None:
-    """Check what caps a new collection, and round its size up."""
+    """Check the cap of a new collection, and round its size up."""
     size, most = options.pop("size", None), options.pop("max", None)
     sizes = None if size is None else capped_size("create.size", size)
     documents = most_documents("create.max", most)
@@ -104,13 +102,13 @@ def _check_cap(options: dict[str, Any]) -> None:
 
 
 def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What `collMod` changes of a collection's options, or of a view's.
+    """The options of a collection or view after a `collMod`.
 
     Args:
-        options: As they are.
+        options: The options before.
 
     Raises:
-        MongoError: As `creation_options`; 72, it is not capped, or no view, or one.
+        MongoError: As `creation_options`; 72, it is not capped, it is no view, or it is a view.
     """
     if "timeseries" in given:
         raise MongoError(72, "timeseries: the collection is no time series, and there are none here")
@@ -146,11 +144,11 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
 def modified_fields(
     given: Mapping[str, Any], options: Mapping[str, Any], *, has_told_of_index: bool
 ) -> Mapping[str, Any]:
-    """What change streams tell of a `collMod`: the fields of a collection's as they are given, and all of a view.
+    """The fields of a `collMod` in the event of change streams: for a collection as given, and for a view all of them.
 
     Args:
-        options: What it changes.
-        has_told_of_index: The index has changed, which has an event of its own.
+        options: The changed options.
+        has_told_of_index: The index has changed, and has its own event.
     """
     if "viewOn" in options:
         return options
@@ -159,11 +157,11 @@ def modified_fields(
 
 
 def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a new collection, or of a new view: `viewOn` and `pipeline`.
+    """The options to store for a new collection, or for a new view: `viewOn` and `pipeline`.
 
     Raises:
         MongoError: As `checked_options`, and as `text_key`; 115, it is a time series; 14 and 72, it is no view, or its size is no
-            number; 167, a view that writes; and what its pipeline raises.
+            number; 167, the view's pipeline writes; and errors of the pipeline.
     """
     if "timeseries" in given:
         raise MongoError(115, "timeseries: there are no time series here")
@@ -199,13 +197,13 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _view(view_on: Any, pipeline: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a view.
+    """The options to store for a view.
 
     Args:
-        options: The other ones that are said of it.
+        options: Its other options.
 
     Raises:
-        MongoError: 14, 72, 167, 73, there can be no such view; and what its pipeline raises.
+        MongoError: 14, 72, 167, 73, the view is invalid; and errors of its pipeline.
     """
     if not is_text(view_on):
         raise MongoError(14, "BSON field 'create.viewOn' is the wrong type, expected type 'string'")
@@ -225,9 +223,9 @@ def _view(view_on: Any, pipeline: Any, options: Mapping[str, Any]) -> dict[str, 
             raise MongoError(167, f"a view's pipeline cannot have {next(iter(stage))}")
         if not _WITHOUT_COLLECTION.isdisjoint(stage):
             raise MongoError(
-                73, f"a view's pipeline cannot have {next(iter(stage))}, which is of no collection"
+                73, f"a view's pipeline cannot have {next(iter(stage))}, because it reads no collection"
             )
-    # Only what can be read is kept.
+    # Only a readable view is stored.
     Pipeline(pipeline or [], Setting(variables={"NOW": None}))
     return {"viewOn": view_on, "pipeline": pipeline or []}
 

@@ -1,13 +1,13 @@
-"""The order and the equality of BSON values: MongoDB's, which are not those of reactdb's keys.
+"""The order and the equality of BSON values: MongoDB's, which differ from reactdb's keys.
 
 Values of different types are ordered by type: MinKey, missing, null, numbers, texts, documents, arrays, binary, ObjectIds,
 booleans, dates, timestamps, regular expressions, code, code with scope, MaxKey. Numbers of all types are one line, with NaN at
 its lower end. Documents and arrays are compared field by field in their own order: type, name, value.
 
-`sort_key` makes tuples that Python compares and hashes: two values are equal in this order where their keys are equal. With a
+`sort_key` makes tuples for Python's comparison and hash: two values are equal in this order if their keys are equal. With a
 collation, `text` makes the keys of texts; names of fields are never collated.
 
-Rule of this file: one order. Whatever else compares BSON values calls it.
+Rule of this file: there is only this order. All comparisons of BSON values call it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class Missing:
-    """What a field has that is not there. There is one: `MISSING`."""
+    """The value of a missing field. There is one instance: `MISSING`."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class Missing:
 MISSING: Final = Missing()
 
 TextKey = Callable[[str], Any]
-"""A collation: the key of a text, of which Python compares and hashes several."""
+"""A collation: a function from a text to a comparable and hashable key."""
 
 # -----------------------------------------------------------------------------------------------------------
 # Types
@@ -97,7 +97,7 @@ TYPE_CODES: Final[dict[str, int]] = {
     "minKey": -1,
     "maxKey": 127,
 }
-"""The number in BSON of each type, by the name that `$type` has for it."""
+"""The BSON number of each type, by its name in `$type`."""
 
 _BRACKETS: Final[dict[type, tuple[str, int]]] = {
     Missing: ("missing", 0),
@@ -150,7 +150,7 @@ def type_code(value: Any) -> int:
 
 
 INTEGERS: Final = frozenset({"int", "long"})
-"""The types that are taken where MongoDB takes a long alone: commands that a program writes down have a plain `int`."""
+"""The accepted types for MongoDB's `long` arguments: commands written by programs have a plain `int`."""
 
 
 def type_name(value: Any) -> str:
@@ -164,7 +164,7 @@ def is_text(value: Any) -> TypeGuard[str]:
 
 
 def bracket(value: Any) -> int:
-    """The place of the value's type in the order: equal where two values are compared by what they are."""
+    """The place of the value's type in the order: values in the same bracket are compared by their contents."""
     return _type(value)[2]
 
 
@@ -175,14 +175,14 @@ _Key = tuple[Any, ...]
 
 
 def sort_key(value: Any, text: TextKey | None = None) -> _Key:
-    """A tuple that Python compares and hashes as MongoDB compares the value.
+    """A tuple with the order of the value in Python's comparison and hash.
 
     Args:
-        value: Any BSON value, or MISSING, which is below all but MinKey.
+        value: Any BSON value, or MISSING, which is below everything except MinKey.
         text: The collation, if there is one.
 
     Raises:
-        MongoError: 2 if BSON has no such value.
+        MongoError: 2, BSON has no such value.
     """
     make = _KEYS.get(type(value))
     if make is None:
@@ -268,12 +268,12 @@ _KEYS: Final[dict[type, Callable[[Any, TextKey | None], _Key]]] = {
 # -----------------------------------------------------------------------------------------------------------
 # Comparing
 
-# Among values of one of these types Python's order and equality are these.
+# Within each of these types, Python's order and equality are the same.
 _ALIKE: Final[frozenset[type]] = frozenset({str, int, bool, Int64})
 
 
 def compare(left: Any, right: Any, text: TextKey | None = None) -> int:
-    """-1, 0 or 1: whether the left value is below, equal to or above the right one."""
+    """-1, 0 or 1: whether the left value is below, equal to or above the right value."""
     kind = type(left)
     if kind is type(right) and kind in _ALIKE and (text is None or kind is not str):
         return -1 if left < right else 1 if left > right else 0
@@ -282,7 +282,7 @@ def compare(left: Any, right: Any, text: TextKey | None = None) -> int:
 
 
 def equal(left: Any, right: Any, text: TextKey | None = None) -> bool:
-    """Whether two values have one place in the order, as 1, Int64(1) and 1.0 do. Documents with other orders of fields do not."""
+    """Whether two values have the same place in the order, like 1, Int64(1) and 1.0. The order of a document's fields counts."""
     kind = type(left)
     if kind is type(right) and kind in _ALIKE and (text is None or kind is not str):
         return bool(left == right)
@@ -290,7 +290,7 @@ def equal(left: Any, right: Any, text: TextKey | None = None) -> bool:
 
 
 def identical(left: Any, right: Any) -> bool:
-    """Whether two values are the same to the bit: of one type, 0.0 apart from -0.0, fields in the same order."""
+    """Whether two values are the same to the bit: of the same type, 0.0 apart from -0.0, fields in the same order."""
     kind = type(left)
     if kind is not type(right):
         return False
@@ -317,7 +317,7 @@ def identical(left: Any, right: Any) -> bool:
 
 
 def is_nan(value: Any) -> bool:
-    """Whether it is a number that is none."""
+    """Whether it is NaN."""
     if type(value) is Decimal128:
         return bool(decimal_of(value).is_nan())
     return bool(value != value)

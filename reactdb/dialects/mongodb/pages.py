@@ -1,11 +1,11 @@
-"""Pages: a part of the log as streams read it, shared by those that stand at the same place.
+"""Pages: a part of the log, shared by the streams that read from the same position.
 
-A thousand streams of one collection are woken by one insert, and read the same entries. The first of them reads the page and
-makes the events; the others find both here.
+One insert wakes a thousand streams of a collection, and all of them read the same entries. The first stream reads the page and
+makes the events; the others take both from here.
 
-A stream that is about some values only finds its entries in a page by them, which costs nothing for the others.
+A stream for certain values finds its entries in a page through these values, at no cost for other streams.
 
-Rule of this file: a page is of one position and one head of the log, so it is never out of date, only forgotten.
+Rule of this file: a page belongs to one position and one head of the log, so it is never out of date; it is only discarded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reactdb.store.catalogue import Catalogue
 
 ByValue = dict[bytes, list[Change]]
 
-# Small pages are kept: those of streams that are up to date. Of these, as many as scopes that are woken by one commit.
+# Small pages are kept, because up-to-date streams need them; one for each set of tables woken by one commit.
 KEPT: Final = 16
 KEPT_BYTES: Final = 1 << 18
 
@@ -32,12 +32,12 @@ class LogPage:
     """See the head of this file.
 
     Attributes:
-        changes: Entries in the order of the log, of the tables of a stream and of those beside.
-        beside: Entries of the catalogue and of what lies beside tables, up to the head.
-        end: Everything up to this seq is in it.
-        origin: That of its first entry; None where there are several.
+        changes: Entries in the order of the log, of the stream's tables and of the hidden tables.
+        beside: Entries of the catalogue and of hidden tables, up to the head.
+        end: The page has everything up to this seq.
+        origin: The origin of its first entry; None if there are several origins.
         is_small: It can be kept.
-        events: Of entries of documents that somebody has asked for, by seq.
+        events: The events made so far, by the seq of their entry.
     """
 
     __slots__ = ("_by_value", "beside", "changes", "end", "events", "is_small", "origin")
@@ -61,8 +61,8 @@ class LogPage:
         self._by_value: dict[EventAxis, tuple[ByValue, list[Change]]] = {}
 
     def by_value(self, axis: EventAxis, catalogue: Catalogue) -> tuple[ByValue, list[Change]]:
-        """The changes of documents by their values on an axis, and those that everybody has to look at: of the catalogue and what
-        lies beside, those whose values cannot be found, and the newest, whose token says how far somebody has come."""
+        """The changes of documents by their values on an axis, and the changes for every stream: of the catalogue and the hidden
+        tables, changes without a computable value, and the newest, because its token marks the progress of a stream."""
         found = self._by_value.get(axis)
         if found is None:
             found = {}, [*self.changes[-1:]]
@@ -82,7 +82,7 @@ class LogPage:
 
 
 class LogPages:
-    """The newest small pages, by what they are of. Any thread."""
+    """The newest small pages, by position, head and tables. Any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()

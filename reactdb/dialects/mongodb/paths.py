@@ -1,10 +1,10 @@
-"""Dotted paths, and what of a document they lead to.
+"""Dotted paths, and their values in a document.
 
-There are two ways to follow `a.b`, and MongoDB has both. A *query* goes through arrays of documents, and takes a number for an
-index as well as for a name: `ends` gives whatever it arrives at. An *expression* (`"$a.b"`) goes through arrays too, but makes an
-array of what it finds there, and a number is a name like others: `value_at` gives that one value.
+There are two ways to follow `a.b`, and MongoDB has both. A *query* goes through arrays of documents, and a number is an index as
+well as a name: `ends` returns all values at the end. An *expression* (`"$a.b"`) goes through arrays too, but makes an array of
+their values, and a number is only a name: `value_at` returns that single value.
 
-Rule of this file: it reads. Updates follow paths in their own way, since they make what is missing.
+Rule of this file: it reads. Updates follow paths in their own way, because they make missing fields.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def is_index(part: str) -> bool:
 
 
 def is_place(part: str) -> bool:
-    """Whether a component is a number that an array may have elements for. Python reads none of thousands of digits."""
+    """Whether a component may be the index of an array. Python refuses to parse thousands of digits."""
     return part.isdecimal() and part.isascii() and len(part) <= MOST_DIGITS
 
 
 def ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
-    """What a query's path arrives at, from `parts[start]` on.
+    """The values at the end of a query's path, from `parts[start]` on.
 
-    A document without the field, and a scalar in the middle of the path, give MISSING. Elements of an array that are no documents
-    give nothing, nor does an empty array: "b" is in none of the documents of `{a: []}`.
+    For a document without the field, and for a scalar in the middle of the path, the value is MISSING. Scalars in an array give
+    no value, and neither does an empty array: no document in `{a: []}` has a "b".
     """
     last = len(parts)
     while start < last:
@@ -67,8 +67,8 @@ def _through(values: list[Any], parts: Sequence[str], start: int) -> list[Any]:
 
 
 def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
-    """What a sort's path arrives at: as in a query, but where a number is an index of an array, only that element counts, and
-    elements of an array that are no documents have nothing there."""
+    """The values at the end of a sort's path: as in a query, but a number that is an index of an array selects only that element,
+    and scalars in an array are MISSING."""
     last = len(parts)
     while start < last:
         part = parts[start]
@@ -91,7 +91,7 @@ def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
 
 
 def candidates(value: Any, parts: Sequence[str]) -> list[Any]:
-    """The values that a comparison in a query looks at: `ends`, and the elements of those that are arrays."""
+    """The values for a comparison in a query: `ends`, and the elements of arrays among them."""
     found = ends(value, parts)
     if len(found) == 1 and type(found[0]) is not list:
         return found
@@ -105,7 +105,7 @@ def candidates(value: Any, parts: Sequence[str]) -> list[Any]:
 
 
 def value_at(value: Any, parts: Sequence[str], start: int = 0) -> Any:
-    """What an expression's path has as its value, or MISSING. Of an array it is an array of what its documents have there."""
+    """The value of an expression's path, or MISSING. For an array it is an array of its documents' values."""
     for number in range(start, len(parts)):
         if type(value) is dict:
             value = value.get(parts[number], MISSING)

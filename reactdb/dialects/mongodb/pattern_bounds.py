@@ -1,9 +1,9 @@
-"""How many steps a regular expression may take: what has no bound is refused before anything is matched.
+"""The greatest number of steps of a regular expression; a pattern without a bound is refused before any match.
 
 `re` tries one way to match after the other while the whole process waits: `(a+)+$` on forty letters takes hours.
-`reactdb.expression.pattern_reader` bounds the steps. It reads RE2's syntax only, so what PCRE has beside is replaced before:
-a lookahead or lookbehind is bounded by itself and left out of the pattern, a back-reference becomes any one character, and an
-atomic group or a possessive repetition becomes an ordinary one. What it cannot read even so has no bound, unless nothing in it
+`reactdb.expression.pattern_reader` bounds the steps. It reads only RE2's syntax, so PCRE's additions are replaced before: a
+lookahead or lookbehind has its own bound and is removed from the pattern, a back-reference becomes any character, and an atomic
+group or a possessive repetition becomes an ordinary one. A pattern that is still unreadable has no bound, unless nothing in it
 has a choice.
 
 Rule of this file: it matches nothing.
@@ -48,12 +48,13 @@ _TOKENS: Final = re.compile(
 
 @dataclass(slots=True, frozen=True)
 class SearchBound:
-    """How many steps a search may take.
+    """The greatest number of steps of a search.
 
     Attributes:
         in_text: In a whole text.
-        from_one_place: From one place of it.
-        is_by_lines: A match from the beginning of each line is enough, as for `.*a`: elsewhere in the line it finds none either.
+        from_one_place: From a single place of it.
+        is_by_lines: It is enough to try a match at the beginning of each line, as for `.*a`: elsewhere in the line there is none
+            either.
     """
 
     in_text: Callable[[Subject], float]
@@ -63,7 +64,7 @@ class SearchBound:
 
 @lru_cache(maxsize=512)
 def search_bound(pattern: str, options: str = "") -> SearchBound | None:
-    """The bound of a search for the pattern; None if it might never end, as far as can be told."""
+    """The bound of a search for the pattern; None if no bound is known."""
     flags = "".join(letter for letter in "ims" if letter in options)
     prefix = f"(?{flags})" if flags else ""
     *looks, whole = _parts(pattern, is_verbose="x" in options or _sets_verbose(pattern))
@@ -73,7 +74,7 @@ def search_bound(pattern: str, options: str = "") -> SearchBound | None:
     refers_back = _REFERENCE.search(pattern) is not None
 
     def times(subject: Subject) -> float:
-        """What each step costs: the looks that may be taken there, and the text that a back-reference is compared with."""
+        """The cost of each step: the look-arounds at its place, and the text compared with a back-reference."""
         steps = 1.0 + sum(look.measure(subject)[0] for look in found[:-1])
         return steps * (subject.length + 1) if refers_back else steps
 
@@ -90,7 +91,7 @@ def _read(part: str) -> Subpattern:
     try:
         return read(part, max_repeats=MAX_REPEATS)
     except (TooLarge, UnreadablePattern):
-        # Without a choice there is one way, of no more steps than there are characters.
+        # Without a choice there is one way, with at most one step per character.
         steps = float(len(part) + 1)
         return Subpattern(
             "", is_bounded=not any(sign in part for sign in "*+?{|"), measure=lambda subject: (steps, 1.0)
@@ -104,7 +105,7 @@ def _sets_verbose(pattern: str) -> bool:
 def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
     """The pattern and each of its looks, in RE2's syntax."""
     done: list[str] = []
-    # What has been read of each open group, innermost last; and whether it is a look.
+    # The parsed part of each open group, innermost last; and whether it is a look-around.
     open_groups: list[tuple[list[str], bool]] = [([], False)]
     for found in _TOKENS.finditer(pattern):
         token = found[0]
@@ -125,18 +126,18 @@ def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
                 open_groups[-1][0].append(text + ")")
         else:
             into.append(_respelled(token))
-    # What is still open is a mistake, which the reader tells.
+    # An open group is an error, which the reader reports.
     return [*done, "".join(piece for pieces, _ in open_groups for piece in pieces)]
 
 
 def _superset(found: re.Match[str]) -> str:
-    """At least what a class of Unicode's has."""
+    """A class with at least the characters of a Unicode class."""
     return ascii_and_others(read_class(found[3] or found[4], is_negated=(found[1] == "P") != bool(found[2])))
 
 
 def _respelled(token: str) -> str:
     if token.startswith("(?") and token[-1] in ":)" and not token.startswith("(?P="):
-        # Spaces and remarks are left out already where the flag x is set.
+        # With the flag x, spaces and comments are removed already.
         token = _FLAG_X.sub("", token)
         return "" if token in ("(?)", "(?-)") else token
     if token[0] == "[":

@@ -1,9 +1,10 @@
-"""Regular expressions in the syntax of PCRE, as far as Python's `re` says the same, with MongoDB's option letters.
+"""Regular expressions in the syntax of PCRE, as far as Python's `re` has the same, with MongoDB's option letters.
 
     i   letters in either case      m   ^ and $ at each line      s   . is also a line's end      x   spaces do not count
 
-How long a search may take is known before (`pattern_bounds`). What may take `re` more than `MAX_STEPS` is matched from one place
-of the text after the other, and each of them spends the budget; where even one place may take more, it is refused.
+The longest time of a search is known beforehand (`pattern_bounds`). A pattern that may take `re` more than `MAX_STEPS` is matched
+at one place of the text after the other, and each place spends the budget; if even one place may take more, the pattern is
+refused.
 
 Rule of this file: a pattern is compiled once for as long as it is in use.
 """
@@ -33,7 +34,7 @@ _FLAGS: Final = {
     "l": re.NOFLAG,
 }
 _LETTERS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
-# What PCRE writes differently, or understands as ASCII only: the classes of letters, digits and spaces, and words' bounds.
+# PCRE's different notations, or its ASCII meaning: the classes of letters, digits and spaces, and word boundaries.
 _OUTSIDE: Final = {
     "z": r"\Z",
     "Z": r"(?=\n?\Z)",
@@ -61,16 +62,16 @@ _POSIX: Final = {
 _MOST_LETTERS: Final = 32_764
 # As `re` writes it. It reads a million letters in a second, and a class of Unicode's takes up to 20,000.
 _MOST_SPELLED: Final = 500_000
-# How many steps of `re` take as long as one of the budget.
+# The number of `re` steps with the duration of one step of the budget.
 _STEPS_OF_RE: Final = 1_000
 _TOKENS: Final = re.compile(rf"\[:(\^?)(\w*):\]|{CLASS}|\\(.)|\(\?<(?![=!])|\[\^?\]?|\]", re.DOTALL)
-# All text is UTF-8 here, so a pattern may say so.
+# All text is UTF-8 here, so a pattern may declare it.
 _UTF: Final = re.compile(r"(?:\(\*UTF8?\))+")
 _OF_ONE_CASE: Final = frozenset(("Lu", "Ll", "Lt"))
 
 
 class UnreadablePattern(ValueError):
-    """A pattern or an option letter that cannot be read."""
+    """A pattern or an option letter is not readable."""
 
 
 def option_letters(flags: int) -> str:
@@ -79,7 +80,7 @@ def option_letters(flags: int) -> str:
 
 
 class BoundedPattern:
-    """A pattern that is matched within bounds.
+    """A pattern with a bound for its matches.
 
     Raises:
         MongoError: By `search` and `find_all`: a text is too long for the pattern (51156).
@@ -99,7 +100,7 @@ class BoundedPattern:
         return next(self._from_each_place(text), None)
 
     def find_all(self, text: str) -> Iterator[re.Match[str]]:
-        """All matches, one behind the other."""
+        """All matches, one after the other."""
         return self._compiled.finditer(text) if self._is_quick(text) else self._from_each_place(text)
 
     def _is_quick(self, text: str) -> bool:
@@ -201,7 +202,7 @@ def _unicode(found: re.Match[str], *, is_inside: bool, ignores_case: bool) -> st
 
 
 def _posix(name: str, *, is_negated: bool) -> str:
-    """What is in a POSIX class, to stand in brackets: ASCII only, and without the sign all else."""
+    """The characters of a POSIX class, for use in brackets: ASCII only, or the complement."""
     if name not in _POSIX:
         raise UnreadablePattern(f"unknown POSIX class name '{name}'")
     if not is_negated:

@@ -1,16 +1,16 @@
-"""Planning: which documents a filter has to be tested on: those of some keys, those that an index leads to, or all.
+"""Query plans: how the candidates for a filter are read: by keys, through an index, or all documents.
 
     {_id: 5}, {_id: {$in: [...]}}       the keys
     an index of MongoDB's               equalities with its first fields, and a range of the next
-    the primary key, a native index     what `native_filters` says of it, where no index of MongoDB's serves
-    $or                                 what serves each of its parts, where each is served
+    the primary key, a native index     the ranges of `native_filters`, if no index of MongoDB's serves
+    $or                                 the plans of all its parts, if each part has a plan
     everything else                     all documents whose bytes could match (`scanning`)
 
-What is read may hold more than what matches, and never less: the filter is tested on each document. So a condition that an index
-cannot decide alone is passed over: arrays, regular expressions, and text under a collation. Documents without a field have the
-key of null in an index, and are missing from a sparse one.
+A plan may read too many documents and never too few: the filter is tested on each document. So conditions that an index cannot
+decide alone are skipped: arrays, regular expressions, and text under a collation. Documents without a field have the key of null
+in an index, and are missing from a sparse index.
 
-Rule of this file: it reads conditions and gives ranges; it touches no document.
+Rule of this file: it reads conditions and returns ranges; it touches no document.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from reactdb.dialects.mongodb.scanning import byte_test
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.expression import field_path
 from reactdb.expression.tree import Call
+from reactdb.key_spelling import SIGN
 from reactdb.store.catalogue import IndexInfo, TableInfo
 
 ID: Final = "_id"
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 MOST_POINTS: Final = 200
-"""The most ranges that one filter is answered by."""
+"""The most ranges for one filter."""
 
 Conditions = dict[str, list[tuple[str, Any]]]
 
@@ -72,12 +73,13 @@ class ReadPlan(NamedTuple):
     """How documents are read.
 
     Attributes:
-        keys: The keys to look up, sorted; None where a range or all are read.
-        by: The index of the store that leads to them; None for the keys, or for all documents.
-        ranges: Ranges of that index in bytes, start <= entry < stop; without one, of the primary key, in order and apart.
-        is_exact: What is read is what matches: nothing has to be tested.
-        test: Of all documents, those whose bytes do not pass this do not match.
-        parts: What is read is what all of these read; they have no parts themselves. Empty where it is said above.
+        keys: The keys to look up, sorted; None for a plan by ranges or of all documents.
+        by: The store's index for `ranges`; None for the primary key.
+        ranges: Byte ranges of the index, start <= entry < stop, in order and disjoint.
+        is_exact: Every document of the plan matches, so no test is needed.
+        test: A test of a document's bytes. If it fails, the document does not match.
+        parts: The plan reads the union of these plans, which have no parts themselves. If it is empty, the fields above are the
+            plan.
     """
 
     keys: Sequence[bytes] | None = None
@@ -94,14 +96,14 @@ class ReadPlan(NamedTuple):
 
 
 _ALL: Final = ReadPlan(is_exact=True)
-# Two of these are equal in BSON where they are one key, and nothing else is equal to them.
+# Among these types, equal keys mean equality in BSON, and no value of another type equals them.
 _EXACT: Final = frozenset({str, int, bytes, bool, Int64, ObjectId})
 _NO_ID: Final = frozenset({52, 53, 17280})
-"""The codes of what cannot be an `_id`: a name with a dollar, an array or a regular expression, a long key."""
+"""The error codes for an invalid `_id`: a name with a dollar, an array, a regular expression, a key of too many bytes."""
 
 
 def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes | None:
-    """The key of the only document that a filter can match, and that surely matches it: of `{_id: 5}`; else None."""
+    """The key of the only possible match, which is also sure to match: for `{_id: 5}`; otherwise None."""
     if len(spec) != 1 or ID not in spec:
         return None
     kind = type(spec[ID])
@@ -111,7 +113,7 @@ def exact_key(spec: Mapping[str, Any], *, has_collation: bool = False) -> bytes 
 
 
 def _keys_of(ids: Iterable[Any]) -> Iterator[bytes]:
-    """The keys of those that can be an `_id`: no document has another one."""
+    """The keys of the valid `_id`s; no document can have another value as its `_id`."""
     for id in ids:
         try:
             yield key_of(id)
@@ -127,12 +129,12 @@ def plan(
     *,
     has_collation: bool = False,
 ) -> ReadPlan:
-    """How the documents are read that may match a filter.
+    """The plan for a filter: how its candidates are read.
 
     Args:
         spec: The filter.
-        indexes: Those of MongoDB's.
-        table: What has native ones, and a primary key; None: they are not looked at.
+        indexes: MongoDB's indexes.
+        table: The table for native indexes and the primary key; None leaves these out.
         has_collation: Text is not compared by its bytes.
     """
     if not spec:
@@ -147,14 +149,14 @@ def plan(
 
 
 Ranked = tuple[int, ReadPlan]
-"""A plan, after a number: 0, of keys; 1, of values; 2, of ranges; more, of what leads to most of the documents."""
+"""A plan after its rank: 0 for keys; 1 for values; 2 for ranges; more for ranges with most of the documents."""
 _OF_KEYS, _OF_VALUES, _OF_RANGES, _OF_MOST = range(4)
 
 
 def _served(
     demand: Demand, indexes: Sequence[CollectionIndex], table: TableInfo | None, has_collation: bool
 ) -> Ranked | None:
-    """The best plan other than to read all documents, if there is one."""
+    """The best plan that does not read all documents; None if there is none."""
     conditions = demand.conditions
     points = points_of(conditions.get(ID, ()), has_collation)
     if points is not None and len(points) <= MOST_POINTS * 50:
@@ -184,7 +186,7 @@ def _served(
 
 
 def _joined(plans: Sequence[ReadPlan]) -> ReadPlan | None:
-    """What all of these read; None where that is in too many ranges."""
+    """The union of the plans; None if it has too many ranges."""
     keys: set[bytes] = set()
     of_keys = False
     ranges: dict[IndexInfo | None, set[tuple[bytes, bytes]]] = {}
@@ -203,10 +205,10 @@ def _joined(plans: Sequence[ReadPlan]) -> ReadPlan | None:
 
 
 class NativeIndex(NamedTuple):
-    """What serves natively.
+    """A native index, or the primary key, that can serve a query.
 
     Attributes:
-        fields: Their names, in the order of the index.
+        fields: The names of its fields, in the order of the index.
         by: The index; None for the primary key.
     """
 
@@ -219,9 +221,10 @@ class NativeIndex(NamedTuple):
 
 
 def native_indexes(table: TableInfo) -> list[NativeIndex]:
-    """The primary key, and the native indexes that can serve: on one field, on the elements of one, on several; in this order.
+    """The primary key and the usable native indexes, in this order: on one field, on the elements of one field, on several
+    fields.
 
-    Not those on what a field has within: `row["a"]["b"]` has no value where `a` is an array of documents and of others.
+    Indexes on nested fields are left out: `row["a"]["b"]` has no value if `a` is an array of documents and other values.
     """
     found = [NativeIndex((table.primary_key,))]
     for info in table.indexes.values():
@@ -230,19 +233,19 @@ def native_indexes(table: TableInfo) -> list[NativeIndex]:
         parts = node.arguments if isinstance(node, Call) and is_several else (node,)
         paths = [field_path(part) for part in parts]
         is_of_names = bool(paths) and all(path is not None and len(path) == 1 for path in paths)
-        # Of several fields, `multi` is about the array that they are in.
+        # In an index of several fields, `multi` concerns the array that contains them.
         if is_of_names and not (is_several and info.multi):
             found.append(NativeIndex(tuple(path[0] for path in paths if path is not None), info))
     return sorted(found, key=lambda one: (len(one.fields), one.is_of_elements))
 
 
 def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) -> Ranked | None:
-    """What the conditions say natively, as ranges of the primary key or of a native index."""
+    """The ranges of the primary key, or of a native index, for these conditions."""
     own = table.primary_key
     best: Ranked | None = None
     for index in native_indexes(table):
         paths = [shown_name(exchanged_name(name, own)) for name in index.fields]
-        # Where one of several fields is missing, there is no entry.
+        # A document without one of several fields has no entry.
         if paths[0] not in conditions or not all(
             _demands_field(path, conditions.get(path, ()), has_collation) for path in paths[1:]
         ):
@@ -261,11 +264,11 @@ def _of_native(table: TableInfo, conditions: Conditions, has_collation: bool) ->
 
 
 class Demand(NamedTuple):
-    """What a filter says that a document has to be, as far as that is on single fields.
+    """The conditions of a filter on single fields: every matching document meets them.
 
     Attributes:
-        conditions: By path, operators with their arguments, all of which have to hold.
-        choices: The parts of each `$or`, one of which has to hold.
+        conditions: By path, operators with their arguments; all of them must hold.
+        choices: The parts of each `$or`; at least one part must hold.
     """
 
     conditions: Conditions
@@ -273,7 +276,7 @@ class Demand(NamedTuple):
 
     @classmethod
     def of(cls, *specs: Mapping[str, Any]) -> Demand:
-        """What filters say that all have to hold."""
+        """The demand of several filters together."""
         demand = cls({}, [])
         for spec in specs:
             demand._add(spec)
@@ -295,7 +298,7 @@ class Demand(NamedTuple):
                     found.append(("$eq", value))
 
     def branches(self, choice: Sequence[Any]) -> Iterator[Demand]:
-        """What has to hold where one of the parts of a choice does, for each of them: these conditions, and its own."""
+        """One demand for each part of a choice: these conditions and the part's own."""
         for part in choice:
             branch = Demand({path: [*found] for path, found in self.conditions.items()}, [])
             branch._add(part)
@@ -303,19 +306,19 @@ class Demand(NamedTuple):
 
 
 def conditions_of(*specs: Mapping[str, Any]) -> Conditions:
-    """The conditions on single fields that all have to hold, by path: operators with their arguments."""
+    """The required conditions on single fields, by path: operators with their arguments."""
     return Demand.of(*specs).conditions
 
 
 def _is_plain(value: Any, has_collation: bool) -> bool:
-    """Whether the index decides equality with this value, and what is in its bracket."""
+    """Whether the index decides equality with this value, and the order within its type."""
     if value is None or isinstance(value, (list, tuple, Regex, DBRef)) or hasattr(value, "pattern"):
         return False
     return not (has_collation and isinstance(value, (str, Mapping)))
 
 
 def points_of(conditions: Sequence[tuple[str, Any]], has_collation: bool) -> list[Any] | None:
-    """The values of which the field has one, where the conditions say so. None among them also says that it may be missing."""
+    """The possible values of a field if the conditions name them. None among them also means a missing field."""
     for operator, value in conditions:
         if operator == "$eq" and (value is None or _is_plain(value, has_collation)):
             return [value]
@@ -330,7 +333,7 @@ def points_of(conditions: Sequence[tuple[str, Any]], has_collation: bool) -> lis
 
 
 def _of_index(index: CollectionIndex, conditions: Conditions, has_collation: bool) -> Ranked | None:
-    """The ranges of an index that conditions lead to."""
+    """The ranges of an index for these conditions."""
     if not holds_matches(index, conditions, has_collation):
         return None
     rank, ranges = ranges_in(index, conditions, has_collation)
@@ -357,10 +360,10 @@ def holds_matches(index: CollectionIndex, conditions: Conditions, has_collation:
 def ranges_in(
     index: CollectionIndex, conditions: Conditions, has_collation: bool, *, is_single: bool = False
 ) -> tuple[int, list[tuple[bytes, bytes]] | None]:
-    """The ranges of an index, where the conditions have equalities on its first fields, or a range on the next; and their rank.
+    """The ranges of an index for equalities on its first fields and a range on the next field; and their rank.
 
     Args:
-        is_single: Each document has one entry, so that all comparisons hold of the same value.
+        is_single: Each document has one entry, so all comparisons are about the same value.
     """
     prefixes: list[bytes] = [b""]
     ranges: list[tuple[bytes, bytes]] | None = None
@@ -368,6 +371,9 @@ def ranges_in(
     for path in index.key:
         own = conditions.get(path, ())
         values = points_of(own, has_collation)
+        if values is not None and path == ID and any(map(_may_be_spelled, values)):
+            # An index has such keys as what they are in other fields.
+            values, own = None, ()
         if values is not None and len(prefixes) * len(values) <= MOST_POINTS:
             ends = {value_bytes(native_value(value)) for value in values}
             prefixes = [prefix + end for prefix in prefixes for end in ends]
@@ -377,12 +383,17 @@ def ranges_in(
         if bounds:
             rank = _OF_MOST if ranges is None and len(bounds) > 1 else _OF_RANGES
         elif ranges is None and index.spec["sparse"] and _demands_field(path, own, has_collation):
-            # What has no such field is not there.
+            # Documents without the field are not in the index.
             bounds, rank = (ANY_VALUE,), _OF_MOST
         if bounds:
             ranges = [range_of(prefix, bound) for prefix in prefixes for bound in bounds]
         break
     return rank, None if ranges is None else apart(ranges)
+
+
+def _may_be_spelled(value: Any) -> bool:
+    """Whether an `_id` may be a primary key that BSON cannot say (see `entries.KEYS`)."""
+    return isinstance(value, str) and value[:1] == SIGN
 
 
 def demands_field(path: str, conditions: Conditions, has_collation: bool = False) -> bool:
@@ -407,16 +418,16 @@ _ABOVE: Final = ("$gt", "$gte")
 def bounds_of(
     path: str, conditions: Iterable[tuple[str, Any]], has_collation: bool, *, is_single: bool = False
 ) -> tuple[FieldBound, ...]:
-    """What conditions leave of the values; empty where they leave all. Of a field that is missing, none holds.
+    """The remaining range of values under the conditions; empty if it is unlimited. A missing field meets no condition.
 
     Args:
-        is_single: All hold of the same value. Else that is what one comparison leaves, and not what two do: of an array, one
-            element may be above and another one below.
+        is_single: All conditions are about the same value. Otherwise only one comparison counts, because in an array one element
+            may be above a bound and another element below it.
     """
     differs = False
     found: FieldBound | None = None
     for operator, value in conditions:
-        # Where `a` is an empty array, nothing at `a.b` is null, and its key is that of null.
+        # If `a` is an empty array, nothing at `a.b` is null, but its key is the key of null.
         differs |= operator == "$ne" and value is None and "." not in path
         if operator not in _BELOW and operator not in _ABOVE:
             continue

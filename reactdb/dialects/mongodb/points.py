@@ -1,10 +1,10 @@
 """Points: cluster times and tokens as positions in the log, and back.
 
-The cluster time of a commit is the second in which it was made and the seq of its first change, modulo 2**32. Neither goes back
-along the log, so cluster times sort as commits do. The point after the change `seq` has that change's second and `seq + 1`: above
-all commits up to it, and below all that follow.
+The cluster time of a commit is the second of its creation and the seq of its first change, modulo 2**32. Neither goes back along
+the log, so cluster times sort like commits. The point after the change `seq` has that change's second and `seq + 1`: it is above
+all commits up to that change, and below all later commits.
 
-Rule of this file: a point leads to a position from which everything at or after it can be read, or is refused.
+Rule of this file: a point leads to a position from which all changes at or after it can be read, or it is refused.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ClusterTime = tuple[int, int]
 
 
 def cluster_time(change: Change | OwnCommit) -> ClusterTime:
-    """That of a change's commit."""
+    """The cluster time of a change's commit."""
     return seconds_of(change.time), change.commit % INCREMENTS
 
 
 def seconds_of(time_ms: int) -> int:
-    """Seconds since 1970, as a timestamp of BSON holds them: up to the year 2106, also under a wrong clock. All later times
-    are this one, and their commits differ in the increment."""
+    """Seconds since 1970, as in a timestamp of BSON: up to the year 2106, also under a wrong clock. All later times have this
+    maximum, and their commits differ in the increment."""
     return min(time_ms // 1_000, MOST_SECONDS)
 
 
 def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
-    """The history in which the change `seq` was written. It stays the same, whatever is written later."""
+    """The history of the change `seq`. It stays the same after later writes."""
     position = max(seq - 1, 0)
     # In memory no epoch begins after the first.
     known = engine.epochs.last_known(position) if engine.is_memory else None
@@ -51,10 +51,10 @@ def mark_after(engine: Engine, snapshot: Snapshot, seq: int) -> Token:
 
 
 def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
-    """The position from which everything at or after a cluster time can be read. One in the future has that of the newest change.
+    """The position from which all changes at or after a cluster time can be read. For a future time it is the newest change.
 
     Raises:
-        MongoError: 286, some of it was compacted away.
+        MongoError: 286, some of them were compacted away.
     """
     head, low, _ = snapshot.end()
 
@@ -62,7 +62,7 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
         entry = snapshot.entry(seq)
         return entry is not None and cluster_time(entry) < point
 
-    # A point that we have given leads to its commit.
+    # A point of an earlier reply leads to its commit.
     near = head + 1 - (head + 1 - point[1]) % INCREMENTS - 1
     if near == low and (near == head or not is_before(near + 1)):
         return near
@@ -87,18 +87,18 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
 
 
 def _newest_second(snapshot: Snapshot, head: int) -> int:
-    """That of the newest change; where it was compacted away, this one: it was not made later."""
+    """The second of the newest change; if it was compacted away, the present second, because no change is later."""
     if snapshot.entry(head) is None and head:
         return int(time())
     return seconds_of(time_at(snapshot.connection, head))
 
 
 def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
-    """The position from which an event can be found again, and whether it is to be looked for there: the event of the oldest
-    position may have been compacted away, and with it nothing that follows.
+    """The position from which an event can be found again, and whether to look for it there: the event of the oldest position may
+    have been compacted away without any later change.
 
     Raises:
-        MongoError: 286, what follows the event was compacted away.
+        MongoError: 286, changes after the event were compacted away.
     """
     head, low, _ = snapshot.end()
     if token.seconds > _newest_second(snapshot, head):
@@ -108,7 +108,7 @@ def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
     if seq == low:
         return low, False
     if first <= low < seq:
-        # A commit that was compacted up to its middle.
+        # The first part of the commit was compacted away.
         entry = snapshot.entry(seq)
         if entry is not None and cluster_time(entry) == (token.seconds, token.increment):
             return seq - 1, True
@@ -116,7 +116,7 @@ def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:
 
 
 def position_at(snapshot: Snapshot, token: Token) -> int:
-    """The position of the change whose event a token names: of that alone, or where there is none, of what is before it."""
+    """The position of the change of a token's event; without such a change, the position before it."""
     head, _, _ = snapshot.end()
     seq = head + 1 - (head + 1 - token.increment) % INCREMENTS + token.step
     entry = snapshot.entry(seq) if seq <= head else None
@@ -128,13 +128,13 @@ def position_at(snapshot: Snapshot, token: Token) -> int:
 def check_origin(engine: Engine, snapshot: Snapshot, token: Token) -> None:
     """
     Raises:
-        MongoError: 280, the token is of another file, or of a stretch of history that this one has lost.
+        MongoError: 280, the token is of another file, or of a stretch of history that this file has lost.
     """
     database_id, epoch = token.origin
     if database_id != engine.database_id:
         raise not_found("it is of another database")
     is_known, end = end_of(snapshot.connection, epoch)
-    # One that ended before the log begins was removed with its changes; then the position is too old in any case.
+    # A history that ended before the log begins was removed with its changes; then the position is too old in any case.
     seq = token.increment + token.step - (0 if token.is_event else 1)
     if is_known and end is not None and seq > end:
         raise not_found(f"its history went on from seq {end} without it")

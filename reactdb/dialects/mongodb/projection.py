@@ -1,12 +1,12 @@
-"""Projections of `find` and findAndModify: which part of a document is shown.
+"""Projections of `find` and findAndModify: the returned part of a document.
 
     Projection({"name": 1, "scores.$": 1, "tags": {"$slice": 3}}).apply(document, matched_filter=query)
 
-A projection says what `$project` says (see `shapes`), and three things about arrays beside: the element that the query has
-matched (`path.$`), some elements (`$slice`), and the first element that matches (`$elemMatch`). These cut the arrays first; then
-the rest is shown or left out.
+A projection has the forms of `$project` (see `shapes`), and three forms for arrays: the element that matched the query
+(`path.$`), some elements (`$slice`), and the first element under a condition (`$elemMatch`). These cut the arrays first; then the
+other fields are kept or left out.
 
-Rule of this file: a document is never changed. What a projection does not touch is shared with the result.
+Rule of this file: a document is never changed. Unchanged parts are shared with the result.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from reactdb.dialects.mongodb.values import is_document
 __all__ = ["Projection", "check_stage_projection"]
 
 Cut = Callable[[Any], Any]
-"""What is left of an array; of any other value, itself. MISSING where nothing is."""
+"""Cuts an array; other values stay as they are. MISSING if nothing is left."""
 
 
 class Projection:
-    """A projection, checked.
+    """A checked projection.
 
     Attributes:
-        is_positional: It shows the element that the query has matched, and has to be given the query.
+        is_positional: It has a `path.$`, and needs the query.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Projection:
     ) -> None:
         """
         Args:
-            spec: Fields with 1, 0, an operator or an expression. Of an empty one everything is shown.
+            spec: Fields with 1, 0, an operator or an expression. An empty projection returns everything.
             variables: The command's `let`, and `NOW`.
             collation: The key of a text, or None.
 
         Raises:
-            MongoError: 31249 to 31308 and others for what is no projection.
+            MongoError: 31249 to 31308 and others, the projection is invalid.
         """
         if not is_document(spec):
             raise MongoError(14, "a projection has to be a document")
@@ -70,7 +70,7 @@ class Projection:
         return self._positional is not None
 
     def _read(self, spec: Mapping[str, Any], collation: TextKey | None) -> dict[str, Any]:
-        """What remains for `$project`; the cuts and the positional path are noted."""
+        """The remaining fields for `$project`; the cuts and the positional path are stored."""
         rest: dict[str, Any] = {}
         sliced: list[str] = []
         for path, value in _flat(spec, ""):
@@ -100,11 +100,11 @@ class Projection:
             not others and not _is_zero(rest.get("_id", 0))
         )
         if leaves_out:
-            # What is cut is left in by what leaves out.
+            # An exclusion keeps the cut arrays.
             return {name: value for name, value in rest.items() if name not in cut}
         if keeps or self._chosen:
             return rest
-        # Without others, a slice leaves all fields; beside fields that are kept, it keeps its own.
+        # A slice alone keeps all fields; beside included fields, it keeps its own field.
         return {name: value for name, value in rest.items() if name not in sliced}
 
     def _note_positional(self, path: str, value: Any, rest: Mapping[str, Any]) -> None:
@@ -122,14 +122,13 @@ class Projection:
         field_path(self._positional)
 
     def apply(self, document: Mapping[str, Any], *, matched_filter: Filter | None = None) -> dict[str, Any]:
-        """What is shown of a document.
+        """The returned part of a document.
 
         Args:
-            matched_filter: The query that it has matched, for `path.$`.
+            matched_filter: The query that it matched, for `path.$`.
 
         Raises:
-            MongoError: 51246, no element of the array has been matched; 51247, it has fewer elements; and what an expression
-                raises.
+            MongoError: 51246, no element of the array has matched; 51247, it has fewer elements; and errors of expressions.
         """
         made: dict[str, Any] = document if type(document) is dict else dict(document)
         if self._positional is not None:
@@ -142,7 +141,7 @@ class Projection:
         shown = self._shape(made, self._variables)
         if len(shown) > 1:
             for name in self._chosen:
-                # What $elemMatch finds is computed, and follows what is kept.
+                # The result of $elemMatch is computed, and follows the kept fields.
                 if name in shown and self._is_keeping:
                     shown[name] = shown.pop(name)
         return shown
@@ -176,7 +175,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _cut(value: Any, parts: Sequence[str], cut: Cut) -> Any:
-    """A copy in which the arrays at the path are cut, also those in documents of arrays on the way."""
+    """A copy with cut arrays at the path, also in documents of arrays on the way."""
     if not parts:
         return cut(value)
     if type(value) is list:
@@ -223,7 +222,7 @@ def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
 
 
 def check_stage_projection(spec: Any) -> None:
-    """Look that a projection has nothing but what `$project` has, which knows none of what these say about arrays.
+    """Check that a projection has only the forms of `$project`, without the additional forms for arrays.
 
     Raises:
         MongoError: 31324, 31325, 28667 or 28724.
@@ -245,7 +244,7 @@ def check_stage_projection(spec: Any) -> None:
 
 
 def _is_expression(operand: Any) -> bool:
-    """Whether `$slice` is the one of expressions, whose first argument is an array."""
+    """Whether `$slice` is the expression's form, with an array as its first argument."""
     return type(operand) is list and bool(operand) and type(operand[0]) not in NUMBERS
 
 
@@ -279,7 +278,7 @@ def _slice(operand: Any) -> Cut:
 
 
 def _number(value: Any) -> int | None:
-    """A number as `$slice` takes it: without its fraction, within 32 bits, and NaN is 0. None for what is none."""
+    """A number for `$slice`: without its fraction, within 32 bits, and NaN is 0. None for other values."""
     if type(value) not in NUMBERS:
         return None
     number = float(str(value))

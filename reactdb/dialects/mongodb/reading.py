@@ -1,13 +1,13 @@
-"""Reading: the documents of a collection that a filter matches, from one snapshot, or from the state of one moment page by page.
+"""Reads of the documents that match a filter, from one snapshot, or page by page from the state of one moment.
 
-    selected(snapshot, table, indexes, selection)       (key, document) of each that matches, within one snapshot
+    selected(snapshot, table, indexes, selection)       (key, document) of each match, within one snapshot
     Scan(session, table)                                the same of the state of now, over time
 
-A cursor that is read for long reads the state of the moment at which it was opened: each page is of a snapshot of its own, with
-what has happened since taken back. Where that history was compacted away meanwhile, it goes on with what there is.
+A long-lived cursor reads the state of its opening: each page has its own snapshot, and later changes are undone in it. If that
+history was compacted away meanwhile, the cursor goes on with the present state.
 
-Rule of this file: a Scan has no snapshot open while it gives a document. `selected` has its caller's, so it is for what is read
-to its end at once.
+Rule of this file: a Scan has no open snapshot while it yields a document. `selected` uses its caller's snapshot, so its result
+must be read at once.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ ALL: Final = ((b"", b"\xff"),)
 
 
 class FilterSelection:
-    """Which documents a statement is about.
+    """The filter of a statement.
 
     Attributes:
-        spec: The filter as it was given.
-        variables, collation: What it was given beside.
-        key: Of the only document that matches, where the filter says no more than its `_id`; else None.
+        spec: The filter as given.
+        variables, collation: Given with the filter.
+        key: The key of the only match, if the filter has nothing but an `_id`; else None.
     """
 
     __slots__ = ("_filter", "collation", "key", "spec", "variables")
@@ -87,7 +87,7 @@ class FilterSelection:
 
     @property
     def point(self) -> bytes | None:
-        """The one key that it can be about; None where there may be more."""
+        """The only possible key; None if there may be several."""
         if self.key is not None or "_id" not in self.spec:
             return self.key
         keys = self.plan().keys
@@ -97,7 +97,7 @@ class FilterSelection:
 def selected(
     snapshot: Snapshot, table: TableInfo, indexes: Sequence[CollectionIndex], selection: FilterSelection
 ) -> Iterator[tuple[bytes, Document]]:
-    """The key and the document of each that matches, in natural order; by a range of `_id`s in theirs."""
+    """The key and the document of each match, in natural order; for a range of `_id`s in the order of keys."""
     chosen = selection.plan(indexes, table)
     matches = None if chosen.is_exact else selection.filter.matches
     for key, body in rows_of(snapshot, table, chosen):
@@ -108,7 +108,7 @@ def selected(
 
 
 def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and bytes of what a plan reads, within one snapshot."""
+    """The keys and bytes of a plan's documents, within one snapshot."""
     test = test_of(chosen, table)
     rows = _led(snapshot, table, chosen)
     if rows is not None:
@@ -125,7 +125,7 @@ def rows_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[
 
 
 def _led(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tuple[bytes, bytes]] | None:
-    """What a plan leads to, in natural order; None where a table is to be read through in the order of keys."""
+    """A plan's keys and bytes, in natural order; None if the table is read through in the order of keys."""
     if chosen.is_whole and not isinstance(snapshot, PastSnapshot):
         places = places_of(snapshot.catalogue, table)
         if places is not None and order_of(snapshot.catalogue, table) is None:
@@ -135,7 +135,7 @@ def _led(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Iterator[tup
 
 
 def keys_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes] | None:
-    """The keys that a plan leads to, in natural order; None where a table is to be read through in the order of keys."""
+    """A plan's keys, in natural order; None if the table is read through in the order of keys."""
     if chosen.keys is not None:
         return chosen.keys
     order = order_of(snapshot.catalogue, table)
@@ -150,7 +150,7 @@ def keys_of(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[
 
 
 def _keys(snapshot: Snapshot, table: TableInfo, chosen: ReadPlan) -> Sequence[bytes]:
-    """The keys that a plan leads to, sorted."""
+    """A plan's keys, sorted."""
     if chosen.parts:
         return sorted({key for part in chosen.parts for key in _keys(snapshot, table, part)})
     if chosen.keys is not None:
@@ -173,12 +173,12 @@ def in_order(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Ite
 
 
 def test_of(chosen: ReadPlan, table: TableInfo) -> Callable[[bytes], bool] | None:
-    """The test of bytes, where the names in them are those of the filter."""
+    """A plan's test of bytes, if the stored names are the filter's names."""
     return chosen.test if table.primary_key == "_id" else None
 
 
 class Scan:
-    """The state of a collection at the moment at which it was made, read over time. One thread at a time."""
+    """The state of a collection at the creation of the Scan, read over time. One thread at a time."""
 
     def __init__(self, session: Session, table: TableInfo) -> None:
         self._session = session
@@ -189,11 +189,10 @@ class Scan:
     def documents(
         self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
     ) -> Iterator[Document]:
-        """The documents that match, in the order of `selected`.
+        """The matching documents, in the order of `selected`.
 
         Args:
-            field: Nothing but this field, of those on the first level, is looked at: the others may be missing, and documents
-                without it.
+            field: Only this field of the first level is needed: other fields may be missing, and documents without it.
         """
         table = self._table
         chosen = selection.plan(indexes, table)
@@ -210,7 +209,7 @@ class Scan:
                     yield document
 
     def count(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         with self._session.read() as now:
             return now.count(self._table)
 
@@ -225,7 +224,7 @@ class Scan:
             while True:
                 with self._session.read() as now:
                     then = self._then(now)
-                    # Asked in the first page's read, because each read takes time.
+                    # Within the first page's read, because each read takes time.
                     keys = keys_of(then, self._table, chosen) if is_first else None
                     if keys is None:
                         found, bodies = then.page(self._table, start, stop, False, size)
@@ -251,7 +250,7 @@ class Scan:
             start, size = start + size, PAGE_ROWS
 
     def _then(self, now: Snapshot) -> Snapshot:
-        """The state that is read, seen from a snapshot of now."""
+        """The Scan's state, as seen from a snapshot of now."""
         table = self._table
         if self._seq is None:
             self._seq = now.seq

@@ -1,11 +1,11 @@
-"""RecentChanges: the newest changes of a file, kept for the streams that a commit wakes, so that they need not read the log.
+"""RecentChanges: the newest changes of a file in memory, so that streams woken by a commit need not read the log.
 
     recent.add(changes)                     the next in the order of the log
-    recent.between(position, head)          those after a position up to a head; None where some may be missing
+    recent.between(position, head)          the changes after a position up to a head; None if some may be missing
 
-LateSnapshot: a state of the file that is known without reading. Its read begins when something is looked up in it.
+LateSnapshot: a state of the file with its seq known beforehand. Its read begins at the first look-up.
 
-Rule of this file: what is kept has no gap. Who is told that changes were passed over calls `clear`.
+Rule of this file: the changes have no gap. A reader that has skipped changes calls `clear`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from reactdb.store.snapshot import Snapshot
 __all__ = ["LateSnapshot", "RecentChanges", "size_of"]
 
 MOST: Final = 64
-"""Changes that are kept. A stream that is further behind reads the log, where a page costs little for each."""
+"""The number of changes. A stream further behind reads the log, with a low cost per change."""
 MOST_BYTES: Final = 1 << 18
 
 
 class RecentChanges:
     """See the head of this file.
 
-    Thread safety: one thread at a time adds and clears; any reads.
+    Thread safety: one thread at a time adds and clears; any thread reads.
     """
 
     __slots__ = ("_bytes", "_held", "_last", "_since")
@@ -40,19 +40,19 @@ class RecentChanges:
     def __init__(self) -> None:
         self._held: deque[Change] = deque()
         self._bytes = 0
-        # The position after which nothing is missing; None where that is not known.
+        # The position after which nothing is missing; None if unknown.
         self._since: int | None = None
-        # What was added last, which is what most ask for: the position before it, and the changes.
+        # The last addition, because most reads ask for it: the position before it, and the changes.
         self._last: tuple[int, Sequence[Change]] | None = None
 
     def clear(self) -> None:
-        """Some changes were passed over."""
+        """Some changes were skipped."""
         self._since = self._last = None
         self._held.clear()
         self._bytes = 0
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Keep changes, which are the next of all that users see; the oldest go."""
+        """Add the next changes of all visible tables; the oldest changes are removed."""
         if len(changes) > MOST:
             self.clear()
             changes = changes[-MOST:]
@@ -64,18 +64,18 @@ class RecentChanges:
             held.append(change)
             self._bytes += size_of(change)
         while len(held) > MOST or self._bytes > MOST_BYTES:
-            # Before it goes, so that who reads meanwhile misses nothing.
+            # Before the removal, so that a concurrent reader misses nothing.
             self._since = held[0].seq
             self._bytes -= size_of(held.popleft())
         self._last = (before, changes) if before >= self._since else None
 
     def between(self, position: int, head: int) -> Sequence[Change] | None:
-        """The changes after a position up to a head that is not before it; None where some may be missing."""
+        """The changes after a position up to a head that is not before it; None if some may be missing."""
         last = self._last
         if last is not None and last[0] == position and last[1][-1].seq == head:
             return last[1]
         held = list(self._held)
-        # Asked after they were copied: what has gone meanwhile counts as missing.
+        # Checked after the copy: changes removed meanwhile count as missing.
         since = self._since
         if since is None or since > position or not held or held[-1].seq < head:
             return None
@@ -94,10 +94,10 @@ def size_of(change: Change) -> int:
 
 
 class LateSnapshot(Snapshot):
-    """A context manager. What is looked up in it may be newer than its `seq`, never older.
+    """A context manager. Its look-ups may be newer than its `seq`, never older.
 
     Attributes:
-        recent: The changes up to its seq, from the position of the stream that it is made for.
+        recent: The changes up to its seq, from the position of its stream.
     """
 
     def __init__(self, engine: Engine, seq: int, catalogue: Catalogue, recent: Sequence[Change]) -> None:

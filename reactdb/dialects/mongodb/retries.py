@@ -1,13 +1,13 @@
-"""Retries: the answer to the newest retryable write of each driver's session, kept in the file in the commit of the write.
+"""Retries: the reply to the newest retryable write of each driver's session, stored in the commit of the write.
 
-A driver numbers the retryable writes and the transactions of a session, and sends one again whose answer it has not heard. A
-server that was killed between the commit and the answer, and started again, finds here that it is done, and what the answer was.
-A database in memory ends with its server: there the answers that the server itself knows (`commands/session_states`) are all.
+A driver numbers the retryable writes and the transactions of a session, and repeats a write whose reply is lost. If a server was
+killed between the commit and the reply, the restarted server finds here that the write is done, and its reply. A database in
+memory ends with its server: there the replies in the server's own memory (`commands/session_states`) are enough.
 
-A row is a position (`reactdb.store.positions`), and no document: it takes no place in the log. It is needed as long as a driver
-may ask, half an hour; then a later write removes it.
+A row is a position (`reactdb.store.positions`), and no document: it takes no place in the log. A driver may need it for half an
+hour; then a later write removes it.
 
-Rule of this file: what was written has its row, and nothing else has.
+Rule of this file: every retryable write has its row, and nothing else has a row.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ __all__ = ["SESSION_MINUTES", "Remembered", "Retries", "RetryableWrite", "recall
 
 KIND: Final = "mongodb.retry"
 SESSION_MINUTES: Final = 30
-"""A session that was not used for so long is forgotten, here and by its driver: `hello` says it."""
+"""The longest time without use before a session is discarded, here and by its driver: `hello` announces it."""
 KEPT_MS: Final = SESSION_MINUTES * 60_000
 MOST_KEPT: Final = 10_000
 MOST_BYTES: Final = 64 * 1024
-"""Of an answer. Of a larger one it is known that it was given."""
+"""The size limit of a reply. Of a larger reply only its existence is stored."""
 SWEEP_MS: Final = 60_000
 
 
 class Remembered(NamedTuple):
-    """What a session has done last.
+    """The last write of a session.
 
     Attributes:
         number: The number of the write, or of the transaction.
-        answer: To the write; None where it was a transaction that was committed.
-        is_lost: The answer was too large to be kept.
+        answer: The reply to the write; None for a committed transaction.
+        is_lost: The reply was too large to store.
     """
 
     number: int
@@ -50,20 +50,20 @@ class Remembered(NamedTuple):
     def check(self) -> None:
         """
         Raises:
-            MongoError: 217, the answer was too large to be kept.
+            MongoError: 217, the reply was too large to keep.
         """
         if self.is_lost:
             raise MongoError(
                 217,
-                f"The write {self.number} was carried out, and its answer was too large to be kept: do not send it again",
+                f"The write {self.number} was executed, but its reply was too large to keep: do not send it again",
             )
 
 
 class Retries:
-    """Those of one server. Any thread: it is called under the write lock.
+    """The retries of one server. Any thread: it is called under the write lock.
 
     Attributes:
-        are_kept: Answers are kept in the file.
+        are_kept: Replies are stored in the file.
     """
 
     def __init__(self, *, are_kept: bool) -> None:
@@ -71,19 +71,19 @@ class Retries:
         self._swept_at = 0
 
     def sweep(self, transaction: WriteTransaction) -> None:
-        """Remove what nobody will ask for any more, now and then."""
+        """Remove expired rows, now and then."""
         if transaction.time - self._swept_at >= SWEEP_MS:
             self._swept_at = transaction.time
             remove_expired(transaction, KIND, transaction.time, MOST_KEPT)
 
 
 class RetryableWrite(NamedTuple):
-    """A write, or a transaction, that a driver may send again.
+    """A retryable write, or a transaction.
 
     Attributes:
-        owner: The server's.
+        owner: The server's `Retries`.
         session: The id of the driver's session.
-        number: The number of the write in it.
+        number: The number of the write in the session.
     """
 
     owner: Retries
@@ -91,7 +91,7 @@ class RetryableWrite(NamedTuple):
     number: int
 
     def remember(self, transaction: WriteTransaction, answer: Mapping[str, Any] | None) -> None:
-        """Keep the answer in the commit that the write is a part of. None: it is a transaction."""
+        """Store the reply in the write's own commit. None: it is a transaction."""
         if not self.owner.are_kept:
             return
         value = b"" if answer is None else encode(answer)
@@ -109,7 +109,7 @@ class RetryableWrite(NamedTuple):
 
 
 def recall(session: Session, key: bytes) -> Remembered | None:
-    """What a driver's session has done last, by its id; None where that is not known, or is too long ago."""
+    """The last write of a driver's session, by its id; None if it is unknown, or too long ago."""
     with session.read() as snapshot:
         row = find_position(snapshot.connection, KIND, key.hex())
     if row is None or row.position is None or row.leased is None or row.leased < time.time() * 1_000:

@@ -1,18 +1,18 @@
-"""Routing: by which values a change of a document finds the streams whose `$match` its event may pass.
+"""Routing: from the values of a change to the streams whose `$match` may select its event.
 
     documentKey._id     the key of the document
-    fullDocument.a.b    what the document has at that path after the change; of arrays there, each element
-    operationType       what was done to it
-    ns.db, ns.coll      where: by the tables that a stream reads at all
+    fullDocument.a.b    the value at that path after the change; of arrays there, each element
+    operationType       the kind of the change
+    ns.db, ns.coll      the namespace: by the tables of a stream
 
-A `$match` that wants one of these to be one of some values, or in a range, is looked up by them and not tested on each event. The
-values are index keys of MongoDB's (`index_keys`), so what is found is what an index would lead to. Of an `$or` that is done where
-each of its parts wants such a thing. Null is also wanted of documents without the field, and of events without a document.
+If a `$match` requires one of these to be in a list of values or in a range, its stream is found through these values and not
+tested on each event. The values are index keys of MongoDB's (`index_keys`), so a route finds the same documents as an index. An
+`$or` has routes if each of its parts has. Null also stands for documents without the field, and for events without a document.
 
-Events of collections as such, as `drop`, go to everybody. So do all events where an image is required, because that it is missing
-is an error of any event; and where events are expanded.
+Events of collections as such, like `drop`, go to all streams. So do all events if an image is required, because a missing image
+is an error of any event; and if events are expanded.
 
-Rule of this file: a route may lead to an event in vain, and never past one that the `$match` passes.
+Rule of this file: a route may lead to an event in vain, and never misses an event that the `$match` selects.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, Change
+from reactdb.dialects.mongodb.entries import id_shown, is_spelled
 from reactdb.dialects.mongodb.field_names import stored_name
-from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.index_keys import FieldBound, found_keys, value_bytes
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.planning import MOST_POINTS, Demand, bounds_of, points_of
@@ -38,11 +38,11 @@ KEY: Final = "documentKey"
 DOCUMENT: Final = "fullDocument"
 OPERATION: Final = "operationType"
 _ID: Final = "_id"
-# Operations whose events may be without the document.
+# Operations with events that may lack the document.
 UPDATED: Final = "update"
 DELETED: Final = "delete"
 
-# What a change of a kind may be told as: an update that no description is found for is a replacement.
+# The possible operations of an event, by the kind of its change: an update without a description is a replacement.
 _OPERATIONS: Final = {
     kind: [value_bytes(name) for name in names]
     for kind, names in {
@@ -55,11 +55,11 @@ _OPERATIONS: Final = {
 
 
 class EventAxis(Value):
-    """One of the first three of the head of this file: an axis of a router.
+    """One of the first three lines in the head of this file: an axis of a router.
 
     Attributes:
         field: KEY, DOCUMENT or OPERATION.
-        path: Where in it, below `_id` of the key.
+        path: The path in it; for KEY, below `_id`.
     """
 
     __slots__ = ("field", "path")
@@ -71,7 +71,7 @@ class EventAxis(Value):
         self.path = path
 
     def within(self, primary_key: str) -> EventAxis:
-        """The same in a table with this primary key, whose name changes places with `_id`."""
+        """The same axis in a table with this primary key, whose name changes places with `_id`."""
         if self.field == DOCUMENT and self.path[0] == primary_key:
             return EventAxis(DOCUMENT, (_ID, *self.path[1:]))
         return self
@@ -81,7 +81,9 @@ class EventAxis(Value):
             return _OPERATIONS[change.kind_code]
         if self.field == KEY:
             key = change.key
-            document: Mapping[str, Any] | None = {"": key.value if type(key) is IdValue else key}
+            # A key that is shown as a text is looked up by that.
+            shown = native_value(id_shown(key)) if is_spelled(key) else key
+            document: Mapping[str, Any] | None = {"": shown}
             path = ("", *self.path)
         else:
             document, path = change.new or change.new_val, self.path
@@ -91,10 +93,10 @@ class EventAxis(Value):
 
 
 class EventLookup(NamedTuple):
-    """Values on an axis that lead to events.
+    """Values on an axis, for finding events.
 
     Attributes:
-        axis: By which they are found.
+        axis: The axis.
         points: The values, or
         bound: their range.
     """
@@ -111,7 +113,7 @@ class EventLookup(NamedTuple):
         return [OneValue(table_id, axis, point) for point in self.points]
 
     def found(self, by_value: Mapping[bytes, Sequence[Change]]) -> list[Change]:
-        """The changes that it leads to, of some that are sorted by their values; some perhaps twice."""
+        """The changes with these values, out of changes by value; some perhaps twice."""
         if self.bound is None:
             return [change for point in self.points for change in by_value.get(point, ())]
         start, stop = self.bound
@@ -119,10 +121,10 @@ class EventLookup(NamedTuple):
 
 
 class StreamInterest(NamedTuple):
-    """Which changes of documents a stream evaluates: all in its scope, unless it says less.
+    """The changes of documents to evaluate for a stream: all in its scope, or fewer.
 
     Attributes:
-        lookups: What leads to them, each to some; None where all are evaluated.
+        lookups: The lookups that together find all of them; None if all changes are evaluated.
         dbs, colls: The names of databases and collections; None for all.
     """
 
@@ -136,7 +138,7 @@ class StreamInterest(NamedTuple):
 
     @property
     def is_of_documents(self) -> bool:
-        """What a document has after the change decides."""
+        """A lookup depends on the document after the change."""
         return any(one.axis.field == DOCUMENT for one in self.lookups or ())
 
     def is_in(self, namespace: MongoNamespace | None) -> bool:
@@ -160,10 +162,10 @@ EVERYTHING: Final = StreamInterest()
 def interest_of(
     matches: Sequence[Mapping[str, Any]], options: StreamOptions, *, has_collation: bool
 ) -> StreamInterest:
-    """What a stream is about.
+    """The changes of interest to a stream.
 
     Args:
-        matches: The filters of the `$match` stages with which its pipeline begins.
+        matches: The filters of the leading `$match` stages.
         has_collation: Text is not compared by its bytes.
     """
     if options.is_expanded or "required" in (options.full_document, options.before_change):
@@ -183,7 +185,7 @@ Cost = tuple[bool, bool, int]
 
 
 def _lookups(demand: Demand, has_collation: bool) -> tuple[Cost, tuple[EventLookup, ...]] | None:
-    """What leads to all events that meet a demand, at the least cost."""
+    """The cheapest lookups that find all events of a demand."""
     found = []
     for path, own in demand.conditions.items():
         lookups = _lookups_on(path, own, demand, has_collation)
@@ -208,7 +210,7 @@ def _cost(lookups: Sequence[EventLookup]) -> Cost:
 def _lookups_on(
     path: str, conditions: Sequence[tuple[str, Any]], demand: Demand, has_collation: bool
 ) -> tuple[EventLookup, ...]:
-    """What leads to all events of which the conditions on a path hold; empty where that is not known."""
+    """Lookups that find all events under the conditions on a path; empty if there are none."""
     axis = _axis(path)
     if axis is None:
         return ()

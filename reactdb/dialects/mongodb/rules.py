@@ -1,12 +1,12 @@
-"""Rules: what a collection's options demand of its documents, whoever writes them.
+"""Rules: the requirements of a collection's options on its documents, for all writers.
 
     validator, validationLevel, validationAction      a document has to match a query, or `$jsonSchema`
     capped, size, max                                 the oldest documents go (`capped`)
 
-A table with such options has the write hook RULES. So every write of every process and dialect keeps to them; one that a
-validator refuses is code 121 with `errInfo`. A process without the `mongodb` extra cannot write such a table.
+A table with such options has the write hook RULES. So the rules apply to every write of every process and dialect; if a validator
+refuses it, that is code 121 with `errInfo`. A process without the `mongodb` extra cannot write such a table.
 
-Rule of this file: it decides, and says what is to be written beside. The transaction writes.
+Rule of this file: it decides, and returns the additional writes. The transaction writes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Document = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """What the dialect asks of a write.
+    """The dialect's options of a write.
 
     Attributes:
-        meta: What it says of the version, as metadata.
-        bypasses: The validator is not asked.
+        meta: The metadata of the version.
+        bypasses: The validator is skipped.
     """
 
     meta: bytes | None = None
@@ -47,15 +47,15 @@ class Asked(NamedTuple):
 
 
 def asked_of(table: TableInfo, meta: bytes | None, *, bypasses: bool) -> Asked | None:
-    """What is asked of a table's write; None where it has no rules."""
+    """The options of a table's write; None if the table has no rules."""
     return Asked(meta, bypasses) if table.hook == RULES else None
 
 
 class Rules:
-    """Those of one collection, as its options say them.
+    """The rules of one collection, from its options.
 
     Attributes:
-        cap: How much it may hold; None where it is not capped.
+        cap: Its size limits; None if it is not capped.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -70,11 +70,11 @@ class Rules:
             self.cap = Cap(int(options["size"]), int(most) if most else None)
 
     def check(self, table: TableInfo, body: bytes, before: bytes | None, time_ms: int) -> None:
-        """Ask the validator of a version.
+        """Validate a version of a document.
 
         Args:
-            body, before: The document, and the one that it takes the place of, as they are stored.
-            time_ms: That of the commit.
+            body, before: The stored document, and the stored version before it.
+            time_ms: The time of the commit.
 
         Raises:
             MongoError: 121, it is refused.
@@ -84,7 +84,7 @@ class Rules:
             return
         variables = None
         if self._is_timed:
-            # The increment of a commit that is being made is not known. What was written before is below the end of its second.
+            # The increment of a commit in progress is not known. Earlier writes are below the end of its second.
             variables = {"CLUSTER_TIME": Timestamp(time_ms // 1_000, INCREMENTS - 1)}
             own = Filter(own.spec, variables=variables)
         document = document_of(table, body)
@@ -105,7 +105,7 @@ def _rules_in(body: bytes) -> Rules:
 
 
 def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | None:
-    """The rules of a collection; None where it has none. `stored`: gives the row of a table and a key."""
+    """The rules of a collection; None without rules. `stored`: a function from a table and a key to the row."""
     rows = catalogue.live.get(COLLECTIONS)
     if table.hook != RULES or rows is None:
         return None

@@ -1,10 +1,10 @@
-"""Scanning: what can be said of a stored document by its bytes alone, before it is decoded.
+"""Raw filters: tests of a stored document by its bytes, before it is decoded.
 
-A document in which a field has to be equal to something has the field's name, and after it that value: by the few ways in which
-it can be written, or within an array, or as a value of an extension type. Where none of these is among the bytes, the document
-does not match, and is not decoded.
+If a field must be equal to a value, a matching document contains the field's name, and after it that value: in one of its few
+encodings, or within an array, or as a value of an extension type. If none of these is among the bytes, the document does not
+match, and is not decoded.
 
-Rule of this file: what matches always passes. What passes may not match.
+Rule of this file: every match passes. Other documents may pass, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAKEN: Final = frozenset({str, int, float, bool, Int64, ObjectId})
 def byte_test(
     conditions: Mapping[str, Iterable[tuple[str, Any]]], *, has_collation: bool = False
 ) -> Callable[[bytes], bool] | None:
-    """A test of stored bytes that all documents pass which meet these conditions; None where there is nothing to test.
+    """A test of stored bytes: all documents that meet these conditions pass. None if there is nothing to test.
 
     Args:
         conditions: By path, operators and their arguments.

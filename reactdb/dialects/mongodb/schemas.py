@@ -2,9 +2,9 @@
 
     matches = compile_schema({"required": ["name"], "properties": {"age": {"bsonType": "int", "minimum": 0}}})
 
-A keyword that is about texts, numbers, arrays or objects says nothing of other values. Numbers are equal across their types.
+A keyword for texts, numbers, arrays or objects accepts all other values. Numbers are equal across their types.
 
-Rule of this file: it sees values, and no paths. The schemas within a schema are compiled by the same function.
+Rule of this file: it sees values, and no paths. Nested schemas are compiled by the same function.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _MAX_DEPTH: Final = 100
 
 
 def compile_schema(schema: Any, depth: int = 0) -> Test:
-    """Whether a value is as the schema says.
+    """Whether a value passes the schema.
 
     Raises:
-        MongoError: 9 for a keyword that there is not, or is not supported; 14 and 9 for an operand that is none.
+        MongoError: 9, a keyword is unknown or not supported; 14 and 9, an operand is invalid.
     """
     if not isinstance(schema, Mapping):
         raise MongoError(14, "$jsonSchema must be an object")

@@ -1,11 +1,11 @@
-"""Scopes: what a change stream is about, and which tables that is at a place in the log.
+"""Scopes: the collections of a change stream, and their tables at a position in the log.
 
-    StreamScope(MongoNamespace("shop", "orders"))     a collection: whatever table has its name
+    StreamScope(MongoNamespace("shop", "orders"))     a collection: any table with its name
     StreamScope(MongoNamespace("shop"))               a database: every collection of it
     StreamScope(None)                                 everything but the internal databases
 
-A stream follows the log, and tables come, go and change their names along it. `TableNames` are the names at one place: those of
-today with the renames after it taken back.
+A stream follows the log, and tables are created, dropped and renamed along it. `TableNames` are the names at one position:
+today's names with the later renames undone.
 
 Rule of this file: it knows names and numbers of tables, and no document.
 """
@@ -20,7 +20,7 @@ from reactdb.store.log import changes_of, read
 from reactdb.store.snapshot import Snapshot
 
 TableNames = dict[int, str]
-"""The names of the tables that there are, by number, without hidden ones."""
+"""The names of the existing tables by number, without hidden tables."""
 
 
 class StreamScope(NamedTuple):
@@ -37,7 +37,7 @@ class StreamScope(NamedTuple):
         return self.namespace is not None and self.namespace.coll is None
 
     def has(self, namespace: MongoNamespace | None) -> bool:
-        """Whether a stream is told of this collection, or of this database as a whole."""
+        """Whether a stream has events about this collection, or about this database as a whole."""
         own = self.namespace
         if namespace is None:
             return False
@@ -52,7 +52,7 @@ class StreamScope(NamedTuple):
         return self.is_collection or (self.is_database and uuid is None)
 
     def tables(self, names: Names, tables: TableNames) -> list[int]:
-        """The numbers of the tables that it is about."""
+        """The numbers of its tables."""
         if self.is_collection:
             assert self.namespace is not None
             wanted = names.table(self.namespace)
@@ -61,7 +61,7 @@ class StreamScope(NamedTuple):
 
 
 def names_at(snapshot: Snapshot, seq: int) -> TableNames:
-    """The names of the tables as of a seq that the log can be read from."""
+    """The names of the tables as of a seq. The log must be readable from there."""
     found: dict[int, str] = {}
     if seq < snapshot.seq:
         entries, _ = read(
@@ -70,7 +70,7 @@ def names_at(snapshot: Snapshot, seq: int) -> TableNames:
         for change in changes_of(entries, snapshot.catalogue):
             said = change.catalogue
             if said is not None and change.kind_code == TABLE_RENAME:
-                # The first after the seq says what was there before.
+                # The first rename after the seq has the old name.
                 found.setdefault(said["table_id"], said["table"])
     return {
         info.id: found.get(info.id, info.name)

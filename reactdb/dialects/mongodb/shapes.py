@@ -1,9 +1,9 @@
-"""Shapes of documents: which fields are kept, left out or computed, as `$project`, `$addFields` and `$unset` say it.
+"""Shapes of documents: kept, excluded and computed fields of `$project`, `$addFields` and `$unset`.
 
-A shape is a tree of fields. It goes through arrays: what it says of `a.b` it does in each document of the array `a`. Fields that
-are kept stay in the order of the document; those that are computed follow in the order of the shape, if they were not there.
+A shape is a tree of fields. It goes through arrays: the rule for `a.b` applies to each document of the array `a`. Kept fields
+stay in the order of the document; computed fields follow in the order of the shape, unless they existed before.
 
-Rule of this file: a document is never changed. What a shape does not touch is shared with the result.
+Rule of this file: a document is never changed. Unchanged parts are shared with the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_DEPTH = 200
 
 
 class FieldTree:
-    """A node of the tree: what is said of the fields of a document.
+    """A node of the tree: the rules for the fields of a document.
 
     `kept` and `left_out` are names. `computed` has an expression for a name, `inner` another node.
     """
@@ -45,10 +45,10 @@ class FieldTree:
     def place(
         self, parts: tuple[str, ...], codes: tuple[int, int], code_twice: int | None = None
     ) -> tuple[FieldTree, str]:
-        """The node and the name that a path leads to.
+        """The node and the name at the end of a path.
 
         Raises:
-            MongoError: Something has been said of a part of the path (`codes[0]`), or of what lies below it (`codes[1]`).
+            MongoError: There is a rule for a part of the path (`codes[0]`), or for a field below it (`codes[1]`).
         """
         node = self
         *above, last = parts
@@ -65,7 +65,7 @@ class FieldTree:
         return node, last
 
     def says(self, name: str) -> bool:
-        """Whether something is said of this very field."""
+        """Whether there is a rule for exactly this field."""
         return name in self.kept or name in self.left_out or name in self.computed
 
     def finish(self) -> bool:
@@ -74,10 +74,10 @@ class FieldTree:
         self.has_computed = bool(self.computed) or any(below)
         return self.has_computed
 
-    # --- What a shape does ---
+    # --- Application of a shape ---
 
     def including(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The fields that are kept."""
+        """The kept fields."""
         kept, inner = self.kept, self.inner
         spend_value(document)
         if not inner:
@@ -93,7 +93,7 @@ class FieldTree:
         return result
 
     def included(self, value: Any) -> Any:
-        """What is kept of a value; of a scalar, nothing, unless something is computed in its place."""
+        """The kept part of a value; MISSING for a scalar, unless a computed field takes its place."""
         if isinstance(value, dict):
             return self.including(value)
         if isinstance(value, list):
@@ -103,7 +103,7 @@ class FieldTree:
         return value if self.has_computed else MISSING
 
     def excluding(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The fields that are not left out."""
+        """The document without the excluded fields."""
         left_out, inner = self.left_out, self.inner
         spend_value(document)
         result = {}
@@ -115,7 +115,7 @@ class FieldTree:
         return result
 
     def excluded(self, value: Any) -> Any:
-        """What is not left out of a value."""
+        """A value without its excluded fields."""
         if isinstance(value, dict):
             return self.excluding(value)
         if isinstance(value, list):
@@ -126,7 +126,7 @@ class FieldTree:
     def computing(
         self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """`target` with the fields that are computed from `root`. It is changed: the caller has made it for this."""
+        """`target` with the fields computed from `root`. It is changed in place: the caller has made it for this."""
         spend(len(self.computed))
         for name, evaluate in self.computed.items():
             value = evaluate(root, variables)
@@ -140,7 +140,7 @@ class FieldTree:
         return target
 
     def computed_in(self, value: Any, root: dict[str, Any], variables: dict[str, Any]) -> Any:
-        """A value with the fields that are computed in it; a scalar becomes a document of these."""
+        """A value with its computed fields; a scalar becomes a document of them."""
         if isinstance(value, list):
             spend_value(value)
             return [self.computed_in(element, root, variables) for element in value]
@@ -151,10 +151,10 @@ class FieldTree:
 
 
 def field_path(path: Any, *, what: str = "a field") -> tuple[str, ...]:
-    """The parts of a path, checked.
+    """The checked parts of a path.
 
     Raises:
-        MongoError: It is no text (14) or empty (40352), ends with a dot (40353), has an empty name (15998) or one that begins
+        MongoError: It is no text (14) or empty (40352), ends with a dot (40353), has an empty name (15998) or a name that begins
             with `$` (16410).
     """
     if not is_text(path):
@@ -243,11 +243,11 @@ class _ProjectionReader:
 
 
 def projection(spec: Mapping[str, Any], scope: Scope) -> Reshape:
-    """What `$project` does.
+    """The function of `$project`.
 
     Raises:
-        MongoError: It is empty (51272), keeps some and leaves out others (31253, 31254), says two things of a field (31249,
-            31250), or an expression in it is none.
+        MongoError: It is empty (51272), mixes kept and excluded fields (31253, 31254), has two rules for a field (31249, 31250),
+            or has an invalid expression.
     """
     if not spec:
         raise MongoError(51272, "a projection has at least one field")
@@ -267,10 +267,10 @@ def projection(spec: Mapping[str, Any], scope: Scope) -> Reshape:
 
 
 def additions(spec: Mapping[str, Any], scope: Scope) -> Reshape:
-    """What `$addFields` does.
+    """The function of `$addFields`.
 
     Raises:
-        MongoError: It says two things of a field (40176), or an expression in it is none.
+        MongoError: It has two rules for a field (40176), or an invalid expression.
     """
     shape = FieldTree()
     _read_additions(spec, (), shape, scope)
@@ -291,10 +291,10 @@ def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: Fie
 
 
 def exclusion(paths: list[str]) -> Reshape:
-    """What `$unset` does with these paths.
+    """The function of `$unset` for these paths.
 
     Raises:
-        MongoError: Two of them say something of one field (31249, 31250).
+        MongoError: Two paths concern one field (31249, 31250).
     """
     shape = FieldTree()
     for path in paths:

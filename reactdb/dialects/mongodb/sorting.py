@@ -1,7 +1,7 @@
-"""Orders of documents, as `{a: 1, "b.c": -1}` asks for them.
+"""Sort orders of documents, from specifications like `{a: 1, "b.c": -1}`.
 
-Of an array counts its least element where the order goes up, its greatest where it goes down; an empty array is below null.
-What is not there is null. Documents that are equal in all fields keep the order that they came in.
+An array sorts by its least element in an ascending order, and by its greatest in a descending order; an empty array is below
+null. A missing field is null. Documents with equal sort keys keep their order.
 
 Rule of this file: it compares keys of `ordering`, and never a value itself.
 """
@@ -28,7 +28,7 @@ Key = tuple[Any, ...]
 
 
 class Downwards:
-    """A key whose order is turned round."""
+    """A key with the reverse order."""
 
     __slots__ = ("key",)
 
@@ -46,10 +46,10 @@ class Downwards:
 
 
 class Order:
-    """An order that has been read.
+    """A parsed sort order.
 
     Args:
-        spec: Fields with 1 or -1. Empty where the command is `find`, which then has no order.
+        spec: Fields with 1 or -1. An empty one, in `find`, is no order.
         text: The collation, if there is one.
 
     Raises:
@@ -66,7 +66,7 @@ class Order:
         self._makers = [(_key_maker(name, down, text), down) for name, down in self.fields]
 
     def key(self, document: Any) -> Any:
-        """A key by which documents are sorted."""
+        """The sort key of a document."""
         if len(self._makers) == 1:
             make, down = self._makers[0]
             return Downwards(make(document)) if down else make(document)
@@ -81,7 +81,7 @@ class Order:
         return result
 
     def first(self, documents: Iterable[Any], count: int) -> list[Any]:
-        """The first ones in order; no more than `count` are held."""
+        """The first documents in order; at most `count` are held."""
         return heapq.nsmallest(count, documents, key=self.key)
 
     def compare(self, left: Any, right: Any) -> int:

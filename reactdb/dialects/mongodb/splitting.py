@@ -16,14 +16,14 @@ Document = dict[str, Any]
 
 
 def fragments(event: Document, token: Token, most_bytes: int) -> list[Document]:
-    """The parts of an event, each with at most `most_bytes`; the event itself, if it has no more.
+    """The parts of an event, each with at most `most_bytes`; a smaller event is returned whole.
 
     Raises:
-        MongoError: 10334, one of its fields alone has more.
+        MongoError: 10334, a single field has more bytes.
     """
     if len(bson.encode(event)) <= most_bytes:
         return [event]
-    # What each part has besides.
+    # The additional bytes of each part.
     frame = len(bson.encode({"_id": event["_id"], "splitEvent": {"fragment": 1, "of": 1}}))
     parts: list[Document] = []
     left = 0

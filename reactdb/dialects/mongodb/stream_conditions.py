@@ -1,11 +1,11 @@
-"""The conditions of the `$match` stages that a stream begins with, and which fields of its events they depend on.
+"""The conditions in the leading `$match` stages of a stream, and the event fields that they depend on.
 
-    {"ns.coll": "y", "fullDocument.z": 1}    two conditions, of which only the second depends on `fullDocument`
+    {"ns.coll": "y", "fullDocument.z": 1}    two conditions; only the second depends on `fullDocument`
 
-A condition that does not depend on an image can be tested before the image is looked up, as MongoDB's optimizer has it. Of an
-expression that is told by the paths in it.
+A condition that does not depend on an image can be tested before the image is looked up, as MongoDB's optimizer does. The paths
+in an expression show its fields.
 
-Rule of this file: where it cannot be told, a condition depends on everything.
+Rule of this file: a condition that cannot be analysed depends on everything.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Final
 
 __all__ = ["conjuncts", "depends_on"]
 
-# They say nothing of a document.
+# They are no conditions on a document.
 _OF_NOTHING: Final = frozenset({"$comment", "$alwaysTrue", "$alwaysFalse"})
 _WHOLE: Final = frozenset({"ROOT", "CURRENT"})
 
 
 def conjuncts(match: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The filters that all have to match where this one does, in its order. It has been compiled, so it is well-formed."""
+    """The filters that must all match for this one, in its order. It has been compiled, so it is well-formed."""
     for name, operand in match.items():
         if name == "$and":
             for part in operand:
@@ -65,5 +65,5 @@ def _is_of_everything(operator: str, operand: Any) -> bool:
     if operator == "$getField":
         # Without an input it reads the document, and the name may be computed.
         return not (isinstance(operand, Mapping) and "input" in operand)
-    # It is another value each time, so that it must not be tested twice.
+    # It has another value each time, so it must not be tested twice.
     return operator == "$rand"

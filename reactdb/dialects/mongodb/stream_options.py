@@ -1,9 +1,9 @@
-"""StreamOptions: what `$changeStream` was asked for, checked.
+"""StreamOptions: the checked arguments of `$changeStream`.
 
-Options are literal BSON, never evaluated. A null is as good as nothing where a text, a token or a timestamp is expected, and a
-mistake where a boolean is.
+Options are literal BSON, never evaluated. Null counts as missing for a text, a token or a timestamp, and is an error for a
+boolean.
 
-Rule of this file: values only; what is in the file is looked at when the stream is opened.
+Rule of this file: values only; the file is read when the stream is opened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEFORE_CHANGE: Final = ("off", "whenAvailable", "required")
 PRE_IMAGE: Final = "fullDocumentBeforeChange"
 POST_IMAGE: Final = "fullDocument"
 _BOOLEANS: Final = ("allChangesForCluster", "showExpandedEvents")
-# Those of servers of shards, which say nothing here.
+# Options of sharded servers, without an effect here.
 _PASSED_OVER: Final = (
     "showMigrationEvents",
     "showSystemEvents",
@@ -38,10 +38,10 @@ class StreamOptions(NamedTuple):
     """See the head of this file.
 
     Attributes:
-        full_document: One of FULL_DOCUMENT.
-        before_change: One of BEFORE_CHANGE.
+        full_document: A value of FULL_DOCUMENT.
+        before_change: A value of BEFORE_CHANGE.
         after: The token of `resumeAfter` or `startAfter`.
-        is_start_after: It is that of `startAfter`, and may be an invalidate's.
+        is_start_after: The token is from `startAfter`, and may belong to an invalidate event.
         at: `startAtOperationTime`.
         is_expanded: `showExpandedEvents`.
     """
@@ -55,7 +55,7 @@ class StreamOptions(NamedTuple):
 
     @property
     def lookups(self) -> tuple[str, ...]:
-        """The fields of the images that are asked for, in the order in which MongoDB looks them up."""
+        """The fields of the wanted images, in the order of MongoDB's look-ups."""
         before = () if self.before_change == "off" else (PRE_IMAGE,)
         return before if self.full_document == "default" else (*before, POST_IMAGE)
 
@@ -134,7 +134,7 @@ def _wrong_type(name: str, value: Any, expected: str) -> MongoError:
 def _check_scope(scope: StreamScope, *, is_of_cluster: bool) -> None:
     namespace = scope.namespace
     if is_of_cluster:
-        # A stream of everything is opened on `admin`, whose streams are otherwise refused.
+        # A stream of everything is opened on `admin`, which otherwise has no streams.
         if namespace is not None and namespace != MongoNamespace("admin"):
             raise MongoError(
                 72,

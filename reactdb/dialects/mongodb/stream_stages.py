@@ -3,11 +3,11 @@
     $match $project $addFields $set $unset $replaceRoot $replaceWith $redact $fill     as in any pipeline
     $changeStreamSplitLargeEvent                                                       once, and last
 
-Before an image is looked up, those conditions of the leading `$match` stages are tested that depend neither on it nor on one
-that is looked up later (`stream_conditions`). So a `$match` keeps events whose images are required, and missing, from being an
-error. An event that has all its images goes through the stages as they are.
+Before an image is looked up, the leading `$match` stages are tested as far as they need neither this image nor a later one
+(`stream_conditions`). So a missing required image is no error for an event that the `$match` rejects. An event with all its
+images goes through the stages as they are.
 
-Rule of this file: a stage that could drop the token, or change it, ends the stream, and that is found out event by event.
+Rule of this file: a stage that drops or changes the token ends the stream; this is checked for each event.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ ELSEWHERE: Final = frozenset(
         "$listSampledQueries",
     }
 )
-"""Stages that MongoDB has, and no pipeline may have here."""
+"""Stages of MongoDB that no pipeline may have here."""
 SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 MISSING_TOKEN: Final = "Cannot provide resume functionality when the resume token is missing."
-"""What drivers say where a server has not noticed it."""
+"""The drivers' message if a server has not noticed it."""
 
 
 class TokenMissing(MongoError):
@@ -60,11 +60,11 @@ class TokenMissing(MongoError):
 
 
 class EarlyTest(NamedTuple):
-    """A condition that is tested before an image is looked up.
+    """A condition for the time before an image is looked up.
 
     Attributes:
-        step: As a stage.
-        is_in_turn: So are all conditions that come before it in the pipeline.
+        step: The condition as a stage.
+        is_in_turn: All conditions before it in the pipeline are tested early, too.
     """
 
     step: Step
@@ -75,9 +75,9 @@ class StreamPipeline:
     """See the head of this file.
 
     Attributes:
-        is_empty: There is no stage but, perhaps, that which splits.
+        is_empty: There is no stage, except perhaps the one for splitting.
         splits: Large events are split.
-        matches: The filters of the `$match` stages that it begins with.
+        matches: The filters of the leading `$match` stages.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class StreamPipeline:
     ) -> None:
         """
         Args:
-            stages: Without the `$changeStream` that they follow.
+            stages: The stages after `$changeStream`.
             variables: The values of the command's `let`.
-            lookups: The fields of the images that events are given, in the order in which these are looked up.
+            lookups: The fields of the events' images, in the order of their lookup.
 
         Raises:
-            MongoError: A stage that there is not, or not here; or what the stage itself refuses.
+            MongoError: A stage is unknown, or not allowed here; or it is invalid.
         """
         _check(stages)
         setting = Setting(text=text_key(collation), variables=dict(variables or {}))
@@ -109,10 +109,10 @@ class StreamPipeline:
         }
 
     def takes(self, event: Document, image: str) -> bool:
-        """Whether an event goes on to the lookup of an image, as far as that can be told before.
+        """Whether an event goes on to the lookup of an image, according to the early tests.
 
         Raises:
-            MongoError: What a condition says.
+            MongoError: A condition fails.
         """
         for test in self._early[image]:
             try:
@@ -121,15 +121,15 @@ class StreamPipeline:
             except MongoError:
                 if test.is_in_turn:
                     raise
-                # It is an error only if the conditions before it let the event through, which is seen when all are tested.
+                # It is an error only if the earlier conditions accept the event, and only the full test shows that.
                 return True
         return True
 
     def apply(self, event: Document) -> Document | None:
-        """What becomes of an event that goes on, once it has its images; None where it does not.
+        """The result of the stages for an event with its images; None if they drop it.
 
         Raises:
-            MongoError: 280, the token is not what it was; or what a stage says.
+            MongoError: 280, the token has changed; or an error of a stage.
         """
         if not self._steps:
             return event

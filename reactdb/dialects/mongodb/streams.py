@@ -1,18 +1,18 @@
-"""ChangeStreams and LogStream: change streams of a file, which are asked for their events and never wait.
+"""ChangeStreams and LogStream: change streams of a file. A reader polls a stream, and a poll never waits.
 
     streams = ChangeStreams(namespaces)
     stream = streams.open(StreamScope(MongoNamespace("shop", "orders")), [{"$changeStream": {}}, {"$match": {...}}])
     stream.on_ready(event.set)
     batch = stream.batch(most=100)          events, the token after them, whether the stream has ended
 
-A stream reads the log where it stands, its own tables alone. What it has not been asked for is nowhere but in the log: nothing
-can overflow, and a stream that is opened again with any of its tokens gives the rest exactly. One that is up to date but for the
-commit that has woken it finds the changes in memory (`recent`).
+A stream reads the log from its position, and only the changes of its own tables. Unread events are only in the log: nothing
+can overflow, and a stream that is reopened with any of its tokens continues exactly there. If a stream has read everything before
+the commit that woke it, the changes come from memory (`recent`).
 
-Where its `$match` is about some values only (`routing`), a stream evaluates the changes that have them: it finds them in the
-pages that it reads, and while it is woken (`waking`) it does not read those before the first that it was woken by.
+If the `$match` selects by values (`routing`), a stream evaluates only the changes with these values: it looks them up in the
+pages of the log. While it waits (`waking`), it skips all changes before the first one that woke it.
 
-Rule of this file: the position moves on with what was given, and a token says what was seen, never more.
+Rule of this file: the position advances with the delivered events, and a token never covers more than the stream has read.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from reactdb.store.snapshot import Snapshot
 
 Document = dict[str, Any]
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""The most that an event may have where a batch is bounded in bytes, which a reply is."""
+"""The size limit of an event in a batch with a limit in bytes, such as a reply."""
 # An event has a document three times at most, and an array of small numbers has eleven times as many bytes in BSON as here.
 BYTES_OF_ONE: Final = 33
-# Changes that are read from the log at once, and pages that one batch reads before it says how far it has come.
+# Changes per read of the log, and pages per batch before the batch reports its position.
 PAGE: Final = 200
 PAGE_BYTES: Final = 8 << 20
 MOST_PAGES: Final = 50
 
 
 class StreamBatch(NamedTuple):
-    """What a stream has given.
+    """A batch of a stream.
 
     Attributes:
-        events: As documents. They may share parts with each other, and are not to be changed.
-        token: That of the point after them, from which a stream goes on.
+        events: The event documents. They may share parts with each other: do not change them.
+        token: The resume token after the last event.
         is_closed: The stream was invalidated: these are its last events.
     """
 
@@ -74,11 +74,11 @@ class StreamBatch(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """An event that was read, as it goes out.
+    """An event before its delivery.
 
     Attributes:
-        document: None where the stages have dropped it.
-        size: A bound of its bytes.
+        document: None if the stages have dropped the event.
+        size: An upper bound of its bytes.
         ends: The stream ends with it.
     """
 
@@ -96,24 +96,24 @@ class ChangeStreams:
         self.spaces = spaces
         self.wakers = StreamWakers(spaces.session)
         self.pages = LogPages()
-        # Streams of observables, whose subscribers need not keep anything.
+        # Observables' streams are held here, because a subscriber need not hold its subscription.
         self.observed: set[object] = set()
         self._mark: tuple[int, Token] | None = None
         self._faults: deque[Exception] = deque()
 
     def mark_after(self, snapshot: Snapshot, seq: int) -> Token:
-        """The high-water mark after a seq. That of the newest is asked for by all quiet streams."""
+        """The high-water mark after a seq. It is cached, because all idle streams need the mark of the newest seq."""
         known = self._mark
         if known is None or known[0] != seq:
             self._mark = known = (seq, points.mark_after(self.spaces.session.engine, snapshot, seq))
         return known[1]
 
     def fail(self, *errors: Exception) -> None:
-        """Let the next batches of any streams fail, each with one of these: for tests of their readers."""
+        """Let the next batches of any streams fail, each with one of these errors: for tests of readers."""
         self._faults.extend(errors)
 
     def strike(self) -> None:
-        """Raise the next of the errors that `fail` was given."""
+        """Raise the next error of `fail`."""
         if not self._faults:
             return
         try:
@@ -130,15 +130,15 @@ class ChangeStreams:
         collation: Mapping[str, Any] | None = None,
         let: Mapping[str, Any] | None = None,
     ) -> LogStream:
-        """A stream.
+        """Open a stream.
 
         Args:
-            scope: What it is about. `allChangesForCluster` makes it everything.
-            pipeline: The stages, of which the first is `$changeStream`.
+            scope: The collection or database. `allChangesForCluster` widens it to everything.
+            pipeline: The stages, beginning with `$changeStream`.
             let: Variables of the stages, as expressions.
 
         Raises:
-            MongoError: What cannot be asked for, or cannot be resumed.
+            MongoError: The options or stages are invalid, or the stream cannot be resumed.
         """
         if not pipeline or CHANGE_STREAM not in pipeline[0]:
             raise MongoError(40602, "$changeStream is only valid as the first stage in a pipeline")
@@ -158,11 +158,11 @@ class LogStream:
     """See the head of this file.
 
     Attributes:
-        scope, options: What it was opened with.
-        interest: Which changes of documents it evaluates.
-        is_closed: It has ended, or was closed.
+        scope, options: The arguments of `open`.
+        interest: The changes of documents to evaluate.
+        is_closed: The stream has ended, or was closed.
 
-    Thread safety: one thread at a time asks for batches; any closes it.
+    Thread safety: one thread at a time reads batches; any thread closes it.
     """
 
     def __init__(
@@ -185,31 +185,31 @@ class LogStream:
         self._lock = threading.RLock()
         self._changes: deque[Change] = deque()
         self._page_read = LogPage((), (), 0, None)
-        # The version of the catalogue as of the position, where it is known.
+        # The version of the catalogue as of the position, if known.
         self._version: int | None = None
         self._ready: deque[_Told] = deque()
         self._error: Exception | None = None
-        # The token that is looked for, on the way to the first event.
+        # The resume token, until its event is read.
         self._sought: Token | None = None
         self._on_ready: Callable[[], object] | None = None
         self._listening: TableWait | None = None
         self._forgetting: finalize[..., LogStream] | None = None
         self._listens_to: list[int] | None = None
-        # Of these tables it was known up to this change of tables that they are its own.
+        # These tables were known as the stream's own as of this change of tables.
         self._listens_as_of = -1
-        # Its tables, and since which change of tables and for which purpose they are these.
+        # The stream's tables, after the change of tables and the purpose for which they were computed.
         self._own: tuple[tuple[int, bool], list[int]] = (-1, False), []
-        # It has read of tables that came or went, which it may not listen to yet.
+        # The stream has read about new or dropped tables and may not have subscribed to them yet.
         self._is_unsure = False
         owner.spaces.session.check_open()
-        # The point before which nothing is told; None once something after it was.
+        # The point before which no event is delivered; None after the first event behind it.
         self._point: Token | None
         with self._engine.fresh_snapshot() as snapshot:
             snapshot.check_end()
             self._position, self._point = self._start(snapshot)
             if self._position == snapshot.seq:
                 self._version = snapshot.catalogue.version
-            # Of the newest event that was given, or the point at which the stream stands.
+            # The token of the newest delivered event, or the starting point.
             self._token: Token = self._point
             self._given: Document = (options.after or self._point).document()
             self._given_seq = self._position
@@ -222,7 +222,7 @@ class LogStream:
             )
 
     def _start(self, snapshot: Snapshot) -> tuple[int, Token]:
-        """The position from which the log is read, and the point before which nothing is told."""
+        """The first position in the log, and the point before which no event is delivered."""
         after, at = self.options.after, self.options.at
         if after is None and at is None:
             return snapshot.seq, points.mark_after(self._engine, snapshot, snapshot.seq)
@@ -246,19 +246,19 @@ class LogStream:
 
     @property
     def token(self) -> Document:
-        """Where the stream stands: the token of its last batch, and at first the one that it began at."""
+        """The resume token of the last batch, and before the first batch the token of the starting point."""
         return self._given
 
     def batch(self, most: int | None = None, most_bytes: int | None = None) -> StreamBatch:
-        """The events that there are, oldest first. It never waits for one.
+        """The ready events, oldest first. It never waits for an event.
 
         Args:
-            most: The greatest number of events. None: all there are; with 0 nothing is read.
-            most_bytes: The most bytes of BSON of all events together. The first may have more, up to 16 MB; it is alone then.
+            most: The greatest number of events. None: all ready events; with 0 nothing is read.
+            most_bytes: The limit of all events together, in bytes of BSON. A first event beyond it comes alone, up to 16 MB.
 
         Raises:
-            MongoError: 280 and 286, the stream cannot go on from its token; 136, what it has not read was compacted away; 47, a
-                required image is missing; 10334, an event is too large; what a stage says. The stream is closed by it.
+            MongoError: 280 and 286, the stream cannot go on from its token; 136, unread changes were compacted away; 47, a
+                required image is missing; 10334, an event is too large; errors of the stages. Any error closes the stream.
         """
         with self._lock:
             if self._error is not None:
@@ -270,7 +270,7 @@ class LogStream:
             events: list[Document] = []
             try:
                 self._owner.strike()
-                # A stream that is woken because the file is being closed may look before that is done, and nobody wakes it again.
+                # Closing the file wakes the stream and may not be complete at this read, and there is no second wake-up.
                 self._owner.spaces.session.check_open()
                 ended = False
                 head = self._engine.newest_seq()
@@ -290,12 +290,12 @@ class LogStream:
             return StreamBatch(events, self._given, ended)
 
     def _is_quiet(self, head: int) -> bool:
-        """All that there is was given, and the token says so. Most streams that are asked are quiet, so it takes no snapshot."""
+        """All events are delivered, and the token covers them. Most polls find an idle stream, so this takes no snapshot."""
         has_more = self._ready or self._changes or self._position > self._given_seq
         return not has_more and head <= self._position
 
     def _snapshot(self, head: int) -> AbstractContextManager[Snapshot]:
-        """What a batch reads. Where it is up to date but for what has woken it, nothing is read of the file."""
+        """The snapshot of a batch. If only the commit that woke the stream is unread, the file is not read."""
         engine = self._engine
         catalogue = engine.catalogue
         if self._version == catalogue.version and not self.options.is_expanded:
@@ -307,7 +307,7 @@ class LogStream:
     def _fill(
         self, events: list[Document], snapshot: Snapshot, most: int | None, most_bytes: int | None
     ) -> bool:
-        """Put what there is into `events`. Whether the stream has ended."""
+        """Append the ready events to `events`. Returns: whether the stream has ended."""
         left = most_bytes
         pages = 0
         head = snapshot.seq
@@ -316,7 +316,7 @@ class LogStream:
                 if self._changes:
                     self._take_in(self._changes.popleft(), snapshot)
                 elif pages == MOST_PAGES and self._position < head:
-                    # A reader that waits is to come back at once.
+                    # A waiting reader must come back at once.
                     self.tell()
                     return False
                 elif not self._read(snapshot, head):
@@ -340,10 +340,12 @@ class LogStream:
         return False
 
     def _has_read_all(self, snapshot: Snapshot) -> None:
-        """Nothing is left: the token is that of the newest change, if that was not an event that was given."""
+        """Everything is read: the token moves to the newest change, unless that change was delivered as an event."""
         if self._sought is not None:
             if points.position_at(snapshot, self._sought) < self._position:
-                raise points.not_found("the log goes on after it, and no event of this stream has it")
+                raise points.not_found(
+                    "the log continues after it, and no event of this stream has this token"
+                )
             return
         if self._position <= self._given_seq:
             return
@@ -366,7 +368,7 @@ class LogStream:
         except HistoryLost as lost:
             raise MongoError(
                 136,
-                f"the change stream was overtaken by compaction: it stands at {lost.since}, and the log begins later",
+                f"compaction has removed changes that the stream has not read: it is at {lost.since}, and the log begins later",
             ) from None
         return True
 
@@ -387,7 +389,7 @@ class LogStream:
         self._version = snapshot.catalogue.version if page.end == head else None
 
     def _tables(self, *, is_seeking: bool = False) -> list[int]:
-        """The numbers of the tables that it reads; to find a place, all in its scope."""
+        """The ids of the stream's tables; all tables in its scope while it looks for its starting point."""
         of = self._reading.times_changed, is_seeking
         if self._own[0] != of:
             interest = self.interest
@@ -398,7 +400,7 @@ class LogStream:
         return self._own[1]
 
     def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
-        """The changes of a page that it evaluates. To find its place, it evaluates all."""
+        """The changes of a page to evaluate: all of them while it looks for its starting point."""
         lookups = self.interest.lookups
         if lookups is None or self._sought is not None:
             return page.changes
@@ -418,7 +420,7 @@ class LogStream:
             return LogPage(known, (), head, self._origin(snapshot, head), is_recent=True)
         catalogue, connection = snapshot.catalogue, snapshot.connection
         is_same = self._version == catalogue.version
-        # A database is dropped with its tables, so that DATABASES has changed with the catalogue.
+        # Dropping a database drops its tables, so DATABASES changes together with the catalogue.
         numbers = [] if is_same else [CATALOGUE]
         for hidden in () if is_same and not self.options.is_expanded else (DATABASES, COLLECTIONS):
             table = snapshot.table(hidden)
@@ -429,7 +431,7 @@ class LogStream:
             entries, _ = read(connection, catalogue, since, head, table_ids=(number,), limit=-1)
             beside += changes_of(entries, catalogue)
         beside.sort(key=_seq)
-        # A change of the catalogue may change which tables these are: until there, and then again.
+        # A change of the catalogue may change the set of tables: read until there, and then again.
         end = min((change.seq for change in beside if change.table_id == CATALOGUE), default=head)
         found: list[Change] = []
         if own:
@@ -442,13 +444,13 @@ class LogStream:
         return LogPage(found, beside, end, self._origin(snapshot, end))
 
     def _origin(self, snapshot: Snapshot, end: int) -> TokenOrigin | None:
-        """That of all changes from the position to a seq; None where there are several."""
+        """The origin of all changes from the position to a seq; None if there are several origins."""
         start = self._position + 1
         first = points.origin_at(self._engine, snapshot, start)
         return first if end == start or first == points.origin_at(self._engine, snapshot, end) else None
 
     def _take_in(self, change: Change, snapshot: Snapshot) -> None:
-        """Make what there is to tell of a change."""
+        """Make the events of a change."""
         page = self._page_read
         events = page.events.get(change.seq)
         if events is None:
@@ -463,7 +465,7 @@ class LogStream:
                 self._tell_of(event.invalidate(), change.seq, snapshot, ends=True)
 
     def _tell_of(self, event: StreamEvent, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
-        """Put an event where it goes out, if it comes after the place at which the stream begins."""
+        """Queue an event, if it comes after the starting point of the stream."""
         sought = self._sought
         skipped = 0
         if sought is not None:
@@ -479,7 +481,7 @@ class LogStream:
         elif self._point is not None:
             if event.token.place < self._point.place:
                 return
-            # Tokens sort as the events come, so all that follow are after it as well.
+            # Tokens sort in the order of events, so all later events are after the point as well.
             self._point = None
         self._token = event.token
         document = self._shown(event, snapshot)
@@ -492,7 +494,7 @@ class LogStream:
         if skipped and (len(parts) == 1 or len(parts) < skipped):
             raise points.not_found("the event is not split as it was")
         for part in parts[skipped:]:
-            # One of its own: the event is the caller's.
+            # A copy: the caller owns the event and may change it.
             token = event.token.document() if part is None else dict(part["_id"])
             self._ready.append(_Told(part, token, seq, bound, ends))
 
@@ -508,10 +510,10 @@ class LogStream:
     # Waking
 
     def on_ready(self, call: Callable[[], object] | None) -> None:
-        """Have `call` called when there may be something for `batch`: after a commit that changes a table of this stream, or when
-        the file is closed. It runs where the commit is delivered: it should set an event, and return. None: nobody is called.
+        """Have `call` called when `batch` may return events: after a commit that changes a table of this stream, and when the
+        file is closed. It runs where the commit is delivered: set an event there, and return. None removes the callback.
 
-        Whether there is something is seen by asking: ask once after this, too.
+        Events may be ready already: call `batch` once after this, too.
         """
         with self._lock:
             self._on_ready = call
@@ -538,25 +540,25 @@ class LogStream:
             tables = self._engine.catalogue.by_id
             for table in own:
                 routes += interest.routes(table, tables[table].primary_key)
-        # Before the other one ends, so that nobody misses anything.
+        # Before the old subscription ends, so that no change is missed.
         listening = self._owner.wakers.listen(
             own, _teller(ref(self)), None if interest.lookups is None else routes
         )
         self._listening = listening
-        # A stream that was forgotten is not kept by its being woken.
+        # The subscription holds only a weak reference to the stream.
         forgotten, self._forgetting = self._forgetting, finalize(self, listening.forget)
         self._forgetting.atexit = False
         if forgotten is not None:
             forgotten.detach()
         if before is not None:
             before.end()
-            # Something may have happened to a table that was not listened to yet.
+            # A table without a subscription may have changed before.
             self.tell()
         if self.is_closed:
             self._stop_listening()
 
     def tell(self) -> None:
-        """Call who waits."""
+        """Call the callback of `on_ready`."""
         call = self._on_ready
         if call is not None:
             call()
@@ -570,7 +572,7 @@ class LogStream:
             forgotten.detach()
 
     def close(self) -> None:
-        """End it. A second call does nothing. A reader that waits is called."""
+        """End it and call a waiting reader. A second call does nothing."""
         self.is_closed = True
         self._stop_listening()
         self.tell()

@@ -1,9 +1,9 @@
-"""Sweeping: documents that have expired by a TTL index are deleted.
+"""TTL sweep: deletes the expired documents of TTL indexes.
 
-Nothing expires by itself: whoever keeps such a collection calls this, as often as documents should go, or lets a server do so.
+Nothing expires by itself: a program with such a collection calls this as often as it wants, or its server does.
 
-Rule of this file: a date in the field, or the least of those in an array, and the seconds of the index say when a document
-expires; one without a date never does.
+Rule of this file: a document expires by the date in the field, or the least date in an array, plus the seconds of the index;
+without a date it never expires.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from reactdb.store.transaction import WriteTransaction
 __all__ = ["sweep", "swept_everywhere"]
 
 AT_ONCE: Final = 1_000
-"""The most documents that are deleted by one commit."""
+"""The most deletions per commit."""
 
 
 def swept_everywhere(spaces: Namespaces) -> Iterator[int]:
-    """Delete the documents of all collections that have expired. Each step is one commit, and gives how many it has deleted."""
+    """Delete the expired documents of all collections. Each step is one commit, and yields the number of its deletions."""
     for database in spaces.databases():
         for found in spaces.collections(database):
             if any(index.expires_s is not None for index in indexes_of(found.table)):
@@ -34,13 +34,13 @@ def swept_everywhere(spaces: Namespaces) -> Iterator[int]:
 
 
 def sweep(spaces: Namespaces, namespace: MongoNamespace, now: datetime | None = None) -> int:
-    """Delete the documents of a collection that have expired.
+    """Delete the expired documents of a collection.
 
     Args:
         now: An aware datetime; the clock's, unless given.
 
     Returns:
-        How many there were.
+        The number of deleted documents.
     """
     return sum(_steps(spaces, namespace, now or datetime.now(UTC)))
 
@@ -73,7 +73,7 @@ def _swept(
 
 
 def _expired(transaction: WriteTransaction, index: CollectionIndex, now: datetime) -> list[bytes]:
-    """The keys of documents with a date that is old enough. Their entries are no longer there than the documents."""
+    """The keys of documents with an old enough date. Their entries go together with the documents."""
     assert index.expires_s is not None
     last = value_bytes(now - timedelta(seconds=float(index.expires_s)))
     found = range_of(b"", FieldBound(bracket_range(last)[0], last + b"\x00"))

@@ -1,13 +1,13 @@
-"""Tailing: a query of a capped collection that goes on with what is inserted after it was asked.
+"""Tailable queries: a query of a capped collection that continues with later inserts.
 
     tail = open_tail(spaces, MongoNamespace("shop", "log"), {"filter": {"level": "error"}})
-    tail.batch(100)                     the next documents, in the order in which they came. It never waits
-    wakers.listen([tail.table_id], ...) whom to call when there may be more
+    tail.batch(100)                     the next documents, in the order of their insertion. It never waits
+    wakers.listen([tail.table_id], ...) the callback for when there may be more
 
-It stands at the last document that it has looked at. Where that is deleted, to make room or by somebody, it has lost its place
-and ends: code 136, as in MongoDB.
+Its position is the last document that it has read. If that document is deleted, to make room or by another writer, it has lost
+its position and ends: code 136, as in MongoDB.
 
-Rule of this file: a document that was inserted is given once, or the loss of the place is told.
+Rule of this file: it returns an inserted document once, or raises because it has lost its position.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_tailable(command: Mapping[str, Any]) -> bool:
 def open_tail(
     spaces: Namespaces, namespace: MongoNamespace, command: Mapping[str, Any], collation: Any = None
 ) -> Tail | None:
-    """The tail of a find; None where there is no collection.
+    """The tail of a find; None without a collection.
 
     Raises:
         MongoError: 2, the collection is not capped; and as a find.
@@ -80,8 +80,8 @@ class Tail:
 
     Attributes:
         table_id: The number of its table.
-        is_over: It has found a collection without any documents.
-        is_at_limit: It has given as many as it may. It goes on and gives none.
+        is_over: The collection had no documents.
+        is_at_limit: It has reached its limit. It stays open and returns nothing.
     """
 
     def __init__(
@@ -100,15 +100,15 @@ class Tail:
         self._shape = Projection(fields, variables=variables, collation=text) if fields else None
         self._skip = count_of("skip", command.get("skip")) or 0
         self._left = count_of("limit", command.get("limit")) or None
-        # The last place that was looked at, or before the first of all; None before the first batch.
+        # The last read position, or the position before the first document; None before the first batch.
         self._seen: int | None = None
         self._stands_at_one = False
 
     def batch(self, most: int) -> list[Document]:
-        """The next documents that match, at most `most`.
+        """The next matching documents, at most `most`.
 
         Raises:
-            MongoError: 136, what follows was deleted to make room; 175, the collection was dropped.
+            MongoError: 136, the next documents were deleted to make room; 175, the collection was dropped.
         """
         if self._left is not None:
             most = min(most, self._left)

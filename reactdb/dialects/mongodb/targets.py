@@ -1,9 +1,9 @@
-"""Targets: where a statement's writes go, and which state its reads see.
+"""Targets: the destination of a statement's writes, and the state of its reads.
 
-A `WriteTransaction` of the store is one: its writes are a part of that commit. The other is a transaction of the dialect
-(`transactions`), which keeps its writes until it is committed. Statements are written once, for both.
+A `WriteTransaction` of the store is a target: the writes become a part of its commit. The other kind is a transaction of the
+dialect (`transactions`), which buffers its writes until its commit. Statements are written once, for both.
 
-Rule of this file: what both have in common, and nothing else.
+Rule of this file: it has the common part of both, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Target(Protocol):
 
     @property
     def first(self) -> int:
-        """The seq of the first entry that is written here, as far as it is known."""
+        """The seq of its first entry, as far as it is known."""
 
     @property
     def count(self) -> int:
-        """How many entries were written here so far."""
+        """The number of entries written so far."""
 
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
         """(seq, bytes) of a document, or None."""
@@ -48,10 +48,10 @@ class Target(Protocol):
         """Put `body` where `old` was, as `WriteTransaction.write` does."""
 
     def greatest_key(self, table: TableInfo) -> bytes:
-        """The greatest key of a table; b"" where it has none."""
+        """The greatest key of a table; b"" if it has none."""
 
     def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
         """Make a table; with an `owner`, a hidden one."""
 
     def snapshot(self) -> Snapshot:
-        """Reads that see what was written here so far."""
+        """A snapshot that includes the writes so far."""

@@ -1,6 +1,6 @@
-"""Dates of BSON: milliseconds since 1970, as `datetime` without a zone, or as `DatetimeMS` beyond the years that Python has.
+"""Dates of BSON: milliseconds since 1970, as `datetime` without a zone, or as `DatetimeMS` beyond Python's years.
 
-Timestamps and ObjectIds have a time too, and count as a date where one is asked for.
+Timestamps and ObjectIds contain a time too, and are accepted as dates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_date(value: Any) -> bool:
 
 
 def has_time(value: Any) -> bool:
-    """Whether a value counts as a date where one is asked for."""
+    """Whether a value is accepted as a date."""
     return isinstance(value, datetime | DatetimeMS | ObjectId | Timestamp)
 
 

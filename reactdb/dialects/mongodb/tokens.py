@@ -1,20 +1,20 @@
-"""Resume tokens: where a change stream is, as a document `{"_data": hexadecimal digits}` that sorts as the stream goes.
+"""Resume tokens: a position of a change stream, as a document `{"_data": hexadecimal digits}`, sorted in the order of the stream.
 
     82          the first byte
     u32, u32    the cluster time: the seconds of the commit, and the seq of its first change modulo 2**32
     00          a high-water mark: everything before this cluster time was seen
     80          an event, and then
         u32     the place of the log entry in its commit
-        u8      the place of the event among those of its entry, and 128 more where an invalidate event may follow
-        u8      1: it is the invalidate event that follows that one
+        u8      the place of the event among the events of its entry, and 128 more if an invalidate event may follow
+        u8      1 for the invalidate event after that event
         u16     the fragment, from 1; 0 for an event that is not split
         u8      1, and the 16 bytes of the collection's UUID; or 0
     14 bytes    the file's identity, and the epoch of its history
     04          the end
 
-All numbers are big-endian, so tokens of one file sort as the events do, and an event has the same token whenever it is read.
+All numbers are big-endian, so tokens of one file sort like the events, and an event has the same token at every read.
 
-Rule of this file: it spells and reads. Which seq a token leads to is `points`'.
+Rule of this file: it writes and parses tokens. `points` finds the seq of a token.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _DIGITS: Final = re.compile(r"(?:[0-9a-fA-F]{2})+", re.ASCII)
 INCREMENTS: Final = 1 << 32
 """Cluster times have seqs modulo this."""
 ENDING: Final = 128
-"""What is added to the place of an event that ends streams of its collection or database."""
+"""Added to the place of an event that ends streams of its collection or database."""
 
 
 class TokenOrigin(NamedTuple):
-    """The history that a position belongs to.
+    """The history of a position.
 
     Attributes:
         database_id: The file's identity, 16 hexadecimal digits.
-        epoch: The stretch of its history, 12 of them.
+        epoch: The stretch of its history, 12 hexadecimal digits.
     """
 
     database_id: str
@@ -56,10 +56,10 @@ class TokenOrigin(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A place in the order of a stream; the head of this file has what each part means.
+    """A place in the order of a stream; the head of this file describes its parts.
 
     Attributes:
-        uuid: That of the event's collection; None where it has none, and of a high-water mark.
+        uuid: The UUID of the event's collection; None without a collection, and for a high-water mark.
     """
 
     seconds: int
@@ -79,7 +79,7 @@ class Token(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, bool, int, int, bool]:
-        """What tokens are ordered by, without the fragment."""
+        """The order of tokens, without the fragment."""
         return self[:6]
 
     @property
@@ -105,10 +105,10 @@ def mark(seconds: int, increment: int, origin: TokenOrigin) -> Token:
 
 
 def parse(document: Any) -> Token:
-    """The token that a client gives.
+    """A client's token.
 
     Raises:
-        MongoError: 40647, 40648, 40649, 9, 50811 or 15, as it is wrong.
+        MongoError: 40647, 40648, 40649, 9, 50811 or 15, depending on the mistake.
     """
     data = document.get("_data")
     if type(data) is not str:
@@ -141,7 +141,7 @@ def _read(data: bytes) -> Token:
     except struct.error:
         raise _too_short() from None
     origin = data[at : at + _ORIGIN_BYTES].hex()
-    # The last byte, which says nothing, may be missing; and drivers' tests put others behind it.
+    # The meaningless last byte may be missing; and drivers' tests append other bytes.
     rest = data[at + _ORIGIN_BYTES :].strip(b"\x00\xff")
     if len(origin) < 2 * _ORIGIN_BYTES:
         raise _too_short()
@@ -152,7 +152,7 @@ def _read(data: bytes) -> Token:
 
 
 def _not_a_token() -> MongoError:
-    return MongoError(50811, "the `_data` of the resume token is not what a change stream has given")
+    return MongoError(50811, "the `_data` of the resume token is not from a change stream")
 
 
 def _too_short() -> MongoError:

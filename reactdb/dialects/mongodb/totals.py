@@ -1,8 +1,8 @@
-"""Totals over values that come one after the other: sums, means, extremes, deviations, quantiles.
+"""Running totals of values: sums, means, extremes, deviations, quantiles.
 
-Values that are no numbers do not count; for the extremes, what is null or not there does not.
+Values other than numbers do not count; for the extremes, null and missing values do not count.
 
-Rule of this file: a total holds as little as it needs, and `result` may be asked at any time.
+Rule of this file: a total holds as little as it needs, and `result` may be called at any time.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class RunningTotal(Protocol):
     """A total."""
 
     def add(self, value: Any) -> None:
-        """Takes one more value into account."""
+        """Adds a value."""
 
     def result(self) -> Any:
         """The total of the values so far."""
 
 
 class RunningSum:
-    """The sum, of the widest kind among the numbers. Doubles are added with what rounding takes away."""
+    """The sum, of the widest type among the numbers. The rounding errors of double additions are summed up, too."""
 
     __slots__ = ("_decimals", "_doubles", "_kind", "_lost", "_whole", "count")
 
@@ -79,7 +79,7 @@ class RunningSum:
 
     def result(self) -> Any:
         if self._kind == _DECIMAL:
-            # Doubles are added up as doubles, and what they are exactly is added to the decimals.
+            # Doubles are summed up as doubles, and their exact sum is added to the decimals.
             rest = DECIMAL.add(Decimal(self._whole), Decimal(self._double_total()))
             return decimal128(DECIMAL.add(self._decimals, rest))
         if self._kind == _DOUBLE:
@@ -87,10 +87,10 @@ class RunningSum:
         return integer(self._whole, self._kind)
 
     def nearest_double(self) -> float:
-        """The sum of what is no Decimal128, rounded once."""
+        """The sum without the Decimal128 values, rounded once."""
         if not self._whole:
             return self._double_total()
-        # A whole number beyond 53 bits is a double and a rest that is one, too.
+        # An integer beyond 53 bits is a double and a remainder, which is a double, too.
         upper = float(self._whole)
         total, lost = _added_doubles(self._doubles, upper)
         return total + (self._lost + lost + (self._whole - int(upper)))
@@ -100,7 +100,7 @@ class RunningSum:
 
 
 def _added_doubles(left: float, right: float) -> tuple[float, float]:
-    """The sum, and what rounding has taken away from it."""
+    """The sum, and its rounding error."""
     total = left + right
     if not math.isfinite(total):
         return total, 0.0
@@ -108,9 +108,9 @@ def _added_doubles(left: float, right: float) -> tuple[float, float]:
 
 
 class Average:
-    """The mean: a double, or a Decimal128 where one is among the numbers. Null where there are none.
+    """The mean: a double, or a Decimal128 if there is one among the numbers. Null without numbers.
 
-    It is rounded when it is divided, so that the greatest and the least int64 have the mean -0.5.
+    It is rounded in the division, so that the greatest and the least int64 have the mean -0.5.
     """
 
     __slots__ = ("_sum",)
@@ -132,7 +132,7 @@ class Average:
 
 
 class AverageOfArguments(Average):
-    """The mean in an expression, which has each whole number as a double first. So it is in MongoDB."""
+    """The mean in an expression: each integer becomes a double first, as in MongoDB."""
 
     __slots__ = ()
 
@@ -153,7 +153,7 @@ class _Extreme:
 
 
 class Least(_Extreme):
-    """The least value; null where there is none."""
+    """The least value; null without a value."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class Least(_Extreme):
 
 
 class Greatest(_Extreme):
-    """The greatest value; null where there is none."""
+    """The greatest value; null without a value."""
 
     __slots__ = ()
 
@@ -177,7 +177,7 @@ class Greatest(_Extreme):
 
 
 class _Deviation:
-    """Welford's way: the mean and the sum of the squares of what differs from it."""
+    """Welford's algorithm: the mean and the sum of the squared differences from it."""
 
     __slots__ = ("_count", "_mean", "_squares")
     _least = 1
@@ -212,7 +212,7 @@ class DeviationOfAll(_Deviation):
 
 
 class DeviationOfSample(_Deviation):
-    """The standard deviation that a sample suggests; null for fewer than two numbers."""
+    """The standard deviation of a sample; null for fewer than two numbers."""
 
     __slots__ = ()
     _least = 2
@@ -240,7 +240,7 @@ def quantiles(wanted: Any, method: Any) -> Callable[[list[Any]], list[Any]]:
 
     Args:
         wanted: Numbers from 0 to 1.
-        method: `approximate` or `discrete`, which both give one of the values here, or `continuous`, which may lie between two.
+        method: `approximate` or `discrete`, whose results are values here, or `continuous`, which interpolates.
 
     Raises:
         MongoError: `wanted` is no array of such numbers (7750301, 7750303), or the method is unknown (2).

@@ -1,15 +1,15 @@
-"""Transactions: a session's writes to several collections, kept until they are one commit of the log.
+"""Transactions: a session's writes to several collections, buffered until they are one commit of the log.
 
     transaction = Transactions(spaces).begin()
     with transaction.statement(namespace) as target: ...    reads and writes of one statement
     transaction.commit()                                    or abort(), which leaves nothing
 
-A transaction reads the state of the moment of its first statement, with its own writes on top. Its writes are kept here; nobody
-else sees them, and nothing is locked. A document that somebody else has changed since the first statement, or that another open
-transaction has written, is a conflict: the statement fails with code 112 and the label by which drivers try the whole transaction
-again. What was changed after the statement is found at the commit, in the same way.
+A transaction reads the state at its first statement, with its own writes on top. Its writes are buffered here and invisible to
+others, and nothing is locked. It is a conflict to write a document after another writer has changed it since the first statement,
+or another open transaction has written it: the statement fails with code 112 and the label for trying the whole transaction
+again. The commit checks in the same way for changes since the statement.
 
-Rule of this file: what is committed is what the statements have written, in their order, or nothing.
+Rule of this file: the commit has exactly the writes of the statements, in their order, or nothing.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from reactdb.store.undo import Undo
 __all__ = ["TRANSIENT", "Transaction", "Transactions", "check_in_transaction"]
 
 TRANSIENT: Final = "TransientTransactionError"
-"""The label of an error after which the whole transaction can be tried again."""
+"""The label of an error after which drivers may try the whole transaction again."""
 
 FIRST_BESIDE: Final = -(1 << 32)
-"""Stand-ins for hidden tables have this number and those below. Those for collections have -1 and below."""
+"""Placeholders of hidden tables have this number or a lower one. Placeholders of collections have -1 and below."""
 
 _OUTSIDE_DATABASES: Final = frozenset({"config", "local"})
 _OUTSIDE_COLLECTIONS: Final = frozenset({"system.profile", "system.views"})
@@ -50,7 +50,7 @@ TableKey = tuple[int, bytes]
 
 
 class _Step(NamedTuple):
-    """A write that is kept."""
+    """A buffered write."""
 
     table_id: int
     key: bytes
@@ -61,11 +61,11 @@ class _Step(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A collection that the commit will make.
+    """A collection to be created by the commit.
 
     Attributes:
-        table: A stand-in for its table.
-        options: Those of `create`; None where a write makes it, which somebody else may have done meanwhile.
+        table: A placeholder for its table.
+        options: The options of `create`; None if a write creates it, in which case another writer may have created it meanwhile.
         indexes: Specifications of indexes.
     """
 
@@ -76,7 +76,7 @@ class _Made(NamedTuple):
 
 
 class _Overlaid(Undo):
-    """What to take back of the present, and then what the transaction has written, in the same terms."""
+    """The undo of the present state, and on top of it the writes of the transaction, in the same form."""
 
     def __init__(self, undo: Undo, written: dict[int, dict[bytes, bytes | None]]) -> None:
         super().__init__(undo.since, ())
@@ -102,16 +102,16 @@ class Transactions:
         self._written: dict[TableKey, Transaction] = {}
 
     def begin(self, named: tuple[bytes, int] | None = None) -> Transaction:
-        """Begin one. `named`: the id of its session and the number that it has there, which its events say."""
+        """Begin a transaction. `named`: the id of its session and its number in the session, for its events."""
         return Transaction(self, named)
 
     def claim(self, place: TableKey, transaction: Transaction) -> bool:
-        """Note that a transaction has written a document. Returns: whether no other one had."""
+        """Note the transaction's write to a document. Returns: whether no other transaction had written it."""
         with self._lock:
             return self._written.setdefault(place, transaction) is transaction
 
     def committed(self) -> Transaction:
-        """One that was committed before this server began."""
+        """A transaction that was committed before this server began."""
         found = Transaction(self)
         found.state = "committed"
         return found
@@ -127,8 +127,8 @@ class Transaction:
 
     Attributes:
         state: `open`, `committed` or `aborted`.
-        retry: The driver's session and the number that it has there, for its events and for a commit that is sent again; None
-            where there is no driver.
+        retry: The driver's session and the transaction's number in it, for its events and for a repeated commit; None without a
+            driver.
     """
 
     def __init__(self, owner: Transactions, named: tuple[bytes, int] | None = None) -> None:
@@ -141,9 +141,9 @@ class Transaction:
         self._undo: Undo | None = None
         self._steps: list[_Step] = []
         self._written: dict[int, dict[bytes, bytes | None]] = {}
-        # Tables that the commit will make, with numbers of their own below zero.
+        # Tables to be created by the commit, with negative numbers.
         self._made: dict[str, _Made] = {}
-        # Stand-ins for hidden tables that it will make, by number, and the greatest key of a table for which somebody has asked.
+        # Placeholders of hidden tables to be created, by number, and the greatest key of each table that was queried for it.
         self._beside: dict[int, TableInfo] = {}
         self._greatest: dict[int, bytes] = {}
 
@@ -154,10 +154,10 @@ class Transaction:
 
     @contextmanager
     def statement(self, namespace: MongoNamespace) -> Iterator[KeptWrites]:
-        """The target of one statement about a collection. If it raises, or the target is told to, the transaction is aborted.
+        """The target of one statement on a collection. An exception in the block aborts the transaction.
 
         Raises:
-            MongoError: 251, it is not open any more; 246, the state that it reads is gone; and as `check_in_transaction`.
+            MongoError: 251, it is not open any more; 246, its read state is gone; and as `check_in_transaction`.
         """
         if self.state != "open":
             raise MongoError(251, f"Transaction has been {self.state}", labels=(TRANSIENT,))
@@ -170,12 +170,12 @@ class Transaction:
             raise
 
     def collation(self, namespace: MongoNamespace) -> Any:
-        """That of a collection, as this transaction sees it; None for the simple one."""
+        """The collation of a collection, as this transaction sees it; None for the simple collation."""
         made = self._made.get(self._spaces.names.table(namespace))
         return self._spaces.collation(namespace) if made is None else (made.options or {}).get("collation")
 
     def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
-        """A statement that makes a collection. Errors as for `KeptWrites.create`."""
+        """A statement that creates a collection. Errors as for `KeptWrites.create`."""
         with self.statement(namespace) as target:
             target.create(namespace, options)
 
@@ -212,7 +212,7 @@ class Transaction:
         """Write everything as one commit. A second call does nothing.
 
         Raises:
-            MongoError: 251, it was aborted; 112 or 11000, it is in conflict with what others have written, and is aborted.
+            MongoError: 251, it was aborted; 112 or 11000, it conflicts with other writes and is aborted.
         """
         if self.state == "committed":
             return
@@ -242,7 +242,7 @@ class Transaction:
         snapshot = transaction.snapshot()
         assert self._seq is not None
         undo = self._as_of(snapshot)
-        # Now: the snapshot also sees what is written below.
+        # Now: the snapshot also sees the writes below.
         newest = snapshot.seq
         named = self._named if self.retry is None else (self.retry.session, self.retry.number)
         numbers: dict[int, TableInfo] = {}
@@ -266,7 +266,7 @@ class Transaction:
                     except MongoError:
                         if step.table_id < 0:
                             raise
-                        # The statement has found it free: so somebody else has taken it since, and the next try will see that.
+                        # The key was free for the statement, so another writer has inserted it since; the next try will see that.
                         raise conflict() from None
             if old is not None or step.body is not None:
                 meta = step.meta if named is None else with_session(step.meta, *named)
@@ -312,11 +312,11 @@ class KeptWrites:
         return made.table if made is not None else self.catalogue.live.get(name)
 
     def within(self, namespace: MongoNamespace) -> TableInfo:
-        """The same; where there is none, one that the commit will make."""
+        """The same; if the collection is missing, a placeholder for one to be created by the commit."""
         return self.table(namespace) or self._make(namespace, None).table
 
     def create_table(self, name: str, primary_key: str, owner: str | None = None) -> TableInfo:
-        """A stand-in for a hidden table, which the statements of this transaction see."""
+        """A placeholder of a hidden table for the statements of this transaction."""
         beside = self._transaction._beside
         number = FIRST_BESIDE - len(beside)
         beside[number] = table = TableInfo(number, name, primary_key, 0, None, {}, owner)
@@ -347,13 +347,13 @@ class KeptWrites:
     def create_indexes(
         self, namespace: MongoNamespace, indexes: Sequence[Mapping[str, Any]]
     ) -> tuple[int, int]:
-        """Have the commit make indexes of a collection that it makes. Where they are there already, nothing is done.
+        """Let the commit create indexes of a collection that it creates. Existing indexes are skipped.
 
         Returns:
-            How many there are to be before and afterwards, with that of `_id`.
+            The number of indexes before and after, including the `_id` index.
 
         Raises:
-            MongoError: 263, the collection is there already, and one of them is not; and as for `create` of indexes.
+            MongoError: 263, the collection exists already and lacks one of them; and as for `create` of indexes.
         """
         name = self._transaction._spaces.names.table(namespace)
         there, found = self.catalogue.live.get(name), self._transaction._made.get(name)
@@ -406,12 +406,12 @@ class KeptWrites:
     ) -> bool:
         """
         Raises:
-            MongoError: 112, another transaction has written the document, or a commit since this one has begun; 121, the
+            MongoError: 112, another transaction, or a commit since the start of this one, has written the document; 121, the
                 validator refuses it; 263, the collection is capped.
         """
         transaction = self._transaction
         if is_place_table(table):
-            # The statements of this transaction read it. The commit gives the places.
+            # The statements of this transaction read it. The commit assigns the places.
             transaction._written.setdefault(table.id, {})[key] = body
             return True
         bypasses = asked is not None and asked.bypasses
@@ -451,7 +451,7 @@ def check_in_transaction(namespace: MongoNamespace) -> None:
 
 
 def conflict() -> MongoError:
-    """The error of a write that another one has overtaken."""
+    """The error of a write conflict: another write was faster."""
     return MongoError(
         112,
         "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or "

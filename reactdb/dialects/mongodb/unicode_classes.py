@@ -1,8 +1,8 @@
 r"""Unicode's general categories as classes of a regular expression: `\p{L}`, `\PN`, `\p{^Lu}`, which Python's `re` does not have.
 
-    members(read_class("Lu", is_negated=False))     the capital letters, to stand in brackets
+    members(read_class("Lu", is_negated=False))     the capital letters, for use in brackets
 
-Rule of this file: every character has one category, so what a class has not is what the other categories have.
+Rule of this file: every character has one category, so the complement of a class is the union of the other categories.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from unicodedata import category
 __all__ = ["CLASS", "Categories", "ascii_and_others", "members", "read_class"]
 
 CLASS: Final = r"\\([pP])(?:\{(\^?)([A-Z][a-z&]?|Any)\}|([A-Z]))"
-"""A class in a pattern: the letter that says whether it is negated, a sign that negates it again, and its name, with braces or
-without."""
+"""A class in a pattern: the letter p, or P for the negation, a sign for another negation, and the name with or without braces."""
 
 Categories = frozenset[str]
 _MINOR: Final = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfson"}
@@ -26,7 +25,7 @@ _ALL: Final = frozenset(major + minor for major, minors in _MINOR.items() for mi
 
 
 def read_class(name: str, *, is_negated: bool) -> Categories:
-    """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. None of them where there is no such class."""
+    """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. Empty for an unknown class."""
     if name == "Any":
         found = _ALL
     elif name == "L&":
@@ -38,7 +37,7 @@ def read_class(name: str, *, is_negated: bool) -> Categories:
 
 @lru_cache(maxsize=64)
 def members(categories: Categories) -> str:
-    """The characters of some categories, to stand in brackets."""
+    """The characters of some categories, for use in brackets."""
     return "".join(
         f"\\U{first:08x}-\\U{last:08x}"
         for one, runs in sorted(_runs().items())
@@ -48,7 +47,7 @@ def members(categories: Categories) -> str:
 
 
 def ascii_and_others(categories: Categories) -> str:
-    """The same in RE2's syntax, and beyond ASCII all characters: at least what the class has."""
+    """The same in RE2's syntax, plus all characters beyond ASCII: a superset of the class."""
     own = "".join(f"\\x{code:02x}" for code in range(128) if category(chr(code)) in categories)
     return own + r"\x{80}-\x{10ffff}"
 

@@ -1,15 +1,14 @@
-"""Updates: what MongoDB's update argument makes of a document, and what it says of itself.
+"""Updates: MongoDB's update argument, applied to a document, with a description of its changes.
 
     update = Update({"$inc": {"n": 1}, "$push": {"tags": "new"}})
     applied = update.apply(document, matched_filter=query)
     applied.document, applied.description
 
-There are three kinds. A document of operators changes values at paths, and its description says which it has touched. A pipeline
-makes a new version, and its description is the difference. Any other document replaces the old one, except for its `_id`, and has
-no description.
+There are three kinds. A document of operators changes values at paths, and its description has these paths. A pipeline makes a
+new version, and its description is the difference. Any other document replaces the old one, except for its `_id`, and has no
+description.
 
-Rule of this file: operators are carried out in the order of their paths, names as text and indexes as numbers, and no path is
-below another's.
+Rule of this file: operators run in the order of their paths, names as text and indexes as numbers, and no path is below another.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ Document = Mapping[str, Any]
 
 
 class Applied(NamedTuple):
-    """What an update has made of one document.
+    """The result of an update for one document.
 
     Attributes:
-        document: The new version: the same object where nothing is changed.
-        description: `updatedFields`, `removedFields`, `truncatedArrays`, `disambiguatedPaths`; None of a replacement, of an
-            insert, and where nothing is changed.
-        is_replacement: Told as a `replace`, and not as an `update`.
+        document: The new version: the same object if nothing has changed.
+        description: `updatedFields`, `removedFields`, `truncatedArrays`, `disambiguatedPaths`; None for a replacement, for an
+            insert, and if nothing has changed.
+        is_replacement: The event is a `replace`, and not an `update`.
     """
 
     document: dict[str, Any]
@@ -53,10 +52,10 @@ class Applied(NamedTuple):
 
 
 class Update:
-    """An update argument, checked.
+    """A checked update argument.
 
     Attributes:
-        is_replacement: It is a document that takes the place of the old one.
+        is_replacement: It is a document in place of the old one.
         is_pipeline: It is a pipeline.
     """
 
@@ -75,10 +74,10 @@ class Update:
             array_filters: A list of documents, or None.
             collation: A collation's document, the key of a text as a function, or None.
             variables: The command's `let`, and `NOW`.
-            tick: What gives the timestamps of `$currentDate`; without it, they are of `NOW`.
+            tick: A function for the timestamps of `$currentDate`; without it, they have the time of `NOW`.
 
         Raises:
-            MongoError: 9 and others for what is no update; 40, it changes one thing twice.
+            MongoError: 9 and others, it is no update; 40, it changes one path twice.
         """
         self.is_pipeline = type(spec) is list
         if not self.is_pipeline and not is_document(spec):
@@ -102,7 +101,7 @@ class Update:
     def apply(
         self, document: Document, *, matched_filter: Filter | None = None, is_insert: bool = False
     ) -> Applied:
-        """What becomes of a document.
+        """The result for a document.
 
         Args:
             document: It is not changed. The new version may share parts with it.
@@ -110,7 +109,7 @@ class Update:
             is_insert: An upsert inserts it.
 
         Raises:
-            MongoError: As the operator says; 66, its `_id` would be another one.
+            MongoError: As the operator raises; 66, the `_id` would change.
         """
         applied = self._work.apply(document, matched_filter, is_insert)
         old, new = document.get("_id", MISSING), applied.document.get("_id", MISSING)
@@ -121,13 +120,13 @@ class Update:
         return applied
 
     def upserted(self, query: Filter) -> dict[str, Any]:
-        """The document that an upsert inserts where nothing matches: what the query demands to be equal, and then the update.
+        """The document of an upsert without a match: first the query's equalities, then the update.
 
-        It has no `_id` if neither of them says one.
+        It has no `_id` if neither of them has one.
 
         Raises:
-            MongoError: 54, the query has two values for one path; 111, of a replacement it says a part of the `_id`; and as for
-                `apply`.
+            MongoError: 54, the query has two values for one path; 111, for a replacement it has only a part of the `_id`; and as
+                for `apply`.
         """
         base = _demanded(query, only_id=self.is_replacement)
         document = self.apply(base, matched_filter=None, is_insert=True).document
@@ -207,7 +206,7 @@ class _Change(NamedTuple):
 
     Attributes:
         source: The other path, of a `$rename`.
-        needs_insert: It would make a field whose name begins with `$`, which only a document that is inserted may have.
+        needs_insert: Its field name begins with `$`, which is allowed only in an inserted document.
     """
 
     parts: tuple[str, ...]
@@ -266,7 +265,7 @@ class _Operators:
         value: Any,
         reached: tuple[str, ...],
     ) -> Iterator[tuple[str, ...]]:
-        """The paths that a path with `$`, `$[]` or `$[name]` means in this document."""
+        """The concrete paths in this document for a path with `$`, `$[]` or `$[name]`."""
         for number in range(len(reached), len(parts)):
             part = parts[number]
             if part == "$":
@@ -335,7 +334,7 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
             )
 
 
-# They make no field of a document that is there.
+# They make no field in an existing document.
 _DOLLAR_ALLOWED: Final = frozenset({"$setOnInsert", "$unset"})
 
 
@@ -388,7 +387,7 @@ def _renamed(path: str, source: tuple[str, ...], operand: Any) -> _Change:
 def _check_apart(paths: list[tuple[str, ...]]) -> None:
     """
     Raises:
-        MongoError: 40, one of the paths is another one, or is below it.
+        MongoError: 40, two paths are equal, or one is below the other.
     """
     seen: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()

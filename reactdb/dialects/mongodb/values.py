@@ -1,14 +1,15 @@
 """BSON documents and reactdb's own, exact inverses of each other, and BSON's bytes.
 
-A *BSON document* is what the dialect works with: a plain dict in the order of its fields, with PyMongo's values as
-`bson.decode` gives them. A plain int is an int32, a `bson.int64.Int64` an int64, bytes are binary of subtype 0, dates are naive
-datetimes in UTC. There are no DBRefs: a reference is the document that it is, in the order of its fields. A *native document*
-is what reactdb stores: see `natives`. `to_bson(to_native(x))` has the bytes of `x`, for whatever BSON can say.
+A *BSON document* is the dialect's form: a plain dict in the order of its fields, with PyMongo's values as `bson.decode` returns
+them. A plain int is an int32, a `bson.int64.Int64` an int64, bytes are binary of subtype 0, dates are naive datetimes in UTC.
+There are no DBRefs: a reference is a plain document in the order of its fields. A *native document* is reactdb's stored form: see
+`natives`. `to_bson(to_native(x))` has the bytes of `x`, for every `x` of BSON.
 
-A native document may have what BSON cannot say, since anybody writes to a table. It is shown as the nearest value: an int beyond
-64 bits and a Decimal beyond 34 digits as a rounded Decimal128, a datetime as its millisecond, a date and a time as their ISO
-text, a timedelta as seconds in a double, a blob as its text, a value of an unknown extension type as binary of subtype 128. A
-field's name that has a NUL is shown as `field_names` says, and is stored as it was.
+A native document may have values without a BSON type, since any program may write to a table. They appear as the nearest value:
+an int beyond 64 bits and a Decimal beyond 34 digits as a rounded Decimal128, a datetime as its millisecond, a date and a time as
+their ISO text, a timedelta as seconds in a double, a blob as its text, a value of an unknown extension type as binary of subtype
+128. A field name with a NUL is shown in the form of `field_names`, and is stored unchanged.
+A primary key that BSON cannot say is shown as a text: see `entries`.
 
 Rule of this file: both ways may share parts of their argument with the result, so neither is changed afterwards.
 """
@@ -86,7 +87,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
     """The BSON of a document, `_id` first.
 
     Raises:
-        MongoError: 2 for what BSON cannot say.
+        MongoError: 2, a value has no BSON form.
     """
     try:
         return bson.encode(document, codec_options=CODEC)
@@ -103,18 +104,18 @@ def decode(data: bytes) -> dict[str, Any]:
     try:
         return decode_given(data)
     except (bson.errors.BSONError, ValueError, TypeError, RecursionError) as error:
-        # PyMongo tells the one as the other.
+        # PyMongo raises both for the same reason.
         if isinstance(error, RecursionError) or "recursion" in str(error):
             raise MongoError(15, TOO_DEEP) from None
         raise MongoError(22, f"these bytes are no BSON document: {error}") from None
 
 
 def decode_given(data: bytes) -> dict[str, Any]:
-    """The same of bytes that PyMongo has written. Errors are its own."""
+    """The same for bytes from PyMongo's encoder. Errors are PyMongo's."""
     if b"$ref\x00" not in data:
         return bson.decode(data, CODEC)
-    # PyMongo makes a DBRef of every document that begins with `$ref`, and forgets the order of its fields. It leaves alone
-    # those documents that it does not open.
+    # PyMongo turns every document that begins with `$ref` into a DBRef, and loses the order of its fields. Raw documents are not
+    # decoded so.
     return {name: _opened(value) for name, value in RawBSONDocument(data, _RAW).items()}
 
 
@@ -133,7 +134,7 @@ def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document as a client would send it: a new BSON document, without the caller's own types.
 
     Raises:
-        MongoError: 2 for what BSON cannot say.
+        MongoError: 2, a value has no BSON form.
     """
     return decode(encode(document))
 
@@ -146,10 +147,10 @@ _all_same: Final = _SAME.issuperset
 
 
 def to_native(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document that is stored for a BSON document. What has only texts, int32s, doubles, booleans and nulls is itself.
+    """The stored form of a BSON document. If it has only texts, int32s, doubles, booleans and nulls, it is the same object.
 
     Raises:
-        MongoError: 2 for a value that BSON does not have.
+        MongoError: 2, a value has no BSON type.
     """
     if SIGN in "".join(document):
         document = {stored_name(name): value for name, value in document.items()}
@@ -160,13 +161,13 @@ def to_native(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_document(value: Any) -> bool:
-    """Whether a value is a document: quicker than to ask whether it is a mapping, for most values."""
+    """Whether a value is a document: quicker than the check for a mapping, for most values."""
     kind = type(value)
     return kind is dict or (kind not in _SAME and isinstance(value, Mapping))
 
 
 def native_value(value: Any) -> Any:
-    """What is stored for one value of a BSON document."""
+    """The stored form of one value of a BSON document."""
     make = _TO_NATIVE.get(type(value))
     if make is None:
         for kind in type(value).__mro__:
@@ -198,7 +199,7 @@ def _native_date(value: datetime) -> datetime:
 
 def _native_decimal(value: Decimal128) -> Any:
     number = value.to_decimal()
-    # Only the usual bits of a number come back from a Decimal.
+    # A Decimal keeps only the usual bits of a number.
     if number.is_finite() and Decimal128(number).bid == value.bid:
         return number
     return natives.Decimal128(value.bid[::-1])
@@ -214,7 +215,7 @@ def _native_binary(value: Binary) -> Any:
 
 
 _OPTION_BITS: Final = dict(zip(natives.REGEX_OPTIONS, (2, 4, 8, 16, 32, 64), strict=True))
-# As Python's `re` numbers its flags, which is how PyMongo says them.
+# The numbers of Python's flags in `re`, as PyMongo uses them.
 
 
 def _native_regex(value: Regex[Any]) -> natives.Regex:
@@ -261,7 +262,7 @@ def _write_object_id(value: ObjectId) -> Any:
 
 
 def _write_date(value: datetime) -> Any:
-    """Raises: TypeError, it is of a time zone, which may be a program's own."""
+    """Raises: TypeError, it has a time zone, which may be of a program's own class."""
     if value.tzinfo is not None:
         raise TypeError
     whole_ms = value.microsecond // 1_000 * 1_000
@@ -272,7 +273,7 @@ PLAIN_WRITERS: Final[Mapping[type, Callable[[Any], Any]]] = {
     ObjectId: _write_object_id,
     datetime: _write_date,
 }
-"""What a document may have beside base types, to be written without BSON, and what makes extension types of it."""
+"""Types beside the base types that are written without BSON, with the writer of each extension type."""
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ _SAME_IN_BSON: Final[frozenset[type]] = frozenset({str, float, bool, type(None),
 
 
 def to_bson(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The BSON document of a stored one."""
+    """The BSON document of a stored document."""
     names = "".join(document)
     if NUL in names or SIGN in names:
         document = {shown_name(name): value for name, value in document.items()}
@@ -296,7 +297,7 @@ def to_bson(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def value_to_bson(value: Any) -> Any:
-    """The BSON value of a stored one."""
+    """The BSON value of a stored value."""
     make = _TO_BSON.get(type(value))
     if make is not None:
         return make(value)
@@ -332,7 +333,7 @@ def _bson_date(value: datetime) -> Any:
 
 
 def ms_of_date(value: datetime | DatetimeMS) -> int:
-    """The milliseconds since 1970-01-01 UTC of a BSON date, or of a stored one. What is shorter is cut off."""
+    """The milliseconds since 1970-01-01 UTC of a BSON date or a stored date. Microseconds are cut off."""
     if isinstance(value, DatetimeMS):
         return int(value)
     since = value.replace(tzinfo=UTC) - EPOCH if value.tzinfo is None else value - EPOCH
@@ -350,7 +351,7 @@ def date_of_ms(ms: int) -> Any:
 
 
 def is_exact(value: Any) -> bool:
-    """Whether BSON says a stored value, with all that is in it, as it is. False where that takes longer to tell."""
+    """Whether BSON represents a stored value exactly, including its inner values. False also if the check would take too long."""
     kind = type(value)
     if kind in _EXACT:
         return True
@@ -358,9 +359,9 @@ def is_exact(value: Any) -> bool:
         return bool(-(2**63) <= value < 2**63)
     if kind is datetime:
         return value.microsecond % 1_000 == 0 and not value.utcoffset()
-    if kind is dict:
+    if kind is dict or kind is FrozenDict:
         return all(map(is_exact, value.values()))
-    return kind is list and all(map(is_exact, value))
+    return (kind is list or kind is FrozenList) and all(map(is_exact, value))
 
 
 _EXACT: Final[frozenset[type]] = _SAME_IN_BSON | {
@@ -376,7 +377,7 @@ _EXACT: Final[frozenset[type]] = _SAME_IN_BSON | {
 }
 
 RESPELLING: Final = Respelling(is_exact, lambda value: native_value(value_to_bson(value)))
-"""What is stored of a value that a driver sends back as it was shown to it."""
+"""The stored form of a value that a driver sends back as it was shown."""
 
 
 def _bson_regex(value: natives.Regex) -> Regex[str]:

@@ -1,6 +1,6 @@
-"""Variables: a command's `let`, as the values that filters, updates and pipelines use.
+"""Variables: a command's `let`, evaluated for filters, updates and pipelines.
 
-Rule of this file: each value is computed once, before the first document is looked at.
+Rule of this file: each value is computed once, before the first document is read.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from reactdb.dialects.mongodb.times import now
 __all__ = ["SYSTEM_VARIABLES", "values_of"]
 
 SYSTEM_VARIABLES: Final = frozenset({"NOW", "CLUSTER_TIME"})
-"""Those whose values a command has from the system. A program's own cannot have their names."""
+"""Variables with values from the system. A program's own variables cannot have these names."""
 
 
 def values_of(let: Mapping[str, Any] | None, clock: ClusterClock, *specs: Any) -> dict[str, Any] | None:
-    """The values of variables by name, and `NOW`; None where there are none.
+    """The values of variables by name, and `NOW`; None without variables.
 
     Args:
-        clock: What gives the cluster time.
-        specs: What the variables are for. Only where one of them, or `let`, names `CLUSTER_TIME`, that is a variable.
+        clock: The source of the cluster time.
+        specs: The users of the variables. `CLUSTER_TIME` is a variable only if one of them, or `let`, contains it.
 
     Raises:
-        MongoError: An expression of them is wrong.
+        MongoError: One of their expressions is invalid.
     """
     wants_time = any(map(mentions_cluster_time, (let, *specs)))
     if not let and not wants_time:
@@ -47,7 +47,7 @@ def values_of(let: Mapping[str, Any] | None, clock: ClusterClock, *specs: Any) -
 def check_name(name: str) -> None:
     """
     Raises:
-        MongoError: 9, no variable has such a name; 4738901, the system has one of it.
+        MongoError: 9, the name is invalid for variables; 4738901, it is a system variable.
     """
     if not name:
         raise MongoError(9, "empty variable names are not allowed")

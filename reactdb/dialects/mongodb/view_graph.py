@@ -1,11 +1,11 @@
-"""View graph: what a view stands on, and how many views stand on each other.
+"""View graph: the sources of a view, and the depth of nested views.
 
     check_views(spaces, stands_on(view, below, pipeline), made=view)
 
-A view stands on the collection, or view, that it is of, and on those that its pipeline reads beside. What these are is said by
-the stages themselves when the pipeline is compiled, so that no second reader of pipelines can be of another opinion.
+The sources of a view are its collection or view, and the collections that its pipeline reads. The stages themselves list them
+when the pipeline is compiled, so there is only one reader of pipelines.
 
-Rule of this file: it reads what is kept of views, and no document.
+Rule of this file: it reads the records of views, and no document.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from reactdb.dialects.mongodb.stages import Pipeline, Setting
 __all__ = ["MOST_VIEWS", "check_views", "stands_on", "too_deep"]
 
 MOST_VIEWS: Final = 20
-"""How many views may stand on each other."""
+"""The greatest depth of nested views."""
 
 
 def stands_on(
     view: MongoNamespace, below: MongoNamespace, pipeline: Sequence[Mapping[str, Any]]
 ) -> set[MongoNamespace]:
-    """The collections, and views, that a view is of (`below`) or reads beside.
+    """The sources of a view: the collection or view below it (`below`), and the others that it reads.
 
     Raises:
-        MongoError: The pipeline is none.
+        MongoError: The pipeline is invalid.
     """
     setting = Setting(namespace=str(view), variables={"NOW": None})
     Pipeline(pipeline, setting)
@@ -40,22 +40,22 @@ def stands_on(
 def check_views(
     spaces: Namespaces, below: Iterable[MongoNamespace], made: MongoNamespace | None = None
 ) -> None:
-    """Look that views can be read to their end.
+    """Check that views have a limited depth and no circle.
 
     Args:
-        below: What is read, or what the view that is to be stands on.
-        made: The view that is to be.
+        below: The sources of the read, or of a new view.
+        made: The new view.
 
     Raises:
-        MongoError: 5, it would stand on itself; 165, too many views stand on each other, as those of a circle do.
+        MongoError: 5, it would be its own source; 165, the views are nested too deeply, as in a circle.
     """
-    # Each is looked at once: the ways through views that read several others are many more than the views.
+    # Each view is visited once: the paths through views with several sources are many more than the views.
     heights: dict[MongoNamespace, int] = {}
 
     def height(namespace: MongoNamespace, above: int) -> int:
-        """How many views stand on each other from here down. `above`: how many stand on this one, on the way here."""
+        """The depth of nested views from here down. `above`: the number of views on the path to this one."""
         if namespace == made:
-            raise MongoError(5, f"View cycle detected: {made} stands on itself")
+            raise MongoError(5, f"View cycle detected: {made} reads itself")
         if namespace not in heights:
             view = spaces.view(namespace)
             if view is not None and above == MOST_VIEWS:
@@ -72,5 +72,5 @@ def check_views(
 
 
 def too_deep() -> MongoError:
-    """The error of views of which too many stand on each other."""
+    """The error for views that are nested too deeply."""
     return MongoError(165, f"View depth too deep or view cycle detected. Max depth is {MOST_VIEWS}")

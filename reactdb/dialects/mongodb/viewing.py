@@ -1,8 +1,8 @@
-"""Viewing: views are read as collections are, by `find`, `count` and `distinct`; what they are of is aggregated for it.
+"""Views: `find`, `count` and `distinct` read a view like a collection, through an aggregation of its source.
 
     ViewingWork(spaces, MongoNamespace("shop", "cheap")).find({"filter": {"n": 1}})
 
-Rule of this file: a view differs from a collection only in where its documents come from.
+Rule of this file: a view differs from a collection only in the source of its documents.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["ViewingWork"]
 
 
 class ViewingWork(CollectionWork):
-    """The work on a collection, or on a view, which is read alone. Any thread, unless it is given a transaction."""
+    """The work on a collection, or on a read-only view. Any thread, except with a transaction."""
 
     def find(self, command: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """As that of a collection. The projection of a view is a stage of its pipeline, so it has that one's operators alone.
+        """As for a collection. The projection of a view becomes a stage of its pipeline, so it can only have a stage's operators.
 
         Raises:
-            MongoError: 31324, 31325, 28667 or 28724: it has others.
+            MongoError: 31324, 31325, 28667 or 28724: it has other operators.
         """
         fields = command.get("projection")
         if fields and self.spaces.view(self.namespace) is not None:
@@ -35,7 +35,7 @@ class ViewingWork(CollectionWork):
         return super().find(command)
 
     def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[dict[str, Any]] | None:
-        """The documents of a view that match, in the order in which the view has them; None where it is none."""
+        """The matching documents of a view, in the view's order; None if the namespace is no view."""
         if self.spaces.view(self.namespace) is None:
             return None
         return aggregate(

@@ -1,13 +1,13 @@
-"""Waking: a stream that waits for events of some tables is called when one of them, or the catalogue, has changed.
+"""Wake-ups of change streams: a waiting stream is called when one of its tables, or the catalogue, has changed.
 
-One reader a file serves all who wait. It is told of each change, and decodes nothing; who waits for a table is found by its
-number. So an insert into another collection costs a stream nothing, however many there are.
+One reader of the log serves all waiting streams of a file. It receives each change and decodes nothing; the waiting streams are
+indexed by table number. So an insert into another collection costs a stream nothing, however many streams there are.
 
-Who waits for some values only is found by a router, as native feeds are. A document is decoded once for each property that is
-looked up, for however many streams. What is found is noted, a place in the log and no more: so a stream knows up to where it need
-not read.
+Streams that wait for certain values are indexed by a router, like native feeds. A document is decoded once for each routed
+property, however many streams there are. A match is noted as a position in the log and nothing more: from it a stream knows up to
+where it need not read.
 
-Rule of this file: a callback runs where the commit is delivered. It says that there may be something, and reads nothing.
+Rule of this file: a callback runs where the commit is delivered. It signals possible events, and reads nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from reactdb.session import Session
 
 Wake = Callable[[], object]
 
-# Changes that wait to be looked at. Where more come at once, everybody is woken.
+# The limit of queued changes. If more arrive at once, all streams are woken.
 MOST_QUEUED = 1_000
 
 
 class WholeChangesRequest(Request):
-    """A feed whose events are the changes themselves."""
+    """A feed of the changes themselves."""
 
     __slots__ = ()
 
@@ -46,12 +46,13 @@ class WholeChangesRequest(Request):
 
 
 class TableWait:
-    """That somebody waits for tables, or for what routes lead to. By its identity: one function can be called for several.
+    """The wait of one stream for tables, or for its routes. It has an identity, because one function can be called for several
+    waits.
 
     Attributes:
-        routes: Where the router has it; empty where it waits for whole tables.
-        since: From this seq on the router misses nothing for it; None before that is known, and where it has no routes.
-        first, last: Of what it was called for and has not read, the first seq of the oldest commit and the newest seq; or None.
+        routes: Its entries in the router; empty if it waits for whole tables.
+        since: The seq from which on the router misses nothing; None until it is known, and without routes.
+        first, last: The unread matches: the first seq of the oldest commit and the newest seq; or None.
     """
 
     __slots__ = ("_owner", "first", "last", "places", "routes", "since", "wake")
@@ -74,7 +75,7 @@ class TableWait:
         self.last = change.seq
 
     def passed_over(self, position: int, head: int) -> int:
-        """A position from `position` up to `head`, before which there is nothing for it."""
+        """A position from `position` up to `head` before which there is nothing for this stream."""
         return position if self.since is None else self._owner.passed_over(self, position, head)
 
     def end(self) -> None:
@@ -85,12 +86,12 @@ class TableWait:
 
 
 class StreamWakers:
-    """Those who wait for changes of a file. Any thread.
+    """The waiting streams of a file. Any thread.
 
     Attributes:
-        recent: The newest changes of all tables that users see, and of the catalogue, as long as somebody waits.
-        put_off: Asked to do something a little later, so that the answer to a write need not wait for who is told of it; it says
-            whether it does so. None: nobody is asked.
+        recent: The newest changes of all visible tables and of the catalogue, as long as a stream waits.
+        put_off: A function that runs some work a little later, so that the reply to a write need not wait for the wake-ups; it
+            returns whether it accepts the work. None: the work runs at once.
     """
 
     def __init__(self, session: Session) -> None:
@@ -98,24 +99,24 @@ class StreamWakers:
         self.put_off: Callable[[Callable[[], None]], bool] | None = None
         self._session = session
         self._lock = threading.Lock()
-        # By the number of a table; None for all of them, and CATALOGUE for those of tables themselves.
+        # By table number; None for all tables, and CATALOGUE for creating and dropping tables.
         self._waiting: dict[int | None, dict[TableWait, None]] = {}
         self._router: Router[TableWait] = Router()
-        # The seq up to which changes were routed; and from which on none was passed over, None while that is not known.
+        # The seq up to which changes were routed; and the seq from which on none was skipped, None until it is known.
         self._routed = 0
         self._unbroken_from: int | None = None
         self._forgotten: deque[TableWait] = deque()
         self._readers: list[FeedReader] = []
-        # That of all tables.
+        # The reader of all tables.
         self._main: FeedReader | None = None
-        # Readers that have something, and whose turn it is to look: changes are routed in order.
+        # Readers with changes, and whether a thread is reading them: changes are routed in order.
         self._ringing: deque[tuple[FeedReader, bool]] = deque()
         self._turn = threading.Lock()
         self._has_rows = False
 
     @property
     def is_reading(self) -> bool:
-        """Commits are looked at, because somebody waits."""
+        """Commits are read, because a stream waits."""
         return bool(self._readers)
 
     def listen(
@@ -125,7 +126,7 @@ class StreamWakers:
 
         Args:
             tables: Their numbers; None for all.
-            routes: Which changes of these tables concern it; None for all.
+            routes: The relevant changes of these tables; None for all.
         """
         places = (None,) if tables is None else (*(tables if routes is None else ()), CATALOGUE)
         listening = TableWait(self, wake, places, routes or ())
@@ -155,7 +156,7 @@ class StreamWakers:
             return max(position, min(self._routed, head))
 
     def end(self, listening: TableWait) -> None:
-        """Nobody listens there any more."""
+        """End a wait."""
         self.forget(listening)
         self._close_unused()
 
@@ -169,7 +170,7 @@ class StreamWakers:
             reader.close()
 
     def forget(self, listening: TableWait) -> None:
-        """The same, a little later: by the garbage collector, which may interrupt any thread."""
+        """End a wait a little later: for the garbage collector, which may interrupt any thread."""
         self._forgotten.append(listening)
 
     def _sweep(self) -> None:
@@ -183,7 +184,7 @@ class StreamWakers:
             self._router.remove(listening, listening.routes)
 
     def _watch(self) -> None:
-        """Have what somebody waits for read, unless it is already."""
+        """Start the readers of the log, unless they run already."""
         if self._main is None:
             self._read(Query(ALL_TABLES), include_catalogue=True)
         if not self._has_rows and self._session.find(COLLECTIONS) is not None:
@@ -204,13 +205,13 @@ class StreamWakers:
                     self._main, self._unbroken_from = reader, start
                     self.recent.clear()
         if not is_wanted:
-            # Whoever listened has gone meanwhile, or somebody else was quicker.
+            # The last wait has ended meanwhile, or another thread was faster.
             reader.close()
             return
         reader.on_ready = lambda: self._ring(reader, is_of_rows=is_of_rows)
 
     def _ring(self, reader: FeedReader, *, is_of_rows: bool) -> None:
-        """A reader has something. Whoever has the turn looks at it, so that who comes meanwhile need not wait."""
+        """A reader has changes. The thread whose turn it is reads them, so that other threads need not wait."""
         self._ringing.append((reader, is_of_rows))
         if self.put_off is None or not self.put_off(self._look):
             self._look()
@@ -224,13 +225,13 @@ class StreamWakers:
                 self._turn.release()
 
     def _take_in(self, reader: FeedReader, is_of_rows: bool) -> None:
-        """Route what there is, and call those whom it concerns."""
+        """Route the reader's changes, and call the waiting streams they match."""
         found: dict[TableWait, None] = {}
         is_of_tables = is_broken = False
         try:
             has_more = True
             while has_more and (changes := reader.poll(MOST_QUEUED)):
-                # Fewer are all that there were: it rings for the next. What a reader ends with is asked for.
+                # A smaller batch is the last one: the reader calls again for the next. The reader's end is polled, too.
                 has_more = len(changes) >= MOST_QUEUED or reader.is_ending
                 with self._lock:
                     self._sweep()
@@ -250,14 +251,14 @@ class StreamWakers:
             except INTERRUPTS:
                 raise
             except BaseException:
-                logger.exception("what a change stream is woken by has failed")
+                logger.exception("the wake-up of a change stream failed")
         if not self._waiting:
             self._close_unused()
         elif is_of_tables and not self._has_rows:
             self._watch()
 
     def _find(self, changes: Sequence[Any], found: dict[TableWait, None], *, is_of_rows: bool) -> bool:
-        """Find those whom changes concern. Whether some are of tables themselves."""
+        """Collect the waits for some changes. Returns: whether a change is about tables themselves."""
         places: set[int | None] = {None}
         is_whole = not is_of_rows
         for change in changes:
@@ -287,7 +288,7 @@ class StreamWakers:
         return CATALOGUE in places
 
     def _miss(self, found: dict[TableWait, None]) -> None:
-        """Some changes were passed over: they may be anybody's."""
+        """Some changes were skipped and may be relevant to every stream."""
         self.recent.clear()
         self._unbroken_from = None
         for waiting in self._waiting.values():

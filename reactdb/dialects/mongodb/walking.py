@@ -1,12 +1,12 @@
-"""Walking: the first documents of a query in the order of an index, which is read only as far as they are needed.
+"""Index walks: the first documents of a query in the order of an index, without reading the rest of the index.
 
     find({"a": {"$gt": 5}}).limit(3)                        an index on `a`, from 5 on
     find({"user": 5}).sort("at", -1).limit(3)               an index on `user` and `at`, from the end of this user's back
 
-Sorting goes by one of the values of an array, and an index has them all. So an index is walked for a sort only where it has no
-mark (see `index_keys`): then each document has one place in it, which is that of sorting.
+A sort uses only one value of an array, and an index has them all. So a sort walks an index only if it has no marks (see
+`index_keys`): then each document has one entry in it, at its sort position.
 
-Rule of this file: what is walked is read within one snapshot, and the filter is tested on each document.
+Rule of this file: a walk reads within one snapshot, and the filter is tested on each document.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["MOST_WALKED", "OrderedRead", "walk_of"]
 Document = dict[str, Any]
 
 MOST_WALKED: Final = 1_000
-"""The most documents that are held at once."""
+"""The most documents in memory at once."""
 WHOLE: Final = [range_of(b"", ANY_VALUE)]
 
 
 class OrderedRead(NamedTuple):
-    """A way along an index.
+    """A walk along an index.
 
     Attributes:
-        by: Which one.
-        ranges: Where it leads through if each document has one place in it.
-        others: Where else; None: then it is not to be walked.
+        by: The index.
+        ranges: Its ranges, if each document has one entry.
+        others: The ranges otherwise; None: then the index is not walked.
         is_backwards: From the end to the beginning.
     """
 
@@ -55,7 +55,7 @@ class OrderedRead(NamedTuple):
     def first(
         self, snapshot: Snapshot, table: TableInfo, matches: Callable[[Any], bool], count: int
     ) -> list[Document] | None:
-        """The first documents that match, at most `count`; None where it is not to be walked."""
+        """The first matching documents, at most `count`; None if the index is not walked."""
         ranges: Sequence[tuple[bytes, bytes]] | None = self.ranges
         if not self.by.has_marks or snapshot.entries(self.by.info, *MARKS, limit=1):
             ranges = self.others
@@ -85,10 +85,10 @@ class OrderedRead(NamedTuple):
 def walk_of(
     catalogue: Catalogue, table: TableInfo, selection: FilterSelection, order: Order | None
 ) -> OrderedRead | None:
-    """The walk that gives the first documents of a selection; None where no index does.
+    """The walk for the first documents of a selection; None if no index has one.
 
     Args:
-        order: In which they are wanted; None: in any.
+        order: The wanted order; None: any order.
     """
     indexes = indexes_of(table) if table.indexes else []
     # A capped collection has an order of its own.
@@ -104,7 +104,7 @@ def walk_of(
             return None
         fixed = [points_of(conditions.get(path, ()), has_collation) for path in index.key]
         if all(map(_is_one, fixed)) and places_of(catalogue, table) is not None:
-            # All have one value in the index, and come in natural order.
+            # All have the same value in the index, and come in natural order.
             return None
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
         # A choice may have led to less.
@@ -125,7 +125,7 @@ def walk_of(
             continue
         fixed = [points_of(conditions.get(path, ()), has_collation) for path in key[:before]]
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
-        # Where it leads through everything, and something else does not, there is no saying which is quicker.
+        # If it reads the whole index and another plan does not, either may be quicker.
         if all(map(_is_one, fixed)) and (ranges is not None or chosen.is_whole):
             return OrderedRead(index, WHOLE if ranges is None else ranges, is_backwards=ways.pop())
     return None

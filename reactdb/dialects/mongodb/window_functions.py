@@ -1,13 +1,13 @@
-"""Window functions: what `$setWindowFields` makes of the documents around each document.
+"""Window functions: a value for each document of `$setWindowFields`, from the documents around it.
 
     {"$sum": "$n", "window": {...}}     an accumulator over a window
     {"$rank": {}}                       a function of the whole partition
 
-A function is compiled once, into one that gives the value of each document of a partition, in order. An accumulator over a window
-that only grows at its end goes on from where it was; over any other window it begins again, so a window of w documents that
-slides costs w for each document.
+A window function is compiled once, into a function that returns the value of each document of a partition, in order. An
+accumulator over a window that only grows at its end keeps its running total; over any other window it starts again, so a sliding
+window of w documents costs w per document.
 
-Rule of this file: which documents are in a window is said by `windows`, what their total is by `accumulators` and the totals.
+Rule of this file: `windows` finds the documents of a window, and `accumulators` and the totals compute their total.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ Over = Callable[[Partition], Iterable[Any]]
 
 @dataclass(slots=True, frozen=True)
 class FunctionCall:
-    """A window function as it is written.
+    """A window function in the stage's document.
 
     Attributes:
         name: Its name, such as `$sum`.
-        argument: What stands beside the name.
-        spec: The whole object, `window` in it.
-        order: What the stage's documents are ordered by.
-        scope: What expressions can name.
+        argument: The value of the field with that name.
+        spec: The whole object, including `window`.
+        order: The order of the stage's documents.
+        scope: The scope of expressions.
     """
 
     name: str
@@ -89,7 +89,7 @@ class FunctionCall:
             raise MongoError(9, f"{self.name} takes an object of named arguments")
         for given in self.argument:
             if given not in known:
-                raise MongoError(9, f"{self.name} knows no argument '{given}'")
+                raise MongoError(9, f"{self.name} has no argument '{given}'")
         for name in needed:
             if name not in self.argument:
                 raise MongoError(9, f"{self.name} needs the argument '{name}'")
@@ -98,7 +98,7 @@ class FunctionCall:
 
 Compiler = Callable[[FunctionCall], Over]
 WINDOW_FUNCTIONS: Final[dict[str, Compiler]] = {}
-"""What compiles a window function, by its name."""
+"""The compiler of a window function, by its name."""
 
 
 def _function(*names: str) -> Callable[[Compiler], Compiler]:
@@ -113,11 +113,11 @@ _RANKS: Final = ("$rank", "$denseRank", "$documentNumber")
 
 
 def compile_window_function(spec: Any, order: Order | None, scope: Scope, *, path: str) -> Over:
-    """The function that `{"$sum": "$n", "window": {...}}` is.
+    """The function of `{"$sum": "$n", "window": {...}}`.
 
     Raises:
-        MongoError: It is no object, names no function or one that is unknown, or something else beside it (9, for ranks 5371601);
-            or its arguments are wrong.
+        MongoError: It is no object, has no known function, or has another field (9, for ranks 5371601); or its arguments are
+            invalid.
     """
     if not isinstance(spec, Mapping):
         raise MongoError(9, f"'{path}' takes an object with a window function")
@@ -130,7 +130,7 @@ def compile_window_function(spec: Any, order: Order | None, scope: Scope, *, pat
     if name not in _RANKS:
         for other in spec:
             if other not in (name, "window"):
-                raise MongoError(9, f"a window function takes no '{other}' beside it")
+                raise MongoError(9, f"a window function takes no field '{other}'")
     return compiler(FunctionCall(name, spec[name], spec, order, scope))
 
 
@@ -165,12 +165,12 @@ def _accumulator(call: FunctionCall) -> Over:
         return _over_windows(ACCUMULATORS[call.name](call.argument, call.scope), window)
     if window.lower is not None:
         begin = SLIDING.get(call.name, begin)
-    # An array is the value here, where $group refuses it: its accumulators take one expression only.
+    # Here an array is the value, but $group refuses it: its accumulators take only one expression.
     total = partial(begin, call.scope.text)
     return _over_windows(GroupAccumulator(call.expression(call.argument), lambda _key: total()), window)
 
 
-# MongoDB has this one in $group alone.
+# In MongoDB only $group has this accumulator.
 _function(*(ACCUMULATORS.keys() - {"$mergeObjects"}))(_accumulator)
 
 
@@ -236,7 +236,7 @@ def _scaled_number(call: FunctionCall, value: Any) -> Any:
 @_function(*_RANKS)
 def _rank(call: FunctionCall) -> Over:
     if len(call.spec) > 1:
-        raise MongoError(5371601, f"{call.name} takes nothing beside it, and no window")
+        raise MongoError(5371601, f"{call.name} takes no other field, and no window")
     if call.argument != {} or not isinstance(call.argument, Mapping):
         raise MongoError(5371603, f"{call.name} takes no arguments: write {{{call.name}: {{}}}}")
     order = call.order
@@ -285,7 +285,7 @@ def _shift(call: FunctionCall) -> Over:
     return over
 
 
-# --- Means that forget ---
+# --- Moving averages ---
 
 
 @_function("$expMovingAvg")
@@ -317,7 +317,7 @@ def _moving(call: FunctionCall) -> Over:
             if mean is None:
                 mean = value if type(value) is Decimal128 else float(value)
             else:
-                # What is once a Decimal128 stays one, and so its weight is as exact.
+                # After a Decimal128 all values are Decimal128, so the weight has the same precision.
                 share = exact if Decimal128 in (type(value), type(mean)) else weight
                 mean = added(multiplied(value, share), multiplied(mean, subtracted(1, share)))
             yield mean
@@ -329,7 +329,7 @@ def _moving(call: FunctionCall) -> Over:
 
 
 def _unit_of(call: FunctionCall, arguments: Mapping[str, Any]) -> int | None:
-    """The milliseconds of the argument `unit`, or None where there is none."""
+    """The milliseconds of the argument `unit`, or None without one."""
     order, unit = call.order, arguments.get("unit")
     if order is None or len(order.fields) != 1:
         raise MongoError(9, f"{call.name} needs a sortBy of one field")
@@ -343,9 +343,9 @@ def _unit_of(call: FunctionCall, arguments: Mapping[str, Any]) -> int | None:
 
 
 def _position(call: FunctionCall, place: Any, unit_ms: int | None, codes: tuple[int, int, int]) -> Any:
-    """The field of the order as a number; dates as milliseconds.
+    """The sort value as a number; dates as milliseconds.
 
-    `codes` are those of what is no date beside a unit, of a date without a unit, and of what is neither date nor number.
+    `codes` are the errors of a value that is no date despite a unit, of a date without a unit, and of other types.
     """
     if unit_ms is not None:
         if not is_date(place):
@@ -415,7 +415,7 @@ def _integral(call: FunctionCall) -> Over:
     return over
 
 
-# --- What is not there ---
+# --- Missing values ---
 
 
 @_function("$locf")
@@ -435,7 +435,7 @@ def _linear_fill(call: FunctionCall) -> Over:
 
 
 def carried(values: Iterable[Any]) -> Iterator[Any]:
-    """Values, with the one before in place of what is null or not there; null where there is none before."""
+    """Values, with the last value before in place of null and missing values; null without a value before."""
     last: Any = None
     for value in values:
         last = last if is_nullish(value) else value
@@ -443,13 +443,12 @@ def carried(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def interpolated(values: list[Any], places: list[Any]) -> list[Any]:
-    """Values, with what lies on the line between both neighbours in place of what is null or not there.
+    """Values, with a linear interpolation between both neighbours in place of null and missing values.
 
-    Null where there is no value before or after. `places` are where the values are, in order.
+    Null without a value before or after. `places` are the positions of the values, in order.
 
     Raises:
-        MongoError: A value is no number, a place neither number nor date, or there are both (14); a place is there twice
-            (6050106).
+        MongoError: A value is no number, a place neither number nor date, or there are both (14); a place occurs twice (6050106).
     """
     along = _numbers_of(places)
     made = [None if value is MISSING else value for value in values]
@@ -458,7 +457,7 @@ def interpolated(values: list[Any], places: list[Any]) -> list[Any]:
         if value is None:
             continue
         if not is_number(value):
-            raise MongoError(14, f"what is filled is a number or null, not {type_name(value)}")
+            raise MongoError(14, f"a value to fill must be a number or null, not {type_name(value)}")
         if before is not None and number - before > 1:
             rise, run = subtracted(value, made[before]), subtracted(along[number], along[before])
             for between in range(before + 1, number):
@@ -476,11 +475,11 @@ def _numbers_of(places: list[Any]) -> list[Any]:
             raise MongoError(14, f"it is filled along numbers or dates, not {type_name(place)}")
         kinds.add(is_date(place))
         if len(kinds) > 1:
-            raise MongoError(14, "it is filled along numbers or dates, not both")
+            raise MongoError(14, "the values of the sortBy field must be numbers or dates, not both")
         number = ms_of_date(place) if is_date(place) else place
         key = sort_key(number)
         if key == before:
-            raise MongoError(6050106, "what it is filled along has no value twice")
+            raise MongoError(6050106, "the values of the sortBy field must all differ")
         before = key
         numbers.append(number)
     return numbers

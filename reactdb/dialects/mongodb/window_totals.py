@@ -1,6 +1,6 @@
-"""Totals that only windows have: covariances, integrals, ranges, deviations of windows that slide.
+"""Totals for windows only: covariances, integrals, ranges, deviations of sliding windows.
 
-Rule of this file: as in `totals`, a total holds as little as it needs, and `result` may be asked at any time.
+Rule of this file: as in `totals`, a total holds as little as it needs, and `result` may be called at any time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = ["SLIDING", "CovarianceOfAll", "CovarianceOfSample", "Integral", "Leas
 
 
 class CovarianceOfAll:
-    """The covariance of a whole population. What is no pair of numbers does not count; null where there is none.
+    """The covariance of a whole population. Other values than pairs of numbers do not count; null without a pair.
 
-    A pair with an infinity or a NaN does not count either, but where at least two others do, the result is what such numbers add
-    up to. Of a single pair it is the double 0, also where its numbers are Decimal128. So it is in MongoDB.
+    A pair with an infinity or a NaN does not count either, but beside at least two other pairs, the result is the sum of such
+    numbers. For a single pair it is the double 0, also for Decimal128. MongoDB does the same.
     """
 
     __slots__ = ("_both", "_count", "_endless", "_left", "_right")
@@ -56,7 +56,7 @@ class CovarianceOfAll:
                 if not _is_finite(number):
                     self._endless = number if self._endless is None else added(self._endless, number)
             return
-        # Welford's way, with the one mean before the pair and the other after it. The means are those of sums.
+        # Welford's algorithm, with one mean before the pair and the other after it. The means are means of sums.
         mean = divided(self._left, self._count) if self._count else left
         self._count += 1
         self._left, self._right = added(self._left, left), added(self._right, right)
@@ -74,7 +74,7 @@ class CovarianceOfAll:
 
 
 class CovarianceOfSample(CovarianceOfAll):
-    """The covariance that a sample suggests; null for fewer than two pairs."""
+    """The covariance of a sample; null for fewer than two pairs."""
 
     __slots__ = ()
     _least = 2
@@ -85,9 +85,9 @@ def _is_finite(number: Any) -> bool:
 
 
 class Integral:
-    """The area under a line through points, by trapezoids. Null where there is no point, 0 where there is one.
+    """The area under a line through points, by trapezoids. Null without a point, 0 for a single point.
 
-    `unit_ms` is what the left values, as milliseconds, are divided by.
+    `unit_ms` divides the left values, which are milliseconds.
     """
 
     __slots__ = ("_area", "_last", "_unit_ms")
@@ -109,7 +109,7 @@ class Integral:
 
 
 class LeastAndGreatest:
-    """The least and the greatest of numbers; None where there is none."""
+    """The least and the greatest of numbers; None without a number."""
 
     __slots__ = ("_greatest", "_least")
 
@@ -126,7 +126,7 @@ class LeastAndGreatest:
 
 
 class _Sliding:
-    """A deviation of a window that leaves documents behind: null where a number is not finite; of one number the int32 0."""
+    """A deviation of a sliding window: null if a number is not finite; the int32 0 for a single number."""
 
     __slots__ = ("_count", "_deviation", "_is_endless")
 
@@ -152,4 +152,4 @@ SLIDING: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {
     "$stdDevPop": lambda text: _Sliding(DeviationOfAll(text)),
     "$stdDevSamp": lambda text: _Sliding(DeviationOfSample(text)),
 }
-"""Totals that are others where a window does not begin with the partition, by the names of their operators."""
+"""Other totals for windows that do not begin with the partition, by the names of their operators."""

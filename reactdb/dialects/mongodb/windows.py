@@ -1,12 +1,12 @@
-"""Windows of `$setWindowFields`: which documents of a partition count for each of them.
+"""Windows of `$setWindowFields`: the documents of a partition that belong to each document's window.
 
-    {documents: [-2, "current"]}            by place: two before, and the document itself
-    {range: [-1, 0], unit: "day"}           by value: all whose field of the order is at most a day less
+    {documents: [-2, "current"]}            by place: the two before it, and the document itself
+    {range: [-1, 0], unit: "day"}           by value: all with a sort value at most a day less
 
-A partition is in order, so what is in a window lies side by side, and a window is a pair of places: from the first to before the
-second. For a range, both are looked up among the keys of the values by halves.
+A partition is in order, so the documents of a window are consecutive, and a window is a pair of places: the first, and the place
+after the last. For a range, both are found by binary search in the keys of the values.
 
-Rule of this file: it knows no function. It reads a window, and says where it begins and ends.
+Rule of this file: it knows no function. It reads a window, and computes its bounds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Partition:
 
     Attributes:
         documents: The documents.
-        order: What they are ordered by; None where nothing was asked for.
+        order: Their order; None without a `sortBy`.
         variables: The values of variables by name.
     """
 
@@ -50,13 +50,13 @@ class Partition:
         return len(self.documents)
 
     def values(self, evaluate: Evaluate) -> list[Any]:
-        """What an expression gives of each document."""
+        """The value of an expression for each document."""
         variables = self.variables
         spend_value(self.documents)
         return [evaluate(document, variables) for document in self.documents]
 
     def places(self) -> list[Any]:
-        """What each document has in the field that they are ordered by. There is one such field."""
+        """The sort value of each document. There is only one sort field."""
         assert self.order is not None
         path = split(self.order.fields[0][0])
         spend_value(self.documents)
@@ -65,12 +65,12 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Window:
-    """A window that has been read.
+    """A parsed window.
 
     Attributes:
-        lower: How far it goes back, as a number; None to the first document.
-        upper: How far it goes on; None to the last one.
-        is_range: Whether that is said of values, and not of places.
+        lower: The distance to its lower end, as a number; None for the first document.
+        upper: The distance to its upper end; None for the last document.
+        is_range: Whether the distances are about values, and not places.
         unit: The unit of time of a range of dates.
     """
 
@@ -130,11 +130,11 @@ _WINDOW: Final = ("documents", "range", "unit")
 
 
 def read_window(spec: Any, order: Order | None) -> Window:
-    """A window, of what `window` says. An empty object is the whole partition.
+    """The window of a `window` document. An empty object is the whole partition.
 
     Raises:
-        MongoError: It says what no window is (9), its lower end is above its upper one (5339900), or it needs another `sortBy`:
-            one for places (5339901), one of one field for ranges (5339902), upwards (8947401).
+        MongoError: It is invalid (9), its lower end is above its upper end (5339900), or it needs another `sortBy`: any for
+            places (5339901), with one field for ranges (5339902), ascending (8947401).
     """
     if not isinstance(spec, Mapping):
         raise MongoError(9, "'window' is an object")

@@ -1,15 +1,15 @@
-"""Writing: what the statements of a write command do to the documents of one collection, in a target.
+"""DocumentWriter: the statements of write commands, applied to one collection in a target.
 
     DocumentWriter(target, table, namespace)
-        .insert(stored, document)           a document that is prepared (its key and its bytes)
-        .update(UpdateStatement(...))       statements of `q`, `u`, `multi`, `upsert` ... as drivers send them, compiled
+        .insert(stored, document)           a prepared document (its key and its bytes)
+        .update(UpdateStatement(...))       drivers' statements of `q`, `u`, `multi`, `upsert` ..., compiled
         .delete(Delete(...))
         .find_and_modify(Modify(...))
 
-A mistake in one document ends its statement: what the statement has written before stays, as in MongoDB. A document that would
-stay equal to what is stored, with its fields in the same order, is counted as matched and is not written.
+An error in one document ends its statement: earlier writes of the statement stay, as in MongoDB. A document that would not
+change, including the order of its fields, counts as matched and is not written.
 
-Rule of this file: it is called under the write lock, or for a target that keeps its writes.
+Rule of this file: it is called under the write lock, or for a target with buffered writes.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ ID: Final = "_id"
 
 
 def with_id(document: Document) -> Document:
-    """The document with its `_id` first; one is made where it has none. It is itself where nothing has to be changed."""
+    """The document with its `_id` first; a missing `_id` is made. If nothing has to change, it is the same object."""
     if ID not in document:
         return {ID: ObjectId(), **document}
     return document if next(iter(document)) == ID else {ID: document[ID], **document}
 
 
 class UpdateStatement:
-    """One statement of `update`, checked.
+    """One checked statement of `update`.
 
     Attributes:
-        selection: Which documents.
-        change: What becomes of them.
-        is_multi: All of them, and not only the first.
-        is_upsert: One is inserted where none matches.
-        hint: The index in whose order they are looked for, and which has them; None for the collection's own order.
+        selection: The filter.
+        change: The update.
+        is_multi: It updates all matching documents, and not only the first.
+        is_upsert: It inserts a document if none matches.
+        hint: The index to search, in its order; None for the collection's own order.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class UpdateStatement:
         hint: HintedIndex | None = None,
         tick: Callable[[], Timestamp] | None = None,
     ) -> None:
-        """`tick`: what gives the timestamps of `$currentDate`.
+        """`tick`: a function for the timestamps of `$currentDate`.
 
         Raises:
-            MongoError: It makes no sense for any document.
+            MongoError: It is invalid for any document.
         """
         self.hint = hint
         self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.change = Update(u, array_filters, collation, variables=variables, tick=tick)
-        # Only a `$` in a path asks which element the filter has matched.
+        # Only a `$` in a path needs the array element that the filter matched.
         self._is_positional = isinstance(u, Mapping) and any(
             "$" in path for fields in u.values() if isinstance(fields, Mapping) for path in fields
         )
@@ -97,13 +97,13 @@ class UpdateStatement:
             raise MongoError(9, "Cannot specify sort with multi=true")
 
     def apply(self, document: Document) -> Applied:
-        """What becomes of a document that matches."""
+        """The result of the update for a matching document."""
         matched = self.selection.filter if self._is_positional else None
         return self.change.apply(document, matched_filter=matched)
 
 
 class Delete:
-    """One statement of `delete`, checked."""
+    """One checked statement of `delete`."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Modify:
     """A findAndModify, checked.
 
     Attributes:
-        change: None where the document is removed.
+        change: None if the document is removed.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Modify:
         hint: HintedIndex | None = None,
         tick: Callable[[], Timestamp] | None = None,
     ) -> None:
-        """Errors as for `UpdateStatement`; 9, both or neither of an update and a removal are asked for."""
+        """Errors as for `UpdateStatement`; 9, it has both an update and a removal, or neither."""
         query = query or {}
         if remove and update is not None:
             raise MongoError(9, "Cannot specify both an update and remove=true")
@@ -178,12 +178,12 @@ class Modify:
 
 
 class Updated(NamedTuple):
-    """What an update did.
+    """The result of an update.
 
     Attributes:
-        matched, modified: How many documents.
-        upserted: The `_id` of the document that was inserted, in a list; None where none was.
-        before, after: The last document that was looked at.
+        matched, modified: The numbers of documents.
+        upserted: A list with the `_id` of the inserted document; None without one.
+        before, after: The last processed document.
     """
 
     matched: int
@@ -194,10 +194,10 @@ class Updated(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A document that a statement is about.
+    """A document of a statement.
 
     Attributes:
-        head: Its seq and bytes, where they were read by its key; None: they are to be looked up.
+        head: Its seq and bytes, if it was read by its key; None: they must be looked up.
     """
 
     key: bytes
@@ -211,7 +211,7 @@ class DocumentWriter:
     def __init__(
         self, target: Target, table: TableInfo, namespace: MongoNamespace, *, bypasses: bool = False
     ) -> None:
-        """`bypasses`: the collection's validator is not asked."""
+        """`bypasses`: the collection's validator is skipped."""
         self._bypasses = bypasses
         self.target = target
         self.table = table
@@ -239,7 +239,7 @@ class DocumentWriter:
             keep_places(self.target, self.table, (key,))
 
     def taken(self, id: Any) -> MongoError:
-        """The error of an `_id` that is taken."""
+        """The error for a duplicate `_id`."""
         return duplicate_key(self.namespace, "_id_", {ID: 1}, {ID: id})
 
     def _put(
@@ -262,7 +262,7 @@ class DocumentWriter:
     def update(self, statement: UpdateStatement) -> Updated:
         """
         Raises:
-            MongoError: As the statement deserves; of many documents, those before stay written.
+            MongoError: The statement is invalid, or a document fails; documents before it stay written.
         """
         rows = self._rows(statement.selection, statement.hint, statement.sort, is_multi=statement.is_multi)
         if not rows and statement.is_upsert:
@@ -277,7 +277,7 @@ class DocumentWriter:
     def _rows(
         self, selection: FilterSelection, hint: HintedIndex | None, sort: Order | None, *, is_multi: bool
     ) -> list[Found]:
-        """What a statement is about. All is read before anything is written."""
+        """The documents of a statement. All reads come before the first write."""
         key = selection.point
         if key is not None:
             head = self.target.head(self.table, key)
@@ -300,7 +300,7 @@ class DocumentWriter:
         return list(islice(found, 1))
 
     def _change(self, statement: UpdateStatement, row: Found) -> Document:
-        """Put the changed document in the place of one; the same object is given where nothing is changed."""
+        """Replace a document with its changed version; the same object is returned if nothing has changed."""
         key, before, head = row
         old = head or self.target.head(self.table, key)
         assert old is not None
@@ -326,19 +326,19 @@ class DocumentWriter:
     # delete, findAndModify
 
     def delete(self, statement: Delete) -> int:
-        """How many documents are gone."""
+        """The number of deleted documents."""
         rows = self._rows(statement.selection, statement.hint, None, is_multi=statement.is_multi)
         for row in rows:
             self.remove(row.key, row.head)
         return len(rows)
 
     def remove(self, key: bytes, head: tuple[int, bytes] | None = None) -> None:
-        """Delete a document that is there. `head`: see `Found`."""
+        """Delete an existing document. `head`: see `Found`."""
         self._write(key, DELETE, head or self.target.head(self.table, key), None, None)
         drop_place(self.target, self.table, key)
 
     def find_and_modify(self, command: Modify) -> dict[str, Any]:
-        """What the command answers: `value` and `lastErrorObject`. Errors as for `update`."""
+        """The command's reply: `value` and `lastErrorObject`. Errors as for `update`."""
         rows = self._rows(command.selection, command.hint, command.sort, is_multi=False)
         statement = command.statement
         if statement is None:

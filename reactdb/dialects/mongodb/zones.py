@@ -38,7 +38,7 @@ class Zone:
         self._find_back = find_back
 
     def offset(self, utc: datetime) -> timedelta:
-        """How much the local time is ahead at a time of UTC."""
+        """The offset of the local time at a time of UTC."""
         return self._find_offset(utc)
 
     def local(self, utc: datetime) -> datetime:
@@ -96,10 +96,10 @@ def zone_of(value: Any) -> Zone:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a date whose month and day may lie beyond their bounds: they carry over."""
+    """Days since 1970 of a date. Its month and day may be out of bounds: they carry over."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
-    # Counted from 1 March, so that the leap day is the last of its year; in eras of 400 years.
+    # Counted from 1 March, so that the leap day is the last day of its year; in eras of 400 years.
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5

@@ -1,6 +1,7 @@
 """RethinkDB's query language over its own wire format: terms in, responses out.
 
     wire, terms, parse       JSON to a tree of terms, and values to JSON
+    keys                     primary keys that ReQL cannot say
     values, functions        what terms evaluate to
     evaluator                how they are evaluated
     errors                   kinds of errors, with the path to the term at fault
@@ -15,8 +16,9 @@
     netting                  the events of one commit on a limit feed as one difference
     feeding                  one open feed of a connection
     session                  one connection: queries by token, batches, feeds
+    embedded                 `reactdb.rethinkdb(db)`: the driver in the process, without a server
 
-There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them, and `reactdb.testing` needs none.
+There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them.
 """
 
 from __future__ import annotations

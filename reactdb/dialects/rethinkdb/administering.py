@@ -22,7 +22,7 @@ from reactdb.dialects.rethinkdb.values import Database, TableName, expected
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, IndexNotFound, QueryError
 from reactdb.expression import Call, Constant, Expression, Row, check_known, compile_value, from_data, to_data
 from reactdb.expression.show import shown_node
-from reactdb.session import live_table
+from reactdb.session import live_table, session_of
 from reactdb.store.catalogue import IndexInfo
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
@@ -84,7 +84,7 @@ def table_create(call: TermCall) -> Any:
     name = TableName(database, call.string(places[0]))
     native, durability = call.evaluator.native, call.durability()
     tables.create_table(native, name, primary_key)
-    if durability is not None and durability != native.session.durability:
+    if durability is not None and durability != session_of(native).durability:
         tables.SETTINGS.put(native, name, {"durability": durability})
     return {
         "config_changes": [{"new_val": table_config(native, name), "old_val": None}],
@@ -137,7 +137,7 @@ def index_create(call: TermCall) -> Any:
             raise OperationFailed(f"Index `{name}` already exists on table `{table}`.")
         transaction.create_index(known, name, data, multi)
 
-    native.session.transact(one)
+    session_of(native).transact(one)
     return {"created": 1}
 
 
@@ -231,7 +231,7 @@ def index_rename(call: TermCall) -> Any:
         transaction.rename_index(live_table(transaction, table.file_name), old, new)
         return True
 
-    return {"renamed": int(call.evaluator.native.session.transact(one))}
+    return {"renamed": int(session_of(call.evaluator.native).transact(one))}
 
 
 @handles("index_list")

@@ -28,6 +28,7 @@ from reactdb.expression.operations_number import add
 from reactdb.expression.operations_sequence import contains as contains_all
 from reactdb.expression.operations_sequence import numbers_of
 from reactdb.query import Aggregate, Limit, OrderBy
+from reactdb.session import session_of
 from reactdb.values import collation
 
 PART: Final = 1_000
@@ -43,7 +44,7 @@ def count(call: TermCall) -> Any:
     source = call.values[0]
     if len(call) == 1:
         if isinstance(source, Sequence) and source.query is not None and source.feed is None:
-            return call.evaluator.native.session.run(source.query.then(Aggregate("count")))
+            return session_of(call.evaluator.native).run(source.query.then(Aggregate("count")))
         if isinstance(source, Single):
             source = call.datum(0)
         if is_sized(source):

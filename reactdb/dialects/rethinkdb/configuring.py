@@ -19,7 +19,7 @@ from reactdb.dialects.rethinkdb.storing import check_object
 from reactdb.dialects.rethinkdb.values import Database, Sequence, Single, TableName, expected
 from reactdb.errors import QueryError
 from reactdb.query import Get, Query
-from reactdb.session import live_table
+from reactdb.session import live_table, session_of
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import type_name
 from reactdb.writing import COUNTERS
@@ -150,7 +150,7 @@ def rebalance(call: TermCall) -> Any:
     native, answers = call.evaluator.native, []
     for name in meant(call):
         ready = system.table_status(native, name)
-        with native.session.read() as snapshot:
+        with session_of(native).read() as snapshot:
             is_empty = not snapshot.count(tables.table_info(native, name))
         answers.append(
             # A real server cannot rebalance a table without documents, and answers so.
@@ -249,7 +249,7 @@ def rename(native: NativeDatabase, old: TableName, name: Any) -> TableName:
             raise OperationFailed(f"Table `{new}` already exists.")
         transaction.rename_table(known, new.file_name)
 
-    native.session.transact(one)
+    session_of(native).transact(one)
     tables.HOOKS.move(native, old, new)
     tables.SETTINGS.move(native, old, new)
     return new

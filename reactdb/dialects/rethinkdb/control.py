@@ -26,6 +26,7 @@ from reactdb.expression.checks import truth
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_logic import EmptyError
 from reactdb.expression.operations_type import TYPES
+from reactdb.session import session_of
 from reactdb.values.collation import maxval as greatest
 from reactdb.values.collation import minval as least
 from reactdb.values.collation import type_name
@@ -174,7 +175,7 @@ def _info(call: TermCall, value: Any) -> dict[str, Any]:
             return found
         if value.kind == TABLE:
             known = tables.table_info(native, value.table)
-            with native.session.read() as snapshot:
+            with session_of(native).read() as snapshot:
                 count = snapshot.count(known)
             return {
                 **found,

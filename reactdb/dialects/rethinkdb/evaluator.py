@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reactdb.database import Database as NativeDatabase
 from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
 from reactdb.dialects.rethinkdb.functions import Function
+from reactdb.dialects.rethinkdb.keys import shown_documents
 from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
 from reactdb.dialects.rethinkdb.values import (
     STREAM,
@@ -39,6 +40,7 @@ from reactdb.expression.checks import checked_array, each, integer, is_number, t
 from reactdb.expression.markers import Grouped
 from reactdb.expression.operations_time import now
 from reactdb.expression.registry import arity_sentence
+from reactdb.session import session_of
 from reactdb.values.collation import type_name
 
 if TYPE_CHECKING:
@@ -282,7 +284,11 @@ class Evaluator:
         that stays open until a driver has asked for the last batch would keep the log of the file from being cleared.
         """
         if sequence.query is not None:
-            found, error = self.native.session.read_until_error(sequence.query)
+            query = sequence.query
+            found, error = session_of(self.native).read_until_error(query)
+            table = session_of(self.native).find(query.table) if found else None
+            if table is not None:
+                found = shown_documents(found, query, table.primary_key)
             if error is None:
                 return iter(found)
             if not found:

@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from reactdb.database import Database
+from reactdb.dialects.rethinkdb.keys import Show, shown_event, shown_part
 from reactdb.dialects.rethinkdb.netting import DeltaRequest, Netting, is_limit
 from reactdb.dialects.rethinkdb.streams import FeedMember, FeedPlan
 from reactdb.dialects.rethinkdb.values import MakeOperator
 from reactdb.feeds.reader import FeedReader
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.steps import Run
 
 # Clocks round, so a timer may fire so much too early.
@@ -36,6 +38,7 @@ class Member:
         self.squash_s = member.squash_s
         self.run = Run(make() for make in member.operators)
         self.due_at = 0.0
+        self._show: Show | None = None
         self._queue_size = member.options.get("changefeed_queue_size", 0)
         self._reader: FeedReader | None = None
         self._netting: Netting | None = None
@@ -54,13 +57,15 @@ class Member:
         wake: Callable[[], None],
         clock: Callable[[], float],
     ) -> FeedReader:
-        session = database.session
+        session = session_of(database)
+        table = session.find(query.table)
+        primary_key = "id" if table is None else table.primary_key
+        self._show = shown_part(query, primary_key)
         if options.get("squash") or not is_limit(query):
             return session.reader(query, options, wake, clock)
-        table = session.find(query.table)
         self._netting = Netting(
             query,
-            "id" if table is None else table.primary_key,
+            primary_key,
             has_offsets=bool(options.get("include_offsets")),
             has_types=bool(options.get("include_types")),
         )
@@ -79,7 +84,9 @@ class Member:
             return
         # One by one, because what is not taken can still be squashed or dropped.
         while found := reader.poll(1):
-            yield from found if netting is None else netting.events(found[0])
+            events = found if netting is None else netting.events(found[0])
+            show = self._show
+            yield from events if show is None else (shown_event(event, show) for event in events)
 
     @property
     def is_finished(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.budget import CALL_STEPS, current
 from reactdb.dialects.rethinkdb.errors import locate
+from reactdb.dialects.rethinkdb.keys import with_stored_keys
 from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, MAKE_OBJ, VAR, Term
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression import (
@@ -141,8 +142,12 @@ class LocatedPredicate(Predicate):
         return located
 
 
-def predicate(function: Function, default: Term | None) -> Predicate:
-    """The condition of `filter`: whether a function's value is true; `default` decides if a field is missing."""
+def predicate(function: Function, default: Term | None, primary_key: str | None = None) -> Predicate:
+    """The condition of `filter`: whether a function's value is true; `default` decides if a field is missing.
+
+    Args:
+        primary_key: The name of the field in which the documents have a key that may be shown otherwise.
+    """
 
     def walk(document: Any) -> bool:
         try:
@@ -153,6 +158,8 @@ def predicate(function: Function, default: Term | None) -> Predicate:
     expression = function.expression
     if expression is None:
         return Predicate(None, walk)
+    if primary_key is not None:
+        expression = with_stored_keys(expression, primary_key)
     if function.is_pattern:
         expression = Expression(Call("filter_match", (Row(), expression.node)))
     otherwise: bool | Expression = False

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 from reactdb.dialects.rethinkdb.printing import printed
 from reactdb.dialects.rethinkdb.terms import Term
+from reactdb.session import session_of
 
 if TYPE_CHECKING:
     from reactdb.database import Database
@@ -139,8 +140,8 @@ _LOCK: Final = threading.Lock()
 
 def jobs_of(database: Database) -> Jobs:
     """The jobs of a database; all handles on one file share them."""
-    database.session.check_open()
-    engine = database.session.engine
+    session_of(database).check_open()
+    engine = session_of(database).engine
     with _LOCK:
         found = _KNOWN.get(engine)
         if found is None:

@@ -16,6 +16,7 @@ from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, LocatedExpression
+from reactdb.dialects.rethinkdb.keys import stored_key
 from reactdb.dialects.rethinkdb.selecting import (
     AFTER_LIMIT,
     NOT_DETERMINISTIC,
@@ -260,9 +261,8 @@ def element_at(call: TermCall, source: Any, place: int) -> Any:
     info = tables.table_info(call.evaluator.native, source.table)
     value = found[info.primary_key]
     key = primary_key(value)
-    return single(
-        call.evaluator, source.table, call.path, Query(source.table.file_name, (Get(value, key),)), key
-    )
+    query = Query(source.table.file_name, (Get(stored_key(value), key),))
+    return single(call.evaluator, source.table, call.path, query, key)
 
 
 @handles("bracket")

@@ -16,6 +16,7 @@ from reactdb.dialects.rethinkdb import system, tables
 from reactdb.dialects.rethinkdb.errors import located
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function, forgiven, predicate
+from reactdb.dialects.rethinkdb.keys import is_spelled, shown_document, stored_key
 from reactdb.dialects.rethinkdb.storing import index_key, index_option, looked_up, primary_key
 from reactdb.dialects.rethinkdb.terms import Path
 from reactdb.dialects.rethinkdb.values import (
@@ -35,6 +36,7 @@ from reactdb.expression import Call, Expression, Predicate, Row
 from reactdb.expression.operations_object import filter_match
 from reactdb.expression.tree import constant
 from reactdb.query import Between, Filter, Get, GetAll, OrderBy, Query
+from reactdb.session import session_of
 from reactdb.steps import Keep
 from reactdb.values import collation
 from reactdb.values.codec import decode, pretty
@@ -116,12 +118,12 @@ def single(
 def document_of(evaluator: Evaluator, table: TableName, key: bytes | None) -> Any:
     assert key is not None
     info = tables.table_info(evaluator.native, table)
-    body = evaluator.native.session.get(info.name, key)
+    body = session_of(evaluator.native).get(info.name, key)
     if body is None:
         return None
     if len(body) >= STEP_BYTES:
         spend_bytes(len(body))
-    return decode(body)
+    return shown_document(decode(body), info.primary_key)
 
 
 @handles("get")
@@ -136,7 +138,7 @@ def get(call: TermCall) -> Any:
     except ReactDBError as error:
         # RethinkDB checks the key only when it is used.
         return Single(table.table, call.path, table.query, lambda: None, None, error=error)
-    return single(call.evaluator, table.table, call.path, table.query.then(Get(value, key)), key)
+    return single(call.evaluator, table.table, call.path, table.query.then(Get(stored_key(value), key)), key)
 
 
 def computed_document(call: TermCall, table: Sequence, key: Any) -> Single:
@@ -162,6 +164,8 @@ def get_all(call: TermCall) -> Any:
         return stream(
             lambda: (one for one in call.evaluator.read(table) if repr(one.get("id")) in wanted), call.path
         )
+    if index is None:
+        values = list(map(stored_key, values))
     return table.then(GetAll(tuple(values), keys, index), SELECTION, path=call.path)
 
 
@@ -194,6 +198,8 @@ def between(call: TermCall) -> Any:
             f"Cannot call BETWEEN on index `{shown_index(call, sequence, index)}` after ordering by index "
             f"`{shown_index(call, sequence, order.index)}`."
         )
+    if index is None:
+        lower, upper = stored_key(lower), stored_key(upper)
     start = bound_bytes(lower) + (b"" if bounds["left"] else b"\x00")
     stop = bound_bytes(upper) + (b"\x00" if bounds["right"] else b"")
     step = Between(
@@ -242,7 +248,7 @@ def shown_index(call: TermCall, sequence: Sequence, index: str | None) -> str:
 def filter_(call: TermCall) -> Any:
     source, wanted = call.values[0], call.values[1]
     default = call.term.options.get("default")
-    test = condition(call, wanted, default)
+    test = condition(call, wanted, default, key_name(call, source))
     if not isinstance(source, Sequence):
         return list(filter(test.test, call.array(0)))
     if source.query is None:
@@ -253,11 +259,24 @@ def filter_(call: TermCall) -> Any:
     return found.refused(AFTER_LIMIT, call.path) if source.is_limited else found
 
 
-def condition(call: TermCall, wanted: Any, default: Any) -> Predicate:
-    """The argument of `filter` as a predicate."""
+def key_name(call: TermCall, source: Any) -> str | None:
+    """The name of the primary key where a condition sees the documents of a table as they are stored; else None."""
+    if not isinstance(source, Sequence) or source.query is None or source.table is None:
+        return None
+    return tables.table_info(call.evaluator.native, source.table).primary_key
+
+
+def condition(call: TermCall, wanted: Any, default: Any, primary_key: str | None) -> Predicate:
+    """The argument of `filter` as a predicate.
+
+    Args:
+        primary_key: The name of the field in which the documents have a key that may be shown otherwise.
+    """
     if isinstance(wanted, Function):
-        return predicate(wanted, default)
+        return predicate(wanted, default, primary_key)
     pattern = call.datum(1)
+    if primary_key is not None and isinstance(pattern, dict) and is_spelled(pattern.get(primary_key)):
+        pattern = {**pattern, primary_key: stored_key(pattern[primary_key])}
 
     def walk(document: Any) -> bool:
         try:

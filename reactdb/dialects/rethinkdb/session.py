@@ -41,6 +41,7 @@ from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
 from reactdb.query import ConcatMap, Group, Map, Query
+from reactdb.session import session_of
 
 T = TypeVar("T")
 
@@ -167,7 +168,7 @@ class Session:
                 return [response(token, {"t": WAIT_COMPLETE, "r": []})]
             if kind == SERVER_INFO:
                 info = {
-                    "id": self.database.session.database_id,
+                    "id": session_of(self.database).database_id,
                     "name": SERVER_NAME,
                     "proxy": False,
                 }

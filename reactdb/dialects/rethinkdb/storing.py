@@ -10,6 +10,7 @@ from typing import Any, Final
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import OperationFailed
 from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall
+from reactdb.dialects.rethinkdb.keys import stored_key
 from reactdb.dialects.rethinkdb.values import Sequence, cut, stray_literal
 from reactdb.errors import InvalidDocument, InvalidKey, MissingValue, QueryError, ReactDBError
 from reactdb.expression.markers import Literal
@@ -28,11 +29,12 @@ class MissingIndex(OperationFailed):
 
 
 def primary_key(value: Any) -> bytes:
-    """The bytes of a primary key.
+    """The bytes of a primary key, as a driver sends it.
 
     Raises:
         MissingValue: It is null; InvalidKey: it cannot be a key. Both have ReQL's message.
     """
+    value = stored_key(value)
     if isinstance(value, dict) and value.get("$reql_type$") == "GEOMETRY":
         raise QueryError(
             "Cannot use a geometry value as a key value in a primary or non-geospatial secondary index."

@@ -37,6 +37,7 @@ from reactdb.dialects.rethinkdb.tables import (
     tables,
 )
 from reactdb.dialects.rethinkdb.values import TableName
+from reactdb.session import session_of
 
 SERVER_NAME: Final = "reactdb"
 # RethinkDB's version, which its tools check before anything else.
@@ -59,7 +60,7 @@ def documents(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
         return [
             {
                 "cache_size_mb": "auto",
-                "id": native.session.database_id,
+                "id": session_of(native).database_id,
                 "name": SERVER_NAME,
                 "tags": ["default"],
             }
@@ -93,7 +94,7 @@ def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
     settings = SETTINGS.get(native, table) or {}
     return {
         "db": table.database,
-        "durability": settings.get("durability", native.session.durability),
+        "durability": settings.get("durability", session_of(native).durability),
         "id": table_id(native, info),
         "indexes": sorted(info.indexes),
         "name": table.name,
@@ -134,7 +135,7 @@ def table_status(native: NativeDatabase, table: TableName) -> dict[str, Any]:
 def server_status(native: NativeDatabase) -> dict[str, Any]:
     jobs = jobs_of(native)
     return {
-        "id": native.session.database_id,
+        "id": session_of(native).database_id,
         "name": SERVER_NAME,
         "network": {
             "canonical_addresses": [],
@@ -161,7 +162,7 @@ def stats(native: NativeDatabase) -> list[dict[str, Any]]:
         "clients_active": len({job.session for job in jobs.running()}),
         "queries_total": jobs.queries,
     }
-    identity = native.session.database_id
+    identity = session_of(native).database_id
     return [
         {"id": ["cluster"], "query_engine": engine},
         {"id": ["server", identity], "query_engine": engine, "server": SERVER_NAME},
@@ -172,7 +173,7 @@ def started(native: NativeDatabase) -> dict[str, Any]:
     """The only entry of the table `logs`. Errors are in the log of the process."""
     moment = jobs_of(native).started
     return {
-        "id": [moment.isoformat(), native.session.database_id],
+        "id": [moment.isoformat(), session_of(native).database_id],
         "level": "notice",
         "message": f"reactdb {reactdb.__version__} serves {native.path}. Messages are in the log of its process.",
         "server": SERVER_NAME,

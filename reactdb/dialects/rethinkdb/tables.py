@@ -20,6 +20,7 @@ from reactdb.dialects.rethinkdb.errors import OperationFailed
 from reactdb.dialects.rethinkdb.values import TableName
 from reactdb.errors import InvalidName, QueryError, TableExists
 from reactdb.query import Query
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.table import Table as NativeTable
 
@@ -54,7 +55,7 @@ class TableNotes:
 
     def all(self, native: NativeDatabase) -> NativeTable | None:
         """The table of notes; None where there is none yet."""
-        session = native.session
+        session = session_of(native)
         if session.known(self._before) is not None:
             if session.engine.read_only:
                 return native.table(self._before)
@@ -78,7 +79,7 @@ class TableNotes:
 
     def forget(self, native: NativeDatabase, table: TableName) -> None:
         # Another process may have made it a moment ago.
-        native.session.find(self._home)
+        session_of(native).find(self._home)
         notes = self.all(native)
         if notes is not None:
             notes.get(table.file_name).delete()
@@ -92,8 +93,8 @@ class TableNotes:
                 self.put(native, new, note)
 
     def _made(self, native: NativeDatabase) -> NativeTable:
-        native.session.make_hidden(self._home, "table")
-        return NativeTable(native.session, Query(self._home))
+        session_of(native).make_hidden(self._home, "table")
+        return NativeTable(session_of(native), Query(self._home))
 
     def _take_over(self, native: NativeDatabase) -> None:
         with native.transaction():
@@ -182,7 +183,7 @@ def table_info(native: NativeDatabase, table: TableName) -> TableInfo:
     Raises:
         OperationFailed: There is no such database or table.
     """
-    info = native.session.find(table.file_name)
+    info = session_of(native).find(table.file_name)
     if info is not None:
         return info
     check_database(native, table.database)
@@ -230,8 +231,8 @@ def check_index_name(name: str) -> None:
 
 
 def database_id(native: NativeDatabase, name: str) -> str:
-    return str(uuid5(_SPACE, f"{native.session.database_id}/{name}"))
+    return str(uuid5(_SPACE, f"{session_of(native).database_id}/{name}"))
 
 
 def table_id(native: NativeDatabase, info: TableInfo) -> str:
-    return str(uuid5(_SPACE, f"{native.session.database_id}//{info.id}"))
+    return str(uuid5(_SPACE, f"{session_of(native).database_id}//{info.id}"))

@@ -21,6 +21,7 @@ from reactdb.dialects.rethinkdb.functions import (
     is_deterministic,
     to_node,
 )
+from reactdb.dialects.rethinkdb.keys import stored_key
 from reactdb.dialects.rethinkdb.ordering import mapped, of_value
 from reactdb.dialects.rethinkdb.selecting import AFTER_LIMIT
 from reactdb.dialects.rethinkdb.storing import checked_index, index_key, primary_key
@@ -358,6 +359,8 @@ def eq_join(call: TermCall) -> Any:
         except ReactDBError:
             return
         assert right.query is not None
+        if index is None:
+            value = stored_key(value)
         for other in call.evaluator.read(right.then(GetAll((value,), (key,), index))):
             yield {"left": one, "right": other}
 

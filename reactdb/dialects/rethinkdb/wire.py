@@ -7,6 +7,7 @@
 Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a
 UUID, a date, a time of day and a value of a registered type as text, and numbers that JSON cannot write as null. A datetime is
 cut to its millisecond, and its offset to the minute. Rounded up, the last moment of the year 9999 would be in the year 10000.
+A primary key of such a type is shown as a text that stands for it: see `keys`.
 
 A field of a plain object that is called `$reql_type$` is written as `=$reql_type$`, since drivers make a value of every object
 that has that field, and fail where it is none. One that is called `=$reql_type$`, `==$reql_type$` and so on gets one `=` more.

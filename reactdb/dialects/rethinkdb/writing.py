@@ -21,6 +21,7 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, TermCall, cannot_con
 from reactdb.dialects.rethinkdb.functions import Function, is_deterministic
 from reactdb.dialects.rethinkdb.hooks import Hook, hook_of
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, jobs_of
+from reactdb.dialects.rethinkdb.keys import is_spelled, shown_document, shown_event, stored_key
 from reactdb.dialects.rethinkdb.storing import (
     MAX_ARRAY_ON_DISK,
     body_of,
@@ -46,6 +47,7 @@ from reactdb.expression.checks import array_limit, is_number, truth
 from reactdb.expression.markers import Literal
 from reactdb.expression.operations_object import merged
 from reactdb.identifiers import new_key
+from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
 from reactdb.values.codec import pretty
@@ -96,12 +98,19 @@ class Counting(Policy):
         if name not in document:
             raise QueryError(f"Inserted object must have primary key `{name}`:\n{cut(pretty(document))}")
         check_storable(document)
-        if primary_key(document[name]) != key:
+        given = document[name]
+        # It is the key itself, where it was prepared or a function has it of the old document; else as a driver sends it.
+        is_itself = is_spelled(given) and collation.key_bytes(given) == key
+        if not is_itself and primary_key(given) != key:
             if old_body is None:
                 raise QueryError(f"Primary key `{name}` cannot be changed (null -> {pretty(document)})")
             raise QueryError(
                 f"Primary key `{name}` cannot be changed (`{pretty(codec.decode(old_body))}` -> `{pretty(document)}`)."
             )
+        if is_spelled(given):
+            # Of keys that are equal, the document keeps its own.
+            own = given if is_itself else stored_key(given)
+            document = {**document, name: own if old_body is None else codec.decode(old_body)[name]}
         if document and self._array_limit > MAX_ARRAY_ON_DISK:
             check_arrays(document)
         return body_of(document)
@@ -129,7 +138,7 @@ def carry_out(
         Stopped: The work took too long. Nothing is written.
     """
     native = call.evaluator.native
-    tables.table_info(native, table)
+    primary_key = tables.table_info(native, table).primary_key
     chosen = (
         call.durability()
         or call.evaluator.options.durability
@@ -146,7 +155,7 @@ def carry_out(
             array_limit.reset(outer)
 
     try:
-        return native.session.write(
+        done = session_of(native).write(
             table.file_name,
             with_own_budget(limited),
             Counting(call.evaluator),
@@ -154,12 +163,24 @@ def carry_out(
             durability=chosen,
             is_shareable=is_pure and hook is None,
         )
+        return with_shown_changes(done, primary_key) if wanted else done
     except WorkStopped as failed:
         raise failed.stopped from None
     except TableNotFound:
         # The table was dropped after it had been looked up.
         tables.table_info(native, table)
         raise QueryError(f"Table `{table}` does not exist.") from None
+
+
+def with_shown_changes(done: dict[str, Any], primary_key: str) -> dict[str, Any]:
+    """The answer to a write, with the keys of the documents in it as they are shown."""
+    changes = done.get("changes")
+    if not isinstance(changes, list):
+        return done
+    return {
+        **done,
+        "changes": [shown_event(one, lambda it: shown_document(it, primary_key)) for one in changes],
+    }
 
 
 def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
@@ -268,7 +289,10 @@ def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | No
             key = new_key()
             document = {**document, name: key}
             generated.append(key)
-        return primary_key(document[name]), document
+        given = document[name]
+        if is_spelled(given):
+            document = {**document, name: stored_key(given)}
+        return primary_key(given), document
     except (QueryError, InvalidKey) as error:
         return None, str(error)
 
@@ -338,7 +362,7 @@ def addressed(call: TermCall) -> tuple[TableName, list[bytes]]:
 
 def key_of(call: TermCall, table: TableName, document: dict[str, Any]) -> bytes:
     name = tables.table_info(call.evaluator.native, table).primary_key
-    return collation.key_bytes(document[name])
+    return collation.key_bytes(stored_key(document[name]))
 
 
 def check_atomic(call: TermCall) -> bool:

@@ -65,7 +65,12 @@ class EventStream(LoopWaiter):
 
     async def chunks(self) -> AsyncIterator[bytes]:
         opened = self._opened
-        watched = await self._run(opened.watch, self._wake)
+        try:
+            watched = await self._run(opened.watch, self._wake)
+        except AidboxError as error:
+            # The type, or the file, has gone since the status was sent.
+            yield _event("error", error.outcome)
+            return
         since = opened.since
         try:
             # A client sees that it is heard.

@@ -179,14 +179,18 @@ def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) ->
         watching.drain()
         try:
             return of_type.changes_asked(replace(asked, since=after, page=1, count=asked.count or 100), id)
-        except AidboxError:
-            raise
         except errors.ReactDBError as error:
-            # Its status was sent long ago: a client of the stream gets it as an event.
-            status, code = next(one[1:] for one in REFUSALS if isinstance(error, one[0]))
-            raise AidboxError(status, code, str(error)) from error
+            raise _as_event(error) from error
 
     return OpenedEvents(page, since, watching.begin)
+
+
+def _as_event(error: errors.ReactDBError) -> AidboxError:
+    """An error of a stream whose status was sent before: its client gets it as an event."""
+    if isinstance(error, AidboxError):
+        return error
+    status, code = next(one[1:] for one in REFUSALS if isinstance(error, one[0]))
+    return AidboxError(status, code, str(error))
 
 
 class Watching:
@@ -198,7 +202,10 @@ class Watching:
 
     def begin(self, wake: Callable[[], None]) -> FeedReader:
         box, type, id = self._what
-        self._reader = box.watch(type, id, wake)
+        try:
+            self._reader = box.watch(type, id, wake)
+        except errors.ReactDBError as error:
+            raise _as_event(error) from error
         return self._reader
 
     def drain(self) -> None:

@@ -1,7 +1,7 @@
 """The MongoDB server: the drivers' protocol over TCP or a Unix socket, in front of one database. It needs the extra `mongodb`.
 
-messages       bytes of requests and answers
-conversation   one socket, and which commands are quick
+messages       bytes of requests and replies
+conversation   one socket, and the choice of quick commands
 server         the port
 """
 

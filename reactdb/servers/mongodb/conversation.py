@@ -1,10 +1,10 @@
-"""MongoDBConversation: what one socket of a driver sends and gets: messages, one after the other.
+"""MongoDBConversation: the messages of one driver's socket, one after the other.
 
-A command that touches little is carried out at once, on the loop; others in a thread. A `getMore` that waits for events of a
-change stream takes neither: it is put aside (`AwaitedReply`), and asked again when the stream has called `wake` or its time is
+A command with little work runs at once, on the event loop; other commands run in a thread. A `getMore` that waits for events of a
+change stream needs neither: it is put aside (`AwaitedReply`), and polled again when the stream has called `wake` or its time is
 over.
 
-Rule of this file: what bytes are, and where a command is carried out. What it means is in the dialect's `commands`.
+Rule of this file: it treats bytes, and chooses where a command runs. The dialect's `commands` execute it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_QUICK_BYTES: Final = 32 * 1024
 
 
 class MongoDBConversation(Conversation):
-    """See the head of this file. A request is a Message, or the bytes of a long one."""
+    """See the head of this file. A request is a Message, or a long message as bytes."""
 
     may_stay_outside = True
 
@@ -47,7 +47,7 @@ class MongoDBConversation(Conversation):
         )
         self._deployment = deployment
         self._client = deployment.client(address, wake)
-        # Until a driver has said hello, and has proved who it is, where that is asked.
+        # Until the driver's hello, and its authentication, if required.
         self.is_admitted = False
 
     @property
@@ -64,7 +64,7 @@ class MongoDBConversation(Conversation):
 
     @property
     def _most_bytes(self) -> int:
-        """A client that has to prove who it is says nothing long before."""
+        """A client that must authenticate sends only short messages before."""
         return MOST_QUICK_BYTES if self._is_stranger else self._deployment.message_bytes
 
     @property
@@ -130,7 +130,7 @@ class MongoDBConversation(Conversation):
         try:
             return message.answer(reply, next(self._numbers))
         except MongoError as error:
-            # BSON cannot say the reply. The client is told so, and keeps its connection.
+            # The reply has no BSON form. The client gets this error, and keeps its connection.
             logger.error("a reply of MongoDB's dialect cannot be written as BSON", exc_info=error)
             return message.answer(error.reply(), next(self._numbers))
 

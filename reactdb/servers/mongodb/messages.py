@@ -1,11 +1,11 @@
-"""Messages of MongoDB's wire protocol: OP_MSG in both directions, and of the older protocol what a driver begins with.
+"""Messages of MongoDB's wire protocol: OP_MSG in both directions, and the first message of drivers in the older protocol.
 
-    header      length, request id, id of the request that is answered, opcode: four int32
+    header      length, request id, id of the request for a reply, opcode: four int32
     OP_MSG      flags, then sections: one body (kind 0) and sequences of documents (kind 1), perhaps a CRC-32C at the end
-    OP_QUERY    flags, collection, numbers to skip and to return, a document; only of `hello`, answered by OP_REPLY
+    OP_QUERY    flags, collection, numbers to skip and to return, a document; only for `hello`, with OP_REPLY as the reply
 
-Rule of this file: bytes in, documents out, and back. What is no message raises BrokenMessage: nothing can be answered to it.
-A message of which only a document cannot be read has a `refusal`, which is its answer.
+Rule of this file: bytes in, documents out, and back. Invalid bytes raise BrokenMessage, because there can be no reply to them.
+A message with only an unreadable document has a `refusal`, which becomes its reply.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ REQUIRED_FLAGS: Final = 0xFFFF
 AWAIT_CAPABLE: Final = 8
 
 MOST_BYTES: Final = 48_000_000
-"""Of one message, as `hello` says."""
+"""The size limit of a message, as `hello` announces it."""
 OVERHEAD_BYTES: Final = 16 * 1024
-"""What a driver may add around what it has counted."""
+"""A driver's additional bytes around its counted documents."""
 
 
 class BrokenMessage(Exception):
-    """The bytes are no message of this protocol; the text says why. The connection can only be closed."""
+    """The bytes are no message of this protocol; the text has the reason. The connection can only be closed."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class Message:
 
     Attributes:
         body: The command; sequences of documents are in it as lists.
-        is_silent: The client waits for no answer.
-        is_old: It came as OP_QUERY and is answered by OP_REPLY.
+        is_silent: The client waits for no reply.
+        is_old: It came as OP_QUERY, so the reply is an OP_REPLY.
         refusal: Why its documents cannot be read. Its body is empty then.
     """
 
@@ -66,7 +66,7 @@ class Message:
     refusal: MongoError | None = None
 
     def answer(self, document: dict[str, Any], own_id: int) -> bytes:
-        """The bytes that carry the answer. `own_id`: a number for it."""
+        """The bytes of the reply. `own_id`: a number for it."""
         data = encode(document)
         if self.is_old:
             head = REPLY_HEAD.pack(AWAIT_CAPABLE, 0, 0, 1)
@@ -77,10 +77,10 @@ class Message:
 
 
 def length_of(buffer: bytes | bytearray, most: int = MOST_BYTES) -> int | None:
-    """The length of the message at the beginning of the buffer; None if too little of it has come.
+    """The length of the message at the beginning of the buffer; None if it is not complete enough.
 
     Args:
-        most: The bytes that it may have.
+        most: The size limit in bytes.
 
     Raises:
         BrokenMessage.
@@ -90,14 +90,14 @@ def length_of(buffer: bytes | bytearray, most: int = MOST_BYTES) -> int | None:
     length: int
     length, _, _, opcode = HEADER.unpack_from(buffer)
     if opcode not in (OP_MSG, OP_QUERY):
-        raise BrokenMessage(f"opcode {opcode} is not spoken here")
+        raise BrokenMessage(f"opcode {opcode} is not supported")
     if not HEADER.size + FLAGS.size < length <= most + OVERHEAD_BYTES:
         raise BrokenMessage(f"a message of {length} bytes")
     return length
 
 
 def read_message(data: bytes) -> Message:
-    """The message that these bytes are.
+    """The message in these bytes.
 
     Raises:
         BrokenMessage.
@@ -108,7 +108,7 @@ def read_message(data: bytes) -> Message:
             return read_query(data, request_id)
         return read_sections(data, request_id)
     except MongoError as error:
-        # The message says by itself where it ends, so the next one can be read. As an OP_MSG only: an older driver says hello.
+        # The message itself has its length, so the next one can be read. Only for an OP_MSG: an older driver sends a hello.
         if opcode == OP_QUERY:
             raise BrokenMessage(str(error)) from error
         (flags,) = FLAGS.unpack_from(data, HEADER.size)
@@ -142,7 +142,7 @@ def read_sections(data: bytes, request_id: int) -> Message:
         elif kind == 1:
             start += LENGTH.size
             end_of_name = data.find(b"\0", start, at)
-            # A name without an end is all that there is.
+            # A name without an end fills the rest.
             end_of_name = at if end_of_name < 0 else end_of_name
             name = data[start:end_of_name].decode()
             if name in sequences:
@@ -160,7 +160,7 @@ def read_sections(data: bytes, request_id: int) -> Message:
 
 
 def decoded_all(data: bytes, at: int, end: int) -> list[dict[str, Any]]:
-    """The documents that lie one behind the other between two places."""
+    """The consecutive documents between two places."""
     documents = []
     while at < end:
         (length,) = LENGTH.unpack_from(data, at)
@@ -177,7 +177,7 @@ def read_query(data: bytes, request_id: int) -> Message:
     at = end_of_name + 1 + QUERY_NUMBERS.size
     (length,) = LENGTH.unpack_from(data, at)
     body = decode(data[at : at + length])
-    # An older driver may wrap the command to say from which server it reads.
+    # An older driver may wrap the command together with its read preference.
     inner = body.get("$query", body.get("query"))
     if isinstance(inner, dict):
         body = inner
@@ -189,7 +189,7 @@ def read_query(data: bytes, request_id: int) -> Message:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# CRC-32C, which no driver that we know asks for
+# CRC-32C, which no known driver asks for
 
 
 def crc_table() -> list[int]:

@@ -1,6 +1,6 @@
 """MongoDBServer: a port, or a Unix socket, for MongoDB's drivers, in front of one database.
 
-Rule of this file: it puts together. Bytes are in `conversation`, connections and limits in `reactdb.servers`.
+Rule of this file: it connects the parts. Bytes are in `conversation`, connections and limits in `reactdb.servers`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MongoDBServer(Server):
     """A server for one database. `async with MongoDBServer(db) as server: ...`, or `start` and `close`.
 
     Attributes:
-        uri: What a driver connects to.
+        uri: The connection string for drivers.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class MongoDBServer(Server):
         sweep_s: float | None = None,
         allow_anonymous: bool = False,
     ) -> None:
-        """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` everybody who
-        connects is let in; `for_testing` allows fail points; every `sweep_s` seconds, what has expired by a TTL index is deleted
-        (None: never); `allow_anonymous` lets everybody in who reaches `host`; `tls`, `workers`: see Server.
+        """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` every client may
+        connect; `for_testing` allows fail points; every `sweep_s` seconds, the expired documents of TTL indexes are deleted
+        (None: never); `allow_anonymous` admits every client that reaches `host`; `tls`, `workers`: see Server.
 
         Raises:
-            InvalidOption: `sweep_s` is not above 0, or is more than a day; `host` lets others in without `credentials`.
+            InvalidOption: `sweep_s` is not above 0, or is more than a day; `host` is open to others without `credentials`.
         """
         if path is None:
             check_access(host, credentials, allow_anonymous=allow_anonymous)
@@ -100,14 +100,14 @@ class MongoDBServer(Server):
             await asyncio.wrap_future(self.workers.submit(self._sweep))
 
     def _sweep(self) -> None:
-        """In a worker's thread, for whose end the workers wait when they are closed."""
+        """Runs in a worker's thread. Closing the workers waits for its end."""
         try:
             for _ in swept_everywhere(self.deployment.spaces):
                 if self._is_stopping:
                     break
         except Exception:
-            # Whatever it is: the next time it may be over.
-            logger.warning("what has expired could not be deleted; it is tried again", exc_info=True)
+            # Any error may be gone at the next sweep.
+            logger.warning("the sweep of expired documents failed; it is tried again", exc_info=True)
 
     async def close(self) -> None:
         self._is_stopping = True
@@ -120,7 +120,7 @@ class MongoDBServer(Server):
         return MongoDBConversation(self.deployment, self.limits, self.workers, wake, client)
 
     def refusal(self, sentence: str) -> bytes:
-        # Nothing can be answered before a request has come: an answer names the request.
+        # There can be no reply before a request, because a reply contains the request's id.
         return b""
 
 

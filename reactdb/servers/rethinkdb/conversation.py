@@ -21,6 +21,7 @@ from reactdb.servers.limits import Limits
 from reactdb.servers.rethinkdb.handshake import Handshake, HandshakeFailed
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
+from reactdb.session import session_of
 
 # The beginning of a request that concerns one document by its key, or continues a stream.
 READ, WRITE = rb"1,\[16,", rb"1,\[(?:56|(?:53|54|55),\[\[16),"
@@ -54,7 +55,7 @@ class RethinkDBConversation(Conversation):
         self._buffer = bytearray()
         self.is_admitted = False
         self._is_memory = database.path == ":memory:"
-        self._is_inline = self._is_memory or database.session.durability == "soft"
+        self._is_inline = self._is_memory or session_of(database).durability == "soft"
         self.session = Session(
             database,
             wake,

@@ -79,7 +79,7 @@ def remove(path: str) -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"remove: {path + suffix}: {error.strerror}") from error
+            raise StorageError(f"delete_database: {path + suffix}: {error.strerror}") from error
 
 
 def _check_nobody_has_it(path: str) -> None:
@@ -90,12 +90,14 @@ def _check_nobody_has_it(path: str) -> None:
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         (application_id,) = connection.execute("PRAGMA application_id").fetchone()
         if application_id != APPLICATION_ID:
-            raise NotADatabase(path, "it was not removed")
+            raise NotADatabase(path, "it was not deleted")
         connection.execute("BEGIN EXCLUSIVE")
     except SQLiteError as error:
-        translated = sqlite.translate(error, "remove", path)
+        translated = sqlite.translate(error, "delete_database", path)
         if isinstance(translated, DatabaseBusy):
-            raise DatabaseBusy(f"remove: {path} is open in another process; nothing was removed") from error
+            raise DatabaseBusy(
+                f"delete_database: {path} is open in another process; nothing was deleted"
+            ) from error
         raise translated from error
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""The doctor: does a file agree with itself? `reactdb doctor` prints the answer.
+"""The doctor examines whether a file agrees with itself. `reactdb doctor` prints the findings.
 
 Everything in the file but the log can be computed from the log, so each check computes it and compares. A check
 yields findings: a problem is a state that no version of reactdb makes, a warning is a state that should not last.
@@ -81,8 +81,8 @@ def examine(path: str) -> Iterator[tuple[str, list[Finding]]]:
     with opened(path) as connection:
         try:
             low, head = low_water(connection), head_seq(connection)
-        except (SQLiteError, CorruptDatabase, TypeError, ValueError):
-            # `check_facts` reports it; the other checks assume that the log is complete.
+        except (SQLiteError, CorruptDatabase):
+            # `check_settings` reports it; the other checks assume that the log is complete.
             low, head = 0, 0
         examined = Examination(connection, os.path.realpath(path), low, head)
         for name, check in CHECKS.items():
@@ -97,7 +97,7 @@ def _findings(name: str, check: Check, examined: Examination) -> Iterator[Findin
         more = sum(1 for _ in found)
     except Exception as error:
         # Not only our errors: anything may be wrong in a row, and some line of a check will fail over it.
-        yield Finding("problem", name, f"could not be finished: {type(error).__name__}: {error}")
+        yield Finding("problem", name, f"the check could not be finished: {type(error).__name__}: {error}")
         return
     if more:
         yield Finding("problem", name, f"and {more:,} more")
@@ -138,7 +138,7 @@ def check_sqlite(examined: Examination) -> Found:
         yield Finding(
             "warning",
             "sqlite",
-            f"the write-ahead log has {wal_bytes:,} bytes: some reader has been keeping it from being emptied",
+            f"the write-ahead log has {wal_bytes:,} bytes: a reader that does not end keeps it from being emptied",
         )
 
 
@@ -180,17 +180,17 @@ def _schema_objects(connection: Connection) -> dict[tuple[str, str], str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Facts and catalogue
+# Settings and catalogue
 
 
-def check_facts(examined: Examination) -> Found:
-    """The single values: database id, low-water mark, version of the catalogue; and the epochs."""
+def check_settings(examined: Examination) -> Found:
+    """The settings: database id, beginning of the log, version of the catalogue; and the epochs."""
     facts = dict(examined.select("SELECT name, value FROM facts"))
     if not isinstance(facts.get("database_id"), str) or not facts["database_id"]:
         yield "the database id is missing"
     low, catalogue = facts.get("low_water"), facts.get("catalogue")
     if not isinstance(low, int) or not 0 <= low <= examined.head:
-        yield f"the low-water mark is {low!r}, which is no position in a log that ends at {examined.head}"
+        yield f"the log begins past seq {low!r}, which is not a position in a log that ends at {examined.head}"
     if not isinstance(catalogue, int) or catalogue < 0:
         yield f"the version of the catalogue is {catalogue!r}"
     before = epochs = first = 0
@@ -358,7 +358,7 @@ def check_checksums(examined: Examination) -> Found:
         if not is_entry_whole(row):
             seq, table_id, key = row[0], row[1], row[6]
             place = place_in_words(table_id, key)
-            yield f"log entry {seq} ({place}) does not match its checksum: it is not what was written"
+            yield f"log entry {seq} ({place}) does not match its checksum: it has changed since it was written"
 
 
 def check_documents(examined: Examination) -> Found:
@@ -388,19 +388,19 @@ def check_documents(examined: Examination) -> Found:
             own = None
         if own != key:
             filed = key_in_words(key)
-            yield f"the document of log entry {seq} has another {primary_key!r} than the key {filed} it is filed under"
+            yield f"the document of log entry {seq} has another {primary_key!r} than its key {filed}"
 
 
 def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
     """A change of the catalogue concerns a listed table, and made or dropped it there."""
     if kind not in CATALOGUE_KINDS or body is None:
-        yield f"log entry {seq} is of the catalogue, and {kind_in_words(kind)}"
+        yield f"log entry {seq} should change the catalogue, but is {kind_in_words(kind)}"
         return
     try:
         table_id = codec.decode(body)["table_id"]
         rows = list(examined.select("SELECT created, dropped FROM tables WHERE id = ?", (table_id,)))
     except (KeyError, ReactDBError) as error:
-        yield f"the catalogue change of log entry {seq} cannot be read: {error}"
+        yield f"log entry {seq}, a change of the catalogue, cannot be read: {error}"
         return
     if not rows:
         yield f"log entry {seq} is about table {table_id}, which is not listed"
@@ -414,7 +414,7 @@ def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any
         yield f"log entry {seq} is about table {table_id}, created at {created} and dropped at {dropped}"
 
 
-def check_chains(examined: Examination) -> Found:
+def check_history(examined: Examination) -> Found:
     """Each entry's `prev` is the entry of the same key that it superseded, or was compacted away."""
     low = examined.low
     for seq, prev, table_id, key, other_table, other_key in examined.select(
@@ -438,7 +438,7 @@ def check_chains(examined: Examination) -> Found:
         if has_old:
             yield f"log entry {seq} is an insert, but supersedes the document of entry {prev}"
         else:
-            yield f"log entry {seq} is {kind_in_words(kind)}, but the document that it superseded is not there"
+            yield f"log entry {seq} is {kind_in_words(kind)}, but the document that it superseded is missing"
     for seq, prev in examined.select(
         "SELECT l.seq, l.prev FROM log l LEFT JOIN log p ON p.seq = l.prev"
         " WHERE p.seq IS NULL AND l.prev > ? AND l.prev <= ?",
@@ -451,7 +451,7 @@ def check_chains(examined: Examination) -> Found:
     ):
         yield Finding(
             "warning",
-            "chains",
+            "history",
             f"log entry {prev}, superseded by {seq}, takes room: compaction left it behind",
         )
 
@@ -476,19 +476,19 @@ def check_commits(examined: Examination) -> Found:
         yield f"log entry {seq} was written at {time}, before its predecessor's {before_time}"
 
 
-def check_marks(examined: Examination) -> Found:
-    """The index of blocks is complete: every table with entries in a block of the log has a mark there. Reading the changes of
-    a table skips blocks without a mark. Where a mark says that a table's newest entry was removed, it was."""
+def check_block_index(examined: Examination) -> Found:
+    """The block index is complete: every table with entries in a block of the log has a row (a mark) for it. Reading the changes
+    of a table skips blocks without a mark. If a mark says that a table's newest entry was removed, it was."""
     for table_id, block, seq in examined.select(
         f"SELECT l.table_id, l.seq >> {BLOCK_BITS}, min(l.seq) FROM log l WHERE l.seq > ? AND NOT EXISTS"
         f" (SELECT 1 FROM marks m WHERE m.table_id = l.table_id AND m.block = l.seq >> {BLOCK_BITS}) GROUP BY 1, 2",
         (examined.low,),
     ):
-        yield f"table {table_id} has no mark for block {block} of the log: its changes from seq {seq} on are not seen"
+        yield f"the block index lacks block {block} of the log for table {table_id}: its changes from seq {seq} on are not read"
     for table_id, newest in examined.select(
         "SELECT table_id, newest FROM marks WHERE newest > ?", (examined.low,)
     ):
-        yield f"table {table_id} is said to have ended at seq {newest}, but nothing past {examined.low} was removed"
+        yield f"the block index says that seq {newest} of table {table_id} was removed, but the log is whole past {examined.low}"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -498,23 +498,22 @@ def check_marks(examined: Examination) -> Found:
 NEWEST: Final = "l.seq NOT IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
 
 
-def check_heads(examined: Examination) -> Found:
-    """The documents: each head is the newest entry of its key, and each key whose newest entry is a document has a
-    head."""
+def check_current_documents(examined: Examination) -> Found:
+    """The list of documents (heads): each row is the newest entry of its key, and each key with a document has a row."""
     yield from _check_newest(examined, "heads", "document", "which deleted it")
     for table_id, key, seq in _unfiled(examined, "heads", "NOT NULL"):
-        yield f"log entry {seq} is the newest of {place_in_words(table_id, key)}, but no document points to it"
+        yield f"log entry {seq} is the newest of {place_in_words(table_id, key)}, but the list of documents does not have it"
 
 
-def check_graves(examined: Examination) -> Found:
-    """The tombstones, of deleted keys whose history is kept: each is a deletion, and the newest entry of its key."""
-    yield from _check_newest(examined, "graves", "grave", "which is a document")
+def check_deleted_documents(examined: Examination) -> Found:
+    """The list of deleted documents (graves) whose history is kept: each row is a deletion, the newest entry of its key."""
+    yield from _check_newest(examined, "graves", "deletion", "which is a document")
     for table_id, key in examined.select(
         "SELECT g.table_id, g.key FROM graves g JOIN heads h ON h.table_id = g.table_id AND h.key = g.key"
     ):
-        yield f"{place_in_words(table_id, key)} has a document and a grave"
+        yield f"{place_in_words(table_id, key)} is listed as a document and as a deleted document"
     for table_id, key, seq in _unfiled(examined, "graves", "NULL"):
-        yield f"log entry {seq} deleted {place_in_words(table_id, key)}, but there is no grave that points to it"
+        yield f"log entry {seq} deleted {place_in_words(table_id, key)}, but the list of deleted documents does not have it"
 
 
 def _check_newest(examined: Examination, tree: str, what: str, is_other: str) -> Iterator[str]:
@@ -588,16 +587,18 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
         ):
             if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
                 filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
-                yield f"index {index.name!r} has {filed}, where it does not belong"
+                yield f"index {index.name!r} has {filed}, which is wrong"
 
 
-def check_sums(examined: Examination) -> Found:
-    """The running sums of each table, rolled forward to now, match its documents and index entries."""
+def check_table_checksums(examined: Examination) -> Found:
+    """The checksum of each table (its running sums, rolled forward to now) is that of its documents and index entries."""
     for table in load(examined.connection, is_checked=False).by_id.values():
         try:
             yield from differences(examined.connection, table)
         except IncompatibleFormat as error:
-            yield Finding("warning", "sums", f"table {table.name!r} was not checked to its end: {error}")
+            yield Finding(
+                "warning", "table_checksums", f"table {table.name!r} was not checked to its end: {error}"
+            )
         except CorruptDatabase as error:
             yield str(error)
 
@@ -615,7 +616,7 @@ def check_blobs(examined: Examination) -> Found:
                 examined.value("SELECT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?)", (number,))
             )
             if is_referred is not bool(stored.used):
-                yield f"blob {number} is said to be {'' if stored.used else 'un'}used, and is not"
+                yield f"blob {number} is marked as {'' if stored.used else 'un'}used, but is not"
             if not is_referred and stored.time < time_ns() // 1_000_000 - 2 * GRACE_MS:
                 left += 1
                 left_bytes += stored.size
@@ -627,7 +628,7 @@ def check_blobs(examined: Examination) -> Found:
     for number, count in examined.select(
         f"SELECT id >> {NUMBER_BITS} AS blob, count(*) FROM pieces WHERE blob NOT IN (SELECT id FROM blobs) GROUP BY blob"
     ):
-        yield f"{count:,} pieces belong to blob {number}, which is not there"
+        yield f"{count:,} pieces belong to blob {number}, which is missing"
     refs: dict[int, set[bytes | None]] = {}
     for seq, number in examined.select("SELECT seq, blob FROM blob_refs"):
         refs.setdefault(seq, set()).add(whole.get(number))
@@ -639,14 +640,14 @@ def check_blobs(examined: Examination) -> Found:
             refs.pop(seq, None)
             continue
         if held != refs.pop(seq, set()):
-            yield f"log entry {seq} does not refer to the blobs that its document holds, or they are not there"
+            yield f"log entry {seq} does not refer to the blobs in its document, or they are missing"
     for seq in sorted(refs):
-        yield f"a blob is referred to by log entry {seq}, which is not there or holds none"
+        yield f"a blob is referred to by log entry {seq}, which is missing or has no blob"
     if left:
         yield Finding(
             "warning",
             "blobs",
-            f"{left:,} blobs, of {left_bytes:,} bytes, are referred to by nothing: `reactdb compact` removes them",
+            f"{left:,} blobs, of {left_bytes:,} bytes, are not used by any document: `reactdb compact` removes them",
         )
 
 
@@ -654,19 +655,19 @@ CHECKS: Final[dict[str, Check]] = {
     "sqlite": check_sqlite,
     "integrity": check_integrity,
     "schema": check_schema,
-    "facts": check_facts,
+    "settings": check_settings,
     "values": check_values,
     "positions": check_positions,
     "catalogue": check_catalogue,
     "sequence": check_sequence,
     "checksums": check_checksums,
     "documents": check_documents,
-    "chains": check_chains,
+    "history": check_history,
     "commits": check_commits,
-    "marks": check_marks,
-    "heads": check_heads,
-    "graves": check_graves,
+    "block_index": check_block_index,
+    "current_documents": check_current_documents,
+    "deleted_documents": check_deleted_documents,
     "indexes": check_indexes,
-    "sums": check_sums,
+    "table_checksums": check_table_checksums,
     "blobs": check_blobs,
 }

@@ -186,8 +186,8 @@ def measure(path: str) -> FileFigures:
             retention=retention_in_words(history["retention"]),
             history_bytes=history["bytes"],
             history_limit_bytes=history["limit_bytes"],
-            needed_from=history["needed_from"],
-            needed_by=history["needed_by"],
+            needed_from=next((hold["from"] for hold in history["holds"]), None),
+            needed_by=next((hold["by"] for hold in history["holds"]), None),
             stopped_views=stopped_views(connection),
             tables=tuple(tables),
         )

@@ -32,6 +32,8 @@ from reactdb.values.blob import Blob
 
 # Entries that are read at a time.
 CHUNK_ENTRIES = 1_000
+# What each tree lists, in the words of the report.
+LISTS = {"heads": "documents", "graves": "deleted documents"}
 ENTRIES = f"SELECT {schema.LOG_1}, seal FROM log WHERE seq > ? ORDER BY seq LIMIT ?"
 GREATEST_SEQ = 2**62
 
@@ -183,7 +185,7 @@ class Salvage:
         except FAILURES as error:
             self._format = schema.FORMAT_VERSION
             reason = error.reason if isinstance(error, NotADatabase) else sqlite.words_of(error)
-            self._note(f"SQLite does not read it: {reason}")
+            self._note(f"SQLite cannot read the file: {reason}")
             if connection is not None:
                 connection.close()
             return None
@@ -236,12 +238,14 @@ class Salvage:
         try:
             schema.check_catalogue(connection)
         except FAILURES:
-            self._note("the lists of tables and facts do not match their checksums: names may be wrong")
+            self._note(
+                "the lists of tables and settings have changed since they were written: names may be wrong"
+            )
         try:
             self._low = int(schema.fact(connection, "low_water"))
         except UNREADABLE:
             self._note(
-                "the low-water mark cannot be read: the saved documents may include some that were deleted long ago"
+                "the beginning of the log cannot be read: documents deleted long ago may be among the saved ones"
             )
         try:
             for row in connection.execute(
@@ -270,7 +274,7 @@ class Salvage:
                 ):
                     self._expect(table_id, key, seq)
             except sqlite.READ_ERRORS as error:
-                self._note(f"not all of {tree} can be read: {sqlite.words_of(error)}")
+                self._note(f"not all of the list of {LISTS[tree]} can be read: {sqlite.words_of(error)}")
             else:
                 return True
         return False
@@ -391,7 +395,7 @@ class Salvage:
                 continue
             table = self.tables.get(table_id)
             if table is None:
-                self._note(f"table {table_id} is not listed any more")
+                self._note(f"table {table_id} is missing in the list of tables")
                 table = self.tables[table_id] = SavedTable(table_id, f"table-{table_id}", None)
             seq, is_document = self._newest.get(place, (0, False))
             is_outdated = seq < self._expected.get(place, 0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.dialects.aidbox import AidboxError
 from reactdb.dialects.aidbox.asked import changes_asked
+from reactdb.session import session_of
 from tests.support.scaling import examples
 
 
@@ -429,7 +430,7 @@ class TestHistoryThatIsGone:
             for n in range(300):
                 box["Device"].put("d", {"n": n})
             db.compact(keep=0)
-            connection = db.session.engine.writer.connection
+            connection = session_of(db).engine.writer.connection
             connection.execute("UPDATE marks SET newest = NULL")
             connection.commit()
             box["Patient"].put("a", {"n": 1})

@@ -71,3 +71,35 @@ def test_a_key_that_json_lacks_is_found_by_its_id(table: Any, patients: Any) -> 
     table.insert({"key": datetime.max.replace(tzinfo=UTC)})
     id = only_id(patients)
     assert patients.read(id)["id"] == id
+
+
+@pytest.fixture
+def alike(table: Any) -> Any:
+    """Two resources that are shown under one id, and one beside them."""
+    table.insert([{"key": 5, "n": "number"}, {"key": "5", "n": "text"}, {"key": 6, "n": "other"}])
+    return table
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda patients: patients.put("5", {"n": "new"}),
+        lambda patients: patients.patch("5", {"n": "new"}),
+        lambda patients: patients.delete("5"),
+        lambda patients: patients.create({"id": "5", "n": "new"}),
+    ],
+)
+def test_of_two_resources_that_are_shown_alike_neither_is_written(
+    alike: Any, patients: Any, write: Any
+) -> None:
+    with pytest.raises(AidboxError, match='is the text "5", that of the other 5;') as refused:
+        write(patients)
+    assert refused.value.status == 409
+    assert [one["n"] for one in alike.order_by(index="key").run()] == ["number", "other", "text"]
+
+
+def test_a_resource_whose_key_is_a_number_is_written_where_no_text_is_shown_alike(
+    alike: Any, patients: Any
+) -> None:
+    patients.put("6", {"n": "new"})
+    assert alike.get(6).run() == {"key": 6, "n": "new"}

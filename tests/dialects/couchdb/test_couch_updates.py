@@ -13,6 +13,7 @@ from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.spelling import RESERVED, SYSTEM
 from reactdb.servers.http.routing import REFUSED, SERVER
+from reactdb.session import session_of
 from reactdb.store.log import low_water
 from reactdb.store.retention import compact_step
 from reactdb.store.transaction import WriteTransaction
@@ -20,7 +21,7 @@ from reactdb.store.transaction import WriteTransaction
 
 def rename(db: Database, old: str, new: str) -> None:
     """As RethinkDB's and MongoDB's clients do it."""
-    db.session.transact(
+    session_of(db).transact(
         lambda transaction: transaction.rename_table(transaction.catalogue.live[old], new), operation="rename"
     )
 
@@ -196,9 +197,9 @@ def test_a_table_that_is_being_removed_ends_nobody_elses_name(couch: Couch, db: 
         for _ in range(goal):
             compact_step(transaction.connection, goal, 1)
 
-    db.session.transact(work, operation="compact")
+    session_of(db).transact(work, operation="compact")
 
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         assert goal == low_water(snapshot.connection)
         assert 1 == len([table for table in snapshot.catalogue.by_id.values() if table.dropped is not None])
     assert [("b", "created"), ("c", "created")] == told(couch.updates().rows())

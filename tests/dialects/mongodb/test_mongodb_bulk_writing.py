@@ -13,13 +13,14 @@ from reactdb.dialects.mongodb.bulk_writing import bulk_write
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.names import namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.session import session_of
 
 SPACES = [{"ns": "shop.orders"}, {"ns": "shop.items"}]
 
 
 @pytest.fixture
 def spaces(db: Any) -> Namespaces:
-    return Namespaces(db.session)
+    return Namespaces(session_of(db))
 
 
 def found(spaces: Namespaces, name: str) -> list[dict[str, Any]]:
@@ -86,6 +87,28 @@ def test_what_is_no_operation_is_refused(spaces: Namespaces, operation: dict[str
     with pytest.raises(MongoError) as refused:
         bulk_write(spaces, [operation], SPACES)
     assert refused.value.code == code
+
+
+def test_an_insert_after_another_operation_on_the_same_collection_is_an_insert(spaces: Namespaces) -> None:
+    operations: list[dict[str, Any]] = [
+        {"insert": 0, "document": {"_id": 1}},
+        {"delete": 0, "filter": {"_id": 1}},
+        {"insert": 0, "document": {"_id": 2}},
+    ]
+
+    _, counts = bulk_write(spaces, operations, SPACES)
+
+    assert (counts["nInserted"], counts["nDeleted"]) == (2, 1)
+    assert found(spaces, "shop.orders") == [{"_id": 2}]
+
+
+@pytest.mark.parametrize("space", [{"ns": "shop.orders", "collectionUUID": b""}, {}, {"ns": 5}])
+def test_a_collection_is_named_by_its_namespace_alone(spaces: Namespaces, space: dict[str, Any]) -> None:
+    with pytest.raises(MongoError) as refused:
+        bulk_write(spaces, [{"insert": 0, "document": {"_id": 1}}], [space])
+
+    assert refused.value.code in (40415, 40414, 14)
+    assert found(spaces, "shop.orders") == []
 
 
 def test_a_filter_that_is_no_document_is_refused_and_deletes_nothing(spaces: Namespaces) -> None:

@@ -242,13 +242,6 @@ def test_a_resume_token_of_any_class_is_taken(opened: Opener) -> None:
         assert 2 == stream.next()["documentKey"]["_id"]
 
 
-def test_a_client_writes_in_bulk_with_its_options(opened: Opener) -> None:
-    client = opened(uuidRepresentation="standard", type_registry=TypeRegistry([DecimalCodec()]))
-    client.bulk_write([InsertOne({"_id": ID, "price": Decimal("4.20")}, namespace="shop.orders")])
-
-    assert {"_id": ID, "price": Decimal("4.20")} == client["shop"]["orders"].find_one()
-
-
 @pytest.mark.parametrize("options", [{}, {"uuid_representation": UuidRepresentation.UNSPECIFIED}])
 def test_a_uuid_is_refused_where_nobody_says_how_it_is_written(orders: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="UuidRepresentation"):

@@ -19,6 +19,7 @@ from reactdb.dialects.mongodb.commands.session_states import IDLE_S as SESSION_I
 from reactdb.dialects.mongodb.commands.session_states import TRANSACTION_S, SessionStates
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import Transactions
+from reactdb.session import session_of
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def states(db, clock):
-    return SessionStates(Transactions(Namespaces(db.session)))
+    return SessionStates(Transactions(Namespaces(session_of(db))))
 
 
 def results(session=None):

@@ -9,6 +9,7 @@ from reactdb.dialects.mongodb import MongoError, entries
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.session import session_of
 from reactdb.store.tools.doctor import examine
 from reactdb.values import codec
 
@@ -24,12 +25,12 @@ NESTED = {
 
 @pytest.fixture
 def orders(db):
-    return Namespaces(db.session).create(ORDERS).table
+    return Namespaces(session_of(db)).create(ORDERS).table
 
 
 def write(db, table, document, update=None):
     """Put the document in the table, or update the one with its `_id`; whether that changed anything."""
-    spaces = Namespaces(db.session)
+    spaces = Namespaces(session_of(db))
     work = CollectionWork(spaces, spaces.names.namespace(table.name))
     answer = work.update([{"q": {"_id": document["_id"]}, "u": update or document, "upsert": True}])
     assert "writeErrors" not in answer, answer
@@ -37,7 +38,7 @@ def write(db, table, document, update=None):
 
 
 def read(db, table, id):
-    body = db.session.get(table.reference, entries.key_of(id))
+    body = session_of(db).get(table.reference, entries.key_of(id))
     return None if body is None else entries.document_of(table, body)
 
 
@@ -112,7 +113,7 @@ def test_documents_that_are_not_equal_are_several_ids():
 
 def test_such_files_are_sound(tmp_path):
     with reactdb.connect(tmp_path / "a.db") as db:
-        table = Namespaces(db.session).create(ORDERS).table
+        table = Namespaces(session_of(db)).create(ORDERS).table
         write(db, table, {"_id": None, "a": {"b": 1}, "c": [1]})
         write(db, table, {"_id": None, "a": {"b": 2}, "c": [5]}, UPDATE)
 
@@ -126,7 +127,7 @@ def test_such_files_are_sound(tmp_path):
 
 def test_another_primary_key_is_shown_as_the_id(db):
     table = db.table_create("games", primary_key="name")
-    info = db.session.info("games")
+    info = session_of(db).info("games")
     table.insert({"score": 1, "name": "go", "_id": 7})
 
     assert {"_id": "go", "score": 1, "name": 7} == read(db, info, "go")
@@ -140,7 +141,7 @@ def test_what_an_update_has_touched_is_kept_with_its_entry(db, orders):
 
     assert write(db, orders, new, UPDATE)
 
-    change = db.session.newest("shop.orders", entries.key_of(1))
+    change = session_of(db).newest("shop.orders", entries.key_of(1))
     assert ("update", NESTED) == (change.kind, entries.description_of(change.meta, new))
 
 
@@ -166,11 +167,12 @@ def test_a_change_of_the_order_of_fields_is_a_change_and_an_equal_document_is_no
     assert ["_id", "b", "a"] == list(read(db, orders, 1))
 
 
+@pytest.mark.slow
 def test_what_would_take_more_than_16_mb_as_bson_is_refused_however_small_it_is_stored():
     # Twelve bytes a number as BSON, and five or fewer as they are stored.
     many = [{"$set": {"a": {"$range": [0, 1_500_000]}}}]
     with reactdb.connect(":memory:") as db:
-        spaces = Namespaces(db.session)
+        spaces = Namespaces(session_of(db))
         orders = spaces.create(ORDERS).table
         assert write(db, orders, {"_id": 1, "a": [1]})
 
@@ -184,19 +186,19 @@ def test_the_id_cannot_be_changed(db, orders):
     write(db, orders, {"_id": 1})
     statement = {"q": {"_id": 1}, "u": {"_id": 2}}
 
-    (error,) = CollectionWork(Namespaces(db.session), ORDERS).update([statement])["writeErrors"]
+    (error,) = CollectionWork(Namespaces(session_of(db)), ORDERS).update([statement])["writeErrors"]
     assert 66 == error["code"]
 
 
 def test_a_table_that_couchdb_serves_keeps_its_revisions(db):
     couch = Couch(db)
     notes = couch.create("notes")
-    table = db.session.info("notes")
+    table = session_of(db).info("notes")
     write(db, table, {"_id": "a", "x": 1})
 
     write(db, table, {"_id": "a"}, {"$set": {"x": 2}})
 
-    change = db.session.newest("notes", entries.key_of("a"))
+    change = session_of(db).newest("notes", entries.key_of("a"))
     assert ("update", None) == (change.kind, entries.description_of(change.meta, {"x": 2}))
     assert notes.get("a")["_rev"].startswith("2-")
 
@@ -205,6 +207,6 @@ def test_native_writes_say_nothing_of_themselves(db):
     db.table_create("t").insert({"id": 1})
     db.table("t").get(1).update({"x": 1})
 
-    change = db.session.newest("t", entries.key_of(1))
+    change = session_of(db).newest("t", entries.key_of(1))
     assert entries.description_of(change.meta, {}) is None
     assert {"id": 1, "x": 1} == codec.decode(change.new_bytes)

@@ -34,6 +34,7 @@ from reactdb.dialects.mongodb.sorting import Order
 from reactdb.dialects.mongodb.values import native_value, normalised
 from reactdb.dialects.mongodb.walking import walk_of
 from reactdb.expression import call, fields_read, row
+from reactdb.session import session_of
 from reactdb.values import collation
 
 
@@ -189,7 +190,7 @@ def test_the_first_documents_are_those_of_all(
 
 
 def walk_for(db: Database, spec: dict[str, Any], order: dict[str, int] | None = None) -> Any:
-    with db.session.read() as now:
+    with session_of(db).read() as now:
         table = now.table("shop.orders")
         assert table is not None
         return walk_of(now.catalogue, table, FilterSelection(spec), None if order is None else Order(order))
@@ -374,7 +375,7 @@ def is_scan(chosen: planning.ReadPlan) -> bool:
 def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
     orders.insert_many([{"_id": n, "a": n % 10, "b": n} for n in range(100)])
     orders.create_index([("a", 1), ("b", 1)])
-    indexes = indexes_of(db.session.info("shop.orders"))
+    indexes = indexes_of(session_of(db).info("shop.orders"))
     chosen = planning.plan({"a": 3, "b": {"$gte": 50}}, indexes)
     assert chosen.by is indexes[0].info
     assert chosen.ranges is not None
@@ -390,7 +391,7 @@ def test_null_and_what_is_missing_are_read_from_an_index(db: Database, orders: A
         [{"_id": 100, "a": None, "b": 2}, {"_id": 101, "a": [], "b": 1}, {"_id": 102, "a": [None]}]
     )
     orders.create_indexes([IndexModel("a"), IndexModel([("b", 1), ("a", 1)], sparse=True)])
-    plain, sparse = indexes_of(db.session.info("shop.orders"))
+    plain, sparse = indexes_of(session_of(db).info("shop.orders"))
 
     def chosen(spec: dict[str, Any], *indexes: Any) -> planning.ReadPlan:
         return planning.plan(spec, indexes)
@@ -414,7 +415,7 @@ def test_a_choice_is_read_from_what_serves_its_parts(db: Database, orders: Any) 
     orders.insert_many([{"_id": n, "a": n % 10, "b": n, "c": n} for n in range(100)])
     orders.create_index("a")
     db.table("shop.orders").index_create("b")
-    info = db.session.info("shop.orders")
+    info = session_of(db).info("shop.orders")
     own, native = indexes_of(info)[0].info, info.indexes["b"]
 
     def chosen(spec: dict[str, Any]) -> planning.ReadPlan:
@@ -456,7 +457,7 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     table = db.table("shop.orders")
     table.index_create("b")
     table.index_create("each", lambda order: order["c"], multi=True)
-    info = db.session.info("shop.orders")
+    info = session_of(db).info("shop.orders")
 
     def chosen(spec: dict[str, Any], **options: Any) -> planning.ReadPlan:
         return planning.plan(spec, indexes_of(info), info, **options)
@@ -472,7 +473,7 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
         assert not chosen(spec).ranges
     assert is_scan(chosen({"b": "x"}, has_collation=True))
     orders.create_index([("b", 1), ("a", 1)])
-    info = db.session.info("shop.orders")
+    info = session_of(db).info("shop.orders")
     assert chosen({"b": 3}).by is indexes_of(info)[0].info
 
     assert [one["_id"] for one in orders.find({"_id": {"$gte": 97}})] == [97, 98, 99]
@@ -489,7 +490,7 @@ def test_native_indexes_of_several_fields_and_of_elements_serve(db: Database, or
     table.index_create("both", [row["a"], row["b"]])
     table.index_create("each", row["c"], multi=True)
     table.index_create("inner", row["d"]["e"])
-    info = db.session.info("shop.orders")
+    info = session_of(db).info("shop.orders")
 
     def by(spec: dict[str, Any]) -> str | None:
         chosen = planning.plan(spec, (), info)

@@ -7,6 +7,7 @@ import reactdb
 from reactdb.dialects.mongodb import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces, keep_indexes
+from reactdb.session import session_of
 
 ORDERS = MongoNamespace("shop", "orders")
 PAID = MongoNamespace("shop", "paid")
@@ -14,7 +15,7 @@ PAID = MongoNamespace("shop", "paid")
 
 @pytest.fixture
 def spaces(db):
-    return Namespaces(db.session)
+    return Namespaces(session_of(db))
 
 
 def listed(spaces, db="shop"):
@@ -33,7 +34,7 @@ def test_what_is_made_is_listed_and_found(db, spaces):
     assert made.uuid == spaces.find(ORDERS).uuid
     assert (4, 16) == (made.uuid.subtype, len(made.uuid))
     assert spaces.find(PAID) is None
-    assert "_id" == db.session.info("shop.orders").primary_key
+    assert "_id" == session_of(db).info("shop.orders").primary_key
 
 
 def test_a_collection_that_is_dropped_and_made_again_is_another_one(spaces):
@@ -112,8 +113,8 @@ def test_images_are_there_where_the_option_says_so_and_of_native_tables(db, spac
     native = MongoNamespace("reactdb", "native")
 
     assert [True, False, True] == [spaces.find(name).record.has_images for name in (native, ORDERS, PAID)]
-    db.session.transact(
-        lambda transaction: keep_indexes(transaction, db.session.info("native"), [{"name": "a_1"}])
+    session_of(db).transact(
+        lambda transaction: keep_indexes(transaction, session_of(db).info("native"), [{"name": "a_1"}])
     )
     assert ({"name": "a_1"},) == spaces.find(native).indexes
     assert spaces.find(native).record.has_images
@@ -136,9 +137,9 @@ def test_all_is_there_after_reopening(tmp_path):
 
     path = tmp_path / "shop.db"
     with reactdb.connect(path) as db:
-        made = Namespaces(db.session).create(ORDERS, {"comment": "x"})
+        made = Namespaces(session_of(db)).create(ORDERS, {"comment": "x"})
     with reactdb.connect(path) as db:
-        found = Namespaces(db.session).find(ORDERS)
+        found = Namespaces(session_of(db)).find(ORDERS)
 
     assert (made.uuid, made.options) == (found.uuid, found.options)
 

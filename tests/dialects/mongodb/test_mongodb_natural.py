@@ -6,6 +6,7 @@ import reactdb
 from reactdb.dialects.mongodb import natural
 from reactdb.dialects.mongodb.namespaces import place_table
 from reactdb.dialects.mongodb.natural import FEW, places_of
+from reactdb.session import session_of
 from reactdb.values import collation
 
 
@@ -25,7 +26,7 @@ def ids(documents):
 
 
 def has_places(db, name="shop.orders"):
-    with db.session.read() as now:
+    with session_of(db).read() as now:
         return now.catalogue.live.get(place_table(now.catalogue.live[name].id)) is not None
 
 
@@ -102,7 +103,7 @@ class TestOrder:
 
         assert [0, 1, 2, 3, 4, 6, 7, 8, 9, -1, 12, -2, 5] == ids(orders.find())
         assert [0, 1, 2, 3, 4, 6, 7, 8, 9, -1, 12] == ids(orders.find().limit(11))
-        with db.session.read() as now:
+        with session_of(db).read() as now:
             assert 5 == now.count(places_of(now.catalogue, now.table("shop.orders")))
 
     def test_documents_that_were_inserted_natively_come_last_in_the_order_of_keys(self, db, orders):
@@ -127,7 +128,7 @@ class TestOrder:
         """It was written before that was kept."""
         orders.insert_many([{"_id": n} for n in (3, 1)])
         db.table("shop.orders").insert([{"_id": 4}, {"_id": 2}])
-        with db.session.transaction() as transaction:
+        with session_of(db).transaction() as transaction:
             rows = places_of(transaction.catalogue, transaction.catalogue.live["shop.orders"])
             transaction.put(rows, collation.key_bytes(natural.UNTIL), None)
         orders.insert_one({"_id": 0})

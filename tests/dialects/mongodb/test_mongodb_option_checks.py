@@ -236,14 +236,8 @@ RENAME: Final[dict[str, Any]] = {"renameCollection": "shop.orders", "to": "shop.
         ({**RENAME, "to": "shop.log"}, 48),
         ({**RENAME, "to": "shop.log", "dropTarget": 1}, 14),
         ({**RENAME, "to": "shop.log", "dropTarget": None}, 14),
-        ({**RENAME, "to": "shop.log", "dropTarget": b"x"}, 207),
-        ({**RENAME, "to": "shop.log", "dropTarget": Binary(bytes(16), 4)}, 361),
-        ({**RENAME, "to": "other.log", "dropTarget": Binary(bytes(16), 4)}, 72),
-        ({**RENAME, "to": "shop.log", "dropTarget": Binary(b"x", 4)}, 207),
-        ({**RENAME, "collectionUUID": "x"}, 14),
-        ({**RENAME, "collectionUUID": Binary(bytes(16), 3)}, 14),
-        ({**RENAME, "collectionUUID": Binary(b"x", 4)}, 207),
-        ({**RENAME, "collectionUUID": Binary(bytes(16), 4)}, 361),
+        ({**RENAME, "to": "shop.log", "dropTarget": Binary(bytes(16), 4)}, 14),
+        ({**RENAME, "collectionUUID": Binary(bytes(16), 4)}, 40415),
         ({**RENAME, "stayTemp": 1}, 14),
         ({**RENAME, "renameCollection": "shop.system.orders"}, 20),
         (RENAME, None),
@@ -252,19 +246,6 @@ RENAME: Final[dict[str, Any]] = {"renameCollection": "shop.orders", "to": "shop.
 def test_what_gets_another_name_is_checked(shop: Any, body: dict[str, Any], expected: int | None) -> None:
     found: int | None = shop.client["admin"].command(body, check=False).get("code")
     assert expected == found
-
-
-def test_a_uuid_says_which_collection_is_meant(shop: Any) -> None:
-    own, target = (
-        next(shop.list_collections(filter={"name": name}))["info"]["uuid"] for name in ("orders", "log")
-    )
-    admin = shop.client["admin"]
-
-    wrong = admin.command({**RENAME, "collectionUUID": target}, check=False)
-    admin.command({**RENAME, "to": "shop.log", "collectionUUID": own, "dropTarget": target})
-
-    assert ("orders", "log") == (wrong["expectedCollection"], wrong["actualCollection"])
-    assert [{"_id": 1, "n": 1}] == list(shop["log"].find())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.recent import MOST, RecentChanges
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.session import session_of
 from reactdb.store.engine import Engine
 
 ORDERS = MongoNamespace("shop", "orders")
@@ -86,7 +87,7 @@ class TestReach:
 
 @pytest.fixture
 def owner(db):
-    spaces = Namespaces(db.session)
+    spaces = Namespaces(session_of(db))
     spaces.create(ORDERS)
     return ChangeStreams(spaces)
 
@@ -170,7 +171,7 @@ def test_one_that_is_up_to_date_but_for_a_commit_reads_nothing_of_the_file(monke
         raise AssertionError("it reads")
 
     with reactdb.connect(":memory:") as db:
-        owner = ChangeStreams(Namespaces(db.session))
+        owner = ChangeStreams(Namespaces(session_of(db)))
         owner.spaces.create(ORDERS)
         stream = listening(owner)
         orders = db.table("shop.orders")

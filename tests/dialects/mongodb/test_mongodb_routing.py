@@ -17,6 +17,7 @@ from reactdb.dialects.mongodb.routing import EVERYTHING
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.stream_stages import StreamPipeline
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.session import session_of
 
 ORDERS = MongoNamespace("shop", "orders")
 SHOP = MongoNamespace("shop")
@@ -24,7 +25,7 @@ SHOP = MongoNamespace("shop")
 
 @pytest.fixture
 def spaces(db):
-    return Namespaces(db.session)
+    return Namespaces(session_of(db))
 
 
 @pytest.fixture
@@ -379,7 +380,7 @@ def test_changes_that_were_too_many_to_be_looked_at_wake_everybody(orders, watch
 def test_what_another_process_writes_finds_streams_by_values_too(tmp_path):
     path = tmp_path / "shop.db"
     with reactdb.connect(path, durability="soft") as db:
-        spaces = Namespaces(db.session)
+        spaces = Namespaces(session_of(db))
         spaces.create(ORDERS)
         five, six = (
             ChangeStreams(spaces).open(

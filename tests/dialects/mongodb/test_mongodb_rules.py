@@ -25,6 +25,7 @@ from reactdb.dialects.mongodb.capped import all_places, order_of, totals_in  # n
 from reactdb.dialects.mongodb.explaining import details  # noqa: E402
 from reactdb.dialects.mongodb.filters import Filter  # noqa: E402
 from reactdb.dialects.mongodb.names import MongoNamespace  # noqa: E402
+from reactdb.session import session_of  # noqa: E402
 from reactdb.store.tools.doctor import examine  # noqa: E402
 from tests.support.scaling import examples  # noqa: E402
 
@@ -413,7 +414,7 @@ class TestCapped:
     def test_one_that_is_dropped_leaves_nothing(self, db: Database, log: Any) -> None:
         log.insert_one({})
         log.drop()
-        assert not [one for one in db.session.engine.catalogue.live if "order." in str(one)]
+        assert not [one for one in session_of(db).engine.catalogue.live if "order." in str(one)]
 
     @given(
         st.integers(1, 4),
@@ -441,7 +442,7 @@ class TestCapped:
                 elif what == "update":
                     log.update_one({"_id": id}, {"$inc": {"n": 1}})
             assert model == [one["_id"] for one in log.find()]
-            with db.session.read() as snapshot:
+            with session_of(db).read() as snapshot:
                 table = snapshot.catalogue.live["shop.log"]
                 order = order_of(snapshot.catalogue, table)
                 assert order is not None

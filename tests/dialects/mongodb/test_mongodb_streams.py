@@ -10,6 +10,7 @@ from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
+from reactdb.session import session_of
 from reactdb.store.engine import Engine
 
 ORDERS = MongoNamespace("shop", "orders")
@@ -20,7 +21,7 @@ ADMIN = MongoNamespace("admin")
 
 @pytest.fixture
 def spaces(db):
-    return Namespaces(db.session)
+    return Namespaces(session_of(db))
 
 
 @pytest.fixture
@@ -896,7 +897,7 @@ def test_an_event_has_the_same_token_whoever_opens_the_file_later(tmp_path):
     start = None
     for _ in range(3):
         with reactdb.connect(tmp_path / "a.db") as db:
-            streams = ChangeStreams(Namespaces(db.session))
+            streams = ChangeStreams(Namespaces(session_of(db)))
             table = db.table_create("t", exist_ok=True)
             start = (
                 start
@@ -915,7 +916,7 @@ def test_an_event_has_the_same_token_whoever_opens_the_file_later(tmp_path):
 def test_who_waits_is_called_when_the_stream_or_the_file_is_closed(tmp_path):
     called = []
     with reactdb.connect(tmp_path / "a.db") as db:
-        streams = ChangeStreams(Namespaces(db.session))
+        streams = ChangeStreams(Namespaces(session_of(db)))
         first, second = (streams.open(StreamScope(ORDERS), [{"$changeStream": {}}]) for _ in range(2))
         first.on_ready(lambda: called.append("first"))
         second.on_ready(lambda: called.append("second"))

@@ -17,7 +17,7 @@ import reactdb
 
 pytest.importorskip("pymongo")
 
-from pymongo import DeleteOne, IndexModel, InsertOne, MongoClient
+from pymongo import DeleteOne, IndexModel, MongoClient
 from pymongo.errors import BulkWriteError
 from pymongo.synchronous.collection import Collection
 from pymongo.synchronous.cursor import Cursor
@@ -53,12 +53,10 @@ CALLS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "find_one_and_delete": ({"filter": ONE}, MODIFY),
     "find": ({"filter": ONE}, FIND),
     "find_one": ({"filter": ONE}, FIND),
-    "find_raw_batches": ({"filter": ONE}, FIND),
     "count_documents": ({"filter": ONE}, "skip limit hint collation maxTimeMS nonsense"),
     "estimated_document_count": ({}, "maxTimeMS nonsense session"),
     "distinct": ({"key": "a"}, "collation maxTimeMS nonsense"),
     "aggregate": ({"pipeline": [{"$match": ONE}]}, AGGREGATE),
-    "aggregate_raw_batches": ({"pipeline": []}, AGGREGATE + " let"),
     "watch": ({}, ""),
     "with_options": ({}, ""),
     "list_indexes": ({}, ""),
@@ -102,7 +100,6 @@ DIFFERENT: Final = {
     ("batchSize", True),
     # An empty name of an index is none.
     ("aggregate", "hint", ""),
-    ("aggregate_raw_batches", "hint", ""),
     # Pairs are what PyMongo describes, and MongoDB then refuses.
     ("find", "max"),
     ("find", "min"),
@@ -246,18 +243,6 @@ def test_a_collection_that_is_dropped_is_told_of_alike(clients: tuple[Any, Any],
     for client in clients:
         fill(client)
     compare(clients, "drop_collection", lambda client: client["shop"], {"name_or_collection": value})
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{"ordered": 5}, {"ordered": None}, {"bypass_document_validation": "x"}, {"models": 5}, {"let": 5}],
-    ids=repr,
-)
-def test_a_client_takes_what_pymongos_takes(clients: tuple[Any, Any], given: dict[str, Any]) -> None:
-    for client in clients:
-        fill(client)
-    models = [InsertOne({"_id": 9}, namespace="shop.orders")]
-    compare(clients, "bulk_write", lambda client: client, {"models": models, **given})
 
 
 def test_a_cursor_is_set_before_it_is_read(clients: tuple[Any, Any]) -> None:

@@ -15,6 +15,7 @@ from rethinkdb.ast import ReQLEncoder, func_wrap
 from rethinkdb.errors import ReqlQueryLogicError
 
 from reactdb.expression import to_data
+from reactdb.session import session_of
 
 r = rethinkdb.RethinkDB()
 games = r.table("games")
@@ -70,7 +71,7 @@ def stored_index(function: bytes, *, multi: int = 0, geo: int = 0, version: int 
 
 
 def index_of(db: Any, name: str) -> tuple[Any, bool]:
-    index = db.session.engine.catalogue.live["games"].indexes[name]
+    index = session_of(db).engine.catalogue.live["games"].indexes[name]
     return to_data(index.expression), index.multi
 
 

@@ -25,6 +25,7 @@ from reactdb.errors import InvalidOption
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer, serve_in_thread
 from reactdb.servers.rethinkdb.conversation import RethinkDBConversation
 from reactdb.servers.workers import Workers
+from reactdb.session import session_of
 from tests.support.rethinkdb import Raw, subscriptions
 from tests.support.threads import wait_until
 
@@ -216,7 +217,7 @@ def test_a_write_that_another_thread_carries_out_has_the_limits_of_its_own_query
     """The one who commits for others has another time, and another array limit."""
     with reactdb.connect(tmp_path / "shared.db") as db:
         db.table_create("games").insert({"id": 1, "a": [1] * 100})
-        queue = db.session.engine.writer.queue
+        queue = session_of(db).engine.writer.queue
         answers: dict[str, Any] = {}
 
         def write(name: str, session: Session, query: Any) -> threading.Thread:

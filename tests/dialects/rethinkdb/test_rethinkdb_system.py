@@ -19,6 +19,7 @@ from rethinkdb.errors import (
 import reactdb
 from reactdb.dialects.rethinkdb import Session
 from reactdb.dialects.rethinkdb.jobs import jobs_of
+from reactdb.session import session_of
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 from tests.support.threads import wait_until
 
@@ -145,7 +146,7 @@ def test_a_session_that_is_dropped_leaves_no_job_and_keeps_no_database() -> None
     db.table_create("games").insert([{"id": 1}, {"id": 2}])
     session = Session(db)
     session.receive(1, b'[1,[15,["games"]],{"max_batch_rows":1}]')
-    engine = weakref.ref(db.session.engine)
+    engine = weakref.ref(session_of(db).engine)
     assert 1 == len(jobs_of(db).running())
 
     del session
@@ -247,9 +248,9 @@ def test_writes_are_as_durable_as_their_table_says(
 ) -> None:
     run(r.table_create("rooms", durability="soft"))
     chosen: list[Any] = []
-    write = memory.session.write
+    write = session_of(memory).write
     monkeypatch.setattr(
-        memory.session,
+        session_of(memory),
         "write",
         lambda *given, **options: (chosen.append(options["durability"]), write(*given, **options))[1],
     )

@@ -19,6 +19,7 @@ import rethinkdb
 import reactdb
 from reactdb.dialects.rethinkdb import tables
 from reactdb.expression import to_data
+from reactdb.session import session_of
 from reactdb.testing import rethinkdb_connection, rethinkdb_server
 
 r = rethinkdb.RethinkDB()
@@ -112,7 +113,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def contents(path: Path) -> dict[str, Any]:
     """All that a dump is to carry: documents, primary keys, indexes and write hooks."""
     with reactdb.connect(path) as db:
-        live = db.session.engine.catalogue.live
+        live = session_of(db).engine.catalogue.live
         notes = tables.HOOKS.all(db)
         hooks = [] if notes is None else notes.run()
         return {

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import reactdb
+from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.servers.http import HTTPLimits, HTTPServer, aidbox, serve_in_thread
 from reactdb.servers.http.polling import LongPoll
 from reactdb.servers.http.responses import Answer
@@ -41,7 +42,9 @@ def server(db: Any) -> Iterator[HTTPServer]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False, **options
+    )
 
 
 @pytest.fixture
@@ -467,6 +470,22 @@ class TestWaiting:
         thread.join(PATIENCE_S)
 
         assert ["p0", "p2"] == [id for _, ids in told for id in ids][:2]
+
+    def test_a_type_that_goes_before_its_stream_begins_is_an_event(self, db, server, client, monkeypatch):
+        """The status was sent by then."""
+        client.post("/Patient", json={"id": "a"})
+        watch = Aidbox.watch
+
+        def drop_first(self: Aidbox, type: str, *arguments: Any) -> Any:
+            db.table_drop(type)
+            return watch(self, type, *arguments)
+
+        monkeypatch.setattr(Aidbox, "watch", drop_first)
+        stream = client.get("/Patient/$changes", headers={"Accept": "text/event-stream"})
+
+        assert 200 == stream.status_code
+        assert stream.text.startswith("event: error\ndata: {")
+        assert "not-found" in stream.text
 
     def events(
         self, server: HTTPServer, headers: dict[str, str], path: str, count: int

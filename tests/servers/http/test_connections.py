@@ -48,7 +48,15 @@ def certificate(tmp_path_factory: Any) -> Certificate:
     return make_certificate(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture(params=["h11-plain", "h11-tls", "httptools-plain", "httptools-tls"])
+# The others are slow: what differs between the two parsers, and between the two forms, is tried by these.
+@pytest.fixture(
+    params=[
+        "h11-plain",
+        pytest.param("h11-tls", marks=pytest.mark.slow),
+        pytest.param("httptools-plain", marks=pytest.mark.slow),
+        "httptools-tls",
+    ]
+)
 def opened(request: Any, certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     parser, _, form = request.param.partition("-")
     if parser == "httptools":
@@ -167,6 +175,7 @@ def test_a_body_that_comes_after_the_answer_does_not_hold_a_connection(opened: C
         assert time.monotonic() < end
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_of_an_answer_is_sent_away(opened: Callable[..., Any]) -> None:
     """An answer that is made whole, in the memory: neither the application nor a graceful close would ever end it."""
     with opened(http={"write_s": SOON_S, "idle_s": SOON_S}) as server:
@@ -203,6 +212,7 @@ def test_a_client_that_reads_an_answer_slowly_gets_all_of_it(opened: Callable[..
         assert len(answer_of(line)[1]) > 6_000_000
 
 
+@pytest.mark.slow
 def test_a_feed_may_stay_for_longer_than_a_head(opened: Callable[..., Any]) -> None:
     with opened(http={"head_s": SOON_S, "idle_s": SOON_S}) as server:
         line = server.open()
@@ -333,7 +343,9 @@ def client_of(**options: Any) -> Iterator[httpx.Client]:
         db.table_create("todo", primary_key="_id")
         with (
             serve_in_thread(db, **options) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S) as client,
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False
+            ) as client,
         ):
             yield client
 

@@ -294,7 +294,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Any:
     with (
         reactdb.connect(":memory:") as db,
         serve_in_thread(db) as server,
-        httpx.Client(timeout=PATIENCE_S) as client,
+        httpx.Client(timeout=PATIENCE_S, verify=False) as client,
     ):
         made = Replay(client, f"http://127.0.0.1:{server.port}")
         made.make()

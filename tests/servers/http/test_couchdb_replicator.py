@@ -123,7 +123,7 @@ def replicator() -> Iterator[Replicator]:
     with (
         reactdb.connect(":memory:") as db,
         serve_in_thread(db, credentials=credentials) as server,
-        httpx.Client(timeout=PATIENCE_S) as client,
+        httpx.Client(timeout=PATIENCE_S, verify=False) as client,
     ):
         made = Replicator(client, f"http://127.0.0.1:{server.port}")
         client.post(f"{made.url}/_session", data={"name": "adm", "password": "secret"}).raise_for_status()

@@ -26,7 +26,7 @@ def db() -> Iterator[Any]:
 def served(db: Any) -> Iterator[httpx.Client]:
     with (
         serve_in_thread(db) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S) as made,
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False) as made,
     ):
         yield made
 

@@ -33,7 +33,7 @@ def db() -> Iterator[Any]:
 
 
 def client_of(server: HTTPServer) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S)
+    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def db() -> Iterator[Any]:
 def client(db: Any) -> Iterator[httpx.Client]:
     with (
         serve_in_thread(db, dialects=["couchdb", "aidbox"]) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S) as made,
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False) as made,
     ):
         yield made
 
@@ -151,7 +151,9 @@ class TestWaysIn:
         name = "ann\r\nX-Mine: 1\u4f60"
         with (
             serve_in_thread(db, credentials=Credentials(name, "secret")) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S) as client,
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False
+            ) as client,
         ):
             answer = client.post("/_session", json={"name": name, "password": "secret"})
             session = client.get("/_session").json()

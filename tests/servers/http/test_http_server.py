@@ -45,7 +45,9 @@ def db() -> Iterator[Any]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False, **options
+    )
 
 
 @pytest.fixture
@@ -361,7 +363,7 @@ class TestFeeds:
 
         def listen(port: int) -> None:
             url = f"http://127.0.0.1:{port}/todo/_changes?feed=continuous&heartbeat=60000"
-            with httpx.Client(timeout=PATIENCE_S) as client, client.stream("GET", url) as feed:
+            with httpx.Client(timeout=PATIENCE_S, verify=False) as client, client.stream("GET", url) as feed:
                 for line in feed.iter_lines():
                     begun.set()
                     rest.append(line)
@@ -750,6 +752,7 @@ class TestCommand:
         assert (0, "", "stopped\n") == (server.returncode, errors, output)
         assert (2, "2-") == (document["n"], document["_rev"][:2])
 
+    @pytest.mark.slow
     def test_with_a_password_and_read_only(self, tmp_path: Path) -> None:
         server = command(
             str(tmp_path / "a.db"),
@@ -765,7 +768,7 @@ class TestCommand:
         try:
             assert server.stdout is not None
             url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
-            with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE_S, verify=False) as client:
                 statuses = [
                     client.get("_all_dbs").status_code,
                     client.get("_all_dbs", auth=("ann", "secret")).status_code,
@@ -846,7 +849,7 @@ class TestCommand:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            with pytest.raises(reactdb.CannotListen) as caught, serve(db, port=port):
+            with pytest.raises(reactdb.errors.CannotListen) as caught, serve(db, port=port):
                 pass
 
         assert f"port {port} on 127.0.0.1 is in use; choose another with `port=`" == str(caught.value)
@@ -857,6 +860,7 @@ class TestCommand:
         )
         assert isinstance(caught.value, OSError)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
     def test_what_is_missing_is_named_with_its_extra_and_no_file_is_made(
         self, tmp_path: Path, package: str
@@ -865,7 +869,7 @@ class TestCommand:
             f"import sys; sys.modules[{package!r}] = None\n"
             "import reactdb\n"
             "try:\n    import reactdb.servers.http\n"
-            "except reactdb.MissingExtra as error:\n    print(error.extra, isinstance(error, ModuleNotFoundError))\n"
+            "except reactdb.errors.MissingExtra as error:\n    print(error.extra, isinstance(error, ModuleNotFoundError))\n"
             "from reactdb.cli import main\n"
             "main(['serve', 'a.db', '--couchdb', '--port', '0'])"
         )

@@ -52,7 +52,9 @@ def db() -> Iterator[Any]:
 
 
 def client_of(server: HTTPServer, **options: Any) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, **options)
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE_S, verify=False, **options
+    )
 
 
 def typed(kind: str | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ import httpx
 import reactdb
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers.http import HTTPLimits, serve_in_thread
+from reactdb.session import session_of
 from tests.support.threads import wait_until
 
 
@@ -19,10 +20,10 @@ def test_a_request_waits_where_as_many_are_carried_out_as_may_be(tmp_path: Path)
         Couch(db).create("todo")
         with (
             serve_in_thread(db, limits=HTTPLimits(requests=1)) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", verify=False) as client,
             ThreadPoolExecutor(2) as threads,
         ):
-            queue = db.session.engine.writer.queue
+            queue = session_of(db).engine.writer.queue
             with db.transaction():
                 writing = threads.submit(lambda: client.put("/todo/new", json={"n": 1}))
                 wait_until(lambda: len(queue) == 2)
@@ -37,7 +38,7 @@ def test_a_search_that_takes_too_long_is_answered(tmp_path: Path) -> None:
         Couch(db).create("todo").bulk_docs([{"_id": f"{number}", "n": number} for number in range(3_000)])
         with (
             serve_in_thread(db, limits=HTTPLimits(request_s=0.001)) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", verify=False) as client,
         ):
             answer = client.post("/todo/_find", json={"selector": {"n": {"$gte": 0}}, "limit": 3_000})
 

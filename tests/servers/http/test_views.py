@@ -31,7 +31,7 @@ def client() -> Iterator[httpx.Client]:
         db.table_create("todo", primary_key="_id")
         with (
             serve_in_thread(db) as server,
-            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60, verify=False) as client,
         ):
             client.put("/todo/_design/app", json=DESIGN)
             for number, tags in enumerate((["x", "y"], ["x"], ["y"])):

@@ -332,7 +332,7 @@ def other() -> Iterator[Database]:
         yield opened
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 @pytest.mark.parametrize("db", ["memory"], indirect=True)
 def test_a_program_has_the_same_answers_and_events_both_ways(
     db: Database, other: Database, seed: int

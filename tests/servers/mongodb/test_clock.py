@@ -93,14 +93,6 @@ def test_a_command_may_ask_for_empty_timestamps(shop: Any) -> None:
     assert 2 == shop["orders"].count_documents({"t": EMPTY})
 
 
-def test_a_collection_that_is_capped_later_keeps_its_empty_timestamps(shop: Any) -> None:
-    shop["orders"].update_one({"_id": 1}, {"$set": {"t": EMPTY}}, upsert=True)
-
-    shop.command("convertToCapped", "orders", size=4_096)
-
-    assert {"_id": 1, "t": EMPTY} == shop["orders"].find_one()
-
-
 # --- $$CLUSTER_TIME ---
 
 

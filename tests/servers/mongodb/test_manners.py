@@ -177,6 +177,12 @@ def told(result: Any) -> dict[str, Any]:
 
 
 class TestBulkWritesOfTheClient:
+    """Over the socket: in the process a transaction of several collections needs no command of its own."""
+
+    @pytest.fixture
+    def mongo(self, client: Any) -> Any:
+        return client
+
     def test_several_collections_are_written_in_the_order_of_the_requests(
         self, mongo: Any, orders: Any
     ) -> None:

@@ -36,6 +36,7 @@ from pymongo.write_concern import WriteConcern
 import reactdb
 from reactdb.errors import DatabaseBusy
 from reactdb.servers.mongodb import Credentials, MongoDBServer, serve_in_thread
+from reactdb.session import session_of
 from tests.servers.mongodb.wire import Wire, message
 
 Client = MongoClient[dict[str, Any]]
@@ -588,6 +589,6 @@ def test_an_answer_is_given_also_where_the_newest_moment_cannot_be_read(
     def busy(*_arguments: Any) -> Any:
         raise DatabaseBusy("somebody writes")
 
-    monkeypatch.setattr(type(db.session.engine), "newest_seq", busy)
+    monkeypatch.setattr(type(session_of(db).engine), "newest_seq", busy)
     assert known == client.admin.command("ping")["operationTime"]
     monkeypatch.undo()

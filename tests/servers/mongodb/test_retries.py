@@ -17,6 +17,7 @@ from reactdb import Database
 from reactdb.dialects.mongodb import retries
 from reactdb.dialects.mongodb.retries import KIND
 from reactdb.servers.mongodb import serve_in_thread
+from reactdb.session import session_of
 from reactdb.store.positions import read_positions
 from tests.servers.mongodb.test_killed_server import served, uri
 from tests.servers.mongodb.wire import Wire
@@ -47,7 +48,7 @@ def asked(db: Database, *bodies: dict[str, Any]) -> list[dict[str, Any]]:
 
 def rows(db: Database) -> list[str]:
     """The sessions that are remembered."""
-    with db.session.read() as snapshot:
+    with session_of(db).read() as snapshot:
         return [row.name for row in read_positions(snapshot.connection, KIND)]
 
 

@@ -18,55 +18,6 @@ from pymongo.errors import (
 Client = MongoClient[dict[str, Any]]
 
 
-class TestConverting:
-    def test_a_collection_becomes_a_capped_one(self, client: Client) -> None:
-        shop = client["shop"]
-        orders = shop["orders"]
-        orders.insert_many([{"_id": n, "text": "x" * 80} for n in range(10)])
-        orders.create_index("text")
-        with client.watch(max_await_time_ms=50) as everything, orders.watch(max_await_time_ms=50) as own:
-            shop.command("convertToCapped", "orders", size=500)
-            told = [everything.next() for _ in range(5)]
-            assert ["rename", "invalidate"] == [own.next()["operationType"] for _ in range(2)]
-        assert [*["insert"] * 4, "rename"] == [event["operationType"] for event in told]
-        assert {"db": "shop", "coll": "orders"} == told[-1]["to"]
-        assert [6, 7, 8, 9] == [one["_id"] for one in orders.find()]
-        assert (True, 512) == (orders.options()["capped"], orders.options()["size"])
-        assert ["_id_"] == list(orders.index_information())
-        orders.insert_one({"_id": -1, "text": "x" * 80})
-        found = [one["_id"] for one in orders.find()]
-        assert (-1, sorted(found[:-1])) == (found[-1], found[:-1])
-        assert ["orders"] == shop.list_collection_names()
-        shop.command("convertToCapped", "orders", size=256)
-        assert [9, -1] == [one["_id"] for one in orders.find()]
-
-    @pytest.mark.parametrize(
-        ("code", "name", "said"),
-        [
-            (26, "missing", {"size": 500}),
-            (166, "view", {"size": 500}),
-            (72, "orders", {"size": 0}),
-            (72, "orders", {}),
-            (72, "orders", {"size": 0.9}),
-            (2, "orders", {"size": float("inf")}),
-        ],
-    )
-    def test_what_cannot_be_is_refused(self, client: Client, code: int, name: str, said: Any) -> None:
-        shop = client["shop"]
-        shop["orders"].insert_one({})
-        shop.create_collection("view", viewOn="orders")
-        with pytest.raises(OperationFailure) as refused:
-            shop.command("convertToCapped", name, **said)
-        assert code == refused.value.code
-        assert {"orders", "view", "system.views"} >= set(shop.list_collection_names())
-        with client.start_session() as session:
-            session.start_transaction()
-            with pytest.raises(OperationFailure) as within:
-                shop.command("convertToCapped", "orders", size=500, session=session)
-            session.abort_transaction()
-        assert 263 == within.value.code
-
-
 class TestBecomingUnique:
     def test_an_index_becomes_unique_when_no_two_documents_have_one_key(self, client: Client) -> None:
         shop = client["shop"]

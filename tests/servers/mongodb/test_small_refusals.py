@@ -1,4 +1,4 @@
-"""Small refusals with their codes: hidden indexes, keys of several indexes, cluster parameters, streams in transactions."""
+"""Small refusals with their codes: hidden indexes, keys of several indexes, streams in transactions."""
 
 from __future__ import annotations
 
@@ -96,48 +96,6 @@ def test_a_variable_that_is_not_there_is_undefined_however_it_is_spelled(mongo: 
     stage = {"$set": {"a": f"$${name}"}}
 
     assert (17276, "Location17276") == _refusal(lambda: list(mongo["shop"]["orders"].aggregate([stage])))
-
-
-@pytest.mark.parametrize(
-    ("database", "command", "refusal"),
-    [
-        ("admin", {"getClusterParameter": "nonsense"}, (4, "NoSuchKey")),
-        ("admin", {"getClusterParameter": ["*"]}, (4, "NoSuchKey")),
-        ("admin", {"getClusterParameter": []}, (2, "BadValue")),
-        ("admin", {"getClusterParameter": 5}, (14, "TypeMismatch")),
-        ("admin", {"getClusterParameter": [5]}, (14, "TypeMismatch")),
-        ("shop", {"getClusterParameter": "*"}, (13, "Unauthorized")),
-        ("admin", {"setClusterParameter": {"nonsense": {"a": 1}}}, (4, "NoSuchKey")),
-        ("admin", {"setClusterParameter": {}}, (4, "NoSuchKey")),
-        ("admin", {"setClusterParameter": None}, (40414, "Location40414")),
-        ("admin", {"setClusterParameter": 5}, (14, "TypeMismatch")),
-        ("admin", {"setClusterParameter": {"changeStreamOptions": {}, "b": {}}}, (72, "InvalidOptions")),
-        ("admin", {"setClusterParameter": {"changeStreamOptions": {}}}, (2, "BadValue")),
-        ("admin", {"setClusterParameter": {"changeStreamOptions": "off"}}, (2, "BadValue")),
-        (
-            "admin",
-            {"setClusterParameter": {"changeStreamOptions": {"$a": 1}}},
-            (52, "DollarPrefixedFieldName"),
-        ),
-        ("shop", {"setClusterParameter": {"nonsense": {}}}, (13, "Unauthorized")),
-    ],
-    ids=repr,
-)
-def test_cluster_parameters_that_are_not_there_are_refused(
-    mongo: Any, database: str, command: dict[str, Any], refusal: Any
-) -> None:
-    assert refusal == _refusal(mongo[database].command, command)
-
-
-def test_a_cluster_parameter_says_what_is_true_and_can_be_set_to_that(mongo: Any) -> None:
-    options = {"preAndPostImages": {"expireAfterSeconds": "off"}}
-
-    found = mongo["admin"].command("getClusterParameter", ["changeStreamOptions"])["clusterParameters"]
-    every = mongo["admin"].command("getClusterParameter", "*")["clusterParameters"]
-
-    assert [{"_id": "changeStreamOptions", **options}] == found
-    assert {"changeStreamOptions", "defaultMaxTimeMS"} == {one["_id"] for one in every}
-    assert 1.0 == mongo["admin"].command("setClusterParameter", {"changeStreamOptions": options})["ok"]
 
 
 @pytest.mark.parametrize("place", ["client", "database", "collection"])

@@ -18,6 +18,7 @@ from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.waking import StreamWakers
 from reactdb.servers.mongodb import MongoDBServer, serve_in_thread
+from reactdb.session import session_of
 from tests.servers.mongodb.wire import Wire, message
 from tests.support.processes import another_process
 from tests.support.threads import PATIENCE_S, started, wait_until
@@ -396,7 +397,7 @@ def test_an_answer_tells_the_newest_commit_whoever_made_it(tmp_path: Path) -> No
         mine, others = reactdb.mongodb(db)["shop"]["orders"], reactdb.mongodb(other)["shop"]["orders"]
 
         def newest() -> Timestamp:
-            with db.session.engine.fresh_snapshot() as snapshot:
+            with session_of(db).engine.fresh_snapshot() as snapshot:
                 entry = snapshot.entry(snapshot.seq)
                 assert entry is not None
                 return Timestamp(*cluster_time(entry))

@@ -1,16 +1,16 @@
 """MongoDB's commands: a document in, a document out.
 
-    table                    which there are
-    requests, fields         one command; an answer that comes later; what values fields may have
-    deployment               what all clients of a server share; one client
-    cursors, fail_points     results read in batches; failures that a test orders
-    profiler                 what was asked, in `system.profile`
+    table                    the commands by name
+    requests, fields         one command; a later reply; the values of fields
+    deployment               the shared state of a server's clients; one client
+    cursors, fail_points     results read in batches; failures for tests
+    profiler                 the record of commands in `system.profile`
     dispatch, concerns, stable_api, error_replies
-                             what is the same for all commands; read and write concerns; what a version of the stable API has;
-                             errors in MongoDB's terms
-    session_states           what is known of each driver's session: its transaction, and the answer to its newest retryable write
+                             the common part of all commands; read and write concerns; the versions of the stable API; errors in
+                             MongoDB's terms
+    session_states           the state of each driver's session: its transaction, and the reply to its newest retryable write
     hello, authenticating, sessions, get_more, reading, writing, tailing, plans, streaming, administering,
-    profiling, renaming, cluster_parameters, statistics
+    profiling, renaming, statistics
                              the commands themselves
 
 There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
@@ -19,7 +19,6 @@ There are no sockets and no threads here; `reactdb.servers.mongodb` adds them.
 from __future__ import annotations
 
 from reactdb.dialects.mongodb.commands import administering as _administering
-from reactdb.dialects.mongodb.commands import cluster_parameters as _cluster_parameters
 from reactdb.dialects.mongodb.commands import get_more as _get_more
 from reactdb.dialects.mongodb.commands import hello as _hello
 from reactdb.dialects.mongodb.commands import profiling as _profiling
@@ -35,7 +34,6 @@ from reactdb.dialects.mongodb.commands.requests import AwaitedReply, HangUp
 # Importing them puts their commands into the table.
 _COMMANDS = (
     _administering,
-    _cluster_parameters,
     _get_more,
     _hello,
     _statistics,

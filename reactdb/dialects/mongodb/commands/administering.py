@@ -1,6 +1,6 @@
-"""Commands about collections and databases: which there are, making, changing and dropping them.
+"""Commands about collections and databases: list, create, change and drop them.
 
-Rule of this file: names and options. What it takes is in `namespaces`.
+Rule of this file: names and options. `namespaces` does the work.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from reactdb.dialects.mongodb.commands.profiler import PROFILE
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import command
-from reactdb.dialects.mongodb.converting import convert
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 from reactdb.dialects.mongodb.namespaces import CollectionInfo
-from reactdb.dialects.mongodb.numeric import is_number, truncated
-from reactdb.dialects.mongodb.option_checks import capped_size
+from reactdb.dialects.mongodb.numeric import is_number
 from reactdb.dialects.mongodb.options import (
     CREATE_FIELDS,
     MODIFY_FIELDS,
@@ -62,10 +60,10 @@ def create(request: CommandRequest) -> dict[str, Any]:
 
 
 def check_view(request: CommandRequest, options: Mapping[str, Any]) -> None:
-    """Look whether there can be a view with these options, if they are one's.
+    """Check a view with these options, if they are a view's.
 
     Raises:
-        MongoError: 5, it would stand on itself; 165, on too many others.
+        MongoError: 5, it would be its own source; 165, it is nested too deeply.
     """
     if "viewOn" in options:
         view = request.mongo_namespace()
@@ -73,9 +71,8 @@ def check_view(request: CommandRequest, options: Mapping[str, Any]) -> None:
         check_views(request.deployment.spaces, below, made=view)
 
 
-@command("drop", fields="collectionUUID", is_write=True)
+@command("drop", fields="", is_write=True)
 def drop(request: CommandRequest) -> dict[str, Any]:
-    request.check_uuid()
     spaces, namespace = request.deployment.spaces, request.mongo_namespace()
     if namespace.coll == PROFILE and request.deployment.profiler.of(namespace.db).number:
         raise MongoError(20, "turn off profiling before dropping system.profile collection")
@@ -102,7 +99,6 @@ def drop_database(request: CommandRequest) -> dict[str, Any]:
 
 @command("collMod", fields=MODIFY_FIELDS, is_write=True)
 def coll_mod(request: CommandRequest) -> dict[str, Any]:
-    request.check_uuid()
     found = existing(request)
     options = modified_options(request.body, found.options)
     check_view(request, options)
@@ -115,16 +111,6 @@ def coll_mod(request: CommandRequest) -> dict[str, Any]:
         said = modified_fields(request.body, options, has_told_of_index=bool(changed))
         request.deployment.spaces.modify(request.mongo_namespace(), options, said=said)
     return changed
-
-
-@command("convertToCapped", is_write=True)
-def convert_to_capped(request: CommandRequest) -> dict[str, Any]:
-    given = request.body.get("size")
-    if not is_number(given) or truncated(given) <= 0:
-        raise MongoError(72, "Capped collection size must be greater than zero")
-    size = capped_size("convertToCapped.size", given)
-    convert(request.deployment.spaces, request.mongo_namespace(), size)
-    return {}
 
 
 @command("listCollections", fields="cursor filter nameOnly authorizedCollections")
@@ -171,7 +157,7 @@ def fsync(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(13, "fsync may only be run against the admin database.")
     request.get("fsyncLockAcquisitionTimeoutMillis", (int, float))
     if request.flag("lock"):
-        # Whoever asks for it copies the file next, and must not believe that nobody writes it meanwhile.
+        # After a lock the caller copies the file, and must not believe that there are no writes meanwhile.
         raise MongoError(
             115, "fsync does not lock: a file is copied while it is written by SQLite's own backup"
         )

@@ -1,10 +1,10 @@
-"""Commands by which a client proves who it is: SCRAM-SHA-256, with the users of `reactdb.servers.users`.
+"""Commands for the authentication of a client: SCRAM-SHA-256, with the users of `reactdb.servers.users`.
 
     saslStart     {mechanism, payload}                 the client's first message, and the server's
-    saslContinue  {conversationId, payload}            its last one, with the proof
+    saslContinue  {conversationId, payload}            its last message, with the proof
     hello         {speculativeAuthenticate: {...}}     the first message, to save a round trip
 
-Rule of this file: how the exchange's texts are wrapped. The exchange itself is given by the server, because it has the passwords.
+Rule of this file: it wraps the messages of the exchange. The server makes the exchange itself, because it has the passwords.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ def failed(reason: str = "Authentication failed.") -> MongoError:
 
 
 def begun(request: CommandRequest, asked: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a client's first message."""
+    """The reply to a client's first message."""
     deployment, client = request.deployment, request.client
     if deployment.exchange is None:
         raise failed("Authentication failed: this server has no users, so connect without one.")
     if asked.get("mechanism") != "SCRAM-SHA-256":
-        raise MongoError(334, f"Unsupported mechanism {asked.get('mechanism')}: SCRAM-SHA-256 is spoken here")
+        raise MongoError(
+            334, f"Unsupported mechanism {asked.get('mechanism')}: this server supports SCRAM-SHA-256"
+        )
     options = asked.get("options")
     skips = isinstance(options, dict) and bool(options.get("skipEmptyExchange"))
     exchange = deployment.exchange()
@@ -48,12 +50,12 @@ def step(function: Any, asked: dict[str, Any], client: Any) -> Binary:
         return Binary(function(payload.decode()).encode())
     except Exception:
         client.exchange = None
-        # Which of user and password is wrong is told to nobody.
+        # The reply does not reveal whether the user or the password is wrong.
         raise failed() from None
 
 
 def speculative(request: CommandRequest) -> dict[str, Any] | None:
-    """The first answer, to a first message within `hello`; None where it does not fit, and the client begins anew."""
+    """The first reply, for a first message within `hello`; None if it does not fit, and the client begins anew."""
     asked = request.body.get("speculativeAuthenticate")
     if not isinstance(asked, dict) or "saslStart" not in asked:
         return None
@@ -75,7 +77,7 @@ def sasl_continue(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(17, "No SASL session state found")
     exchange, skips = client.exchange
     if exchange is None:
-        # The empty exchange of a client that has not asked to skip it.
+        # The empty exchange, for a client without `skipEmptyExchange`.
         client.exchange = None
         return {"conversationId": 1, "done": True, "payload": Binary(b"")}
     payload = step(exchange.last, request.body, client)
@@ -92,5 +94,5 @@ def logout(request: CommandRequest) -> dict[str, Any]:
 
 @command("usersInfo")
 def users_info(request: CommandRequest) -> dict[str, Any]:
-    # Users are the server's, not the database's; who they are is told to nobody.
+    # Users belong to the server, not to the database; no client may list them.
     return {"users": []}

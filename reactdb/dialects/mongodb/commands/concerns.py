@@ -1,9 +1,9 @@
-"""Read and write concerns: what a command may say of them.
+"""Read and write concerns: the check of a command's fields.
 
-One member has everything, so all of them are kept to as soon as a command is done. What is no concern is refused before
-anything is carried out, as MongoDB refuses it.
+One member has everything, so every concern is met as soon as a command is done. An invalid concern is refused before the command
+runs, as in MongoDB.
 
-Rule of this file: it reads a command's fields. What a write concern asks for in vain is told by `dispatch`.
+Rule of this file: it reads a command's fields. `dispatch` reports an unmet write concern.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LEVELS_OF: Final = {
     **dict.fromkeys(("find", "aggregate", "distinct", "getMore", "explain"), _LEVELS),
     "count": _LEVELS - {"snapshot"},
 }
-"""The levels that a command may name, where it may name another one than `local`."""
+"""The levels of a command, if it has other levels than `local`."""
 
 
 def check_read_concern(concern: Any) -> None:
@@ -83,7 +83,7 @@ def check_read_concern(concern: Any) -> None:
 
 
 def check_cluster_time(told: Any) -> None:
-    """Look that a command's `$clusterTime` is one.
+    """Check the type of a command's `$clusterTime`.
 
     Raises:
         MongoError: 14.
@@ -97,15 +97,15 @@ def check_cluster_time(told: Any) -> None:
 
 
 def check_reached(concern: Mapping[str, Any], told: Any, newest: Timestamp) -> None:
-    """Look that the moment after which is read has come. Everything that was committed is read, so there is nothing to wait for.
+    """Check that the moment of `afterClusterTime` has come. Reads see every commit, so there is nothing to wait for.
 
     Args:
-        concern: One that `check_read_concern` takes.
-        told: The command's `$clusterTime`: what its driver has heard of the time.
+        concern: A concern that passes `check_read_concern`.
+        `told`: The command's `$clusterTime`: the driver's newest known time.
         newest: The moment of the newest commit.
 
     Raises:
-        MongoError: 72, nobody knows of that moment yet.
+        MongoError: 72, the moment is in the future.
     """
     asked = concern.get("afterClusterTime")
     if asked is None or asked <= newest:
@@ -122,10 +122,10 @@ def check_reached(concern: Mapping[str, Any], told: Any, newest: Timestamp) -> N
 def check_supported_level(command: str, concern: Mapping[str, Any]) -> None:
     """
     Args:
-        concern: One that `check_read_concern` takes.
+        concern: A concern that passes `check_read_concern`.
 
     Raises:
-        MongoError: 72, the command is not read with it.
+        MongoError: 72, the command does not support it.
     """
     level = concern.get("level") or "local"
     if level not in _LEVELS_OF.get(command, _LOCAL):

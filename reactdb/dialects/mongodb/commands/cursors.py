@@ -1,12 +1,12 @@
-"""Cursors: results that are read batch by batch, each with a number by which any socket can ask for more.
+"""Cursors: results that are read batch by batch. Each has a number, and any socket can read on with it.
 
     Results     documents of a `find` or an `aggregate`, from an iterator
-    Events      events of a change stream, which may have to be waited for
+    Events      events of a change stream, with a wait for more
     Tailed      documents of a capped collection, likewise
 
-A cursor is used by one command at a time. It ends when it was read, killed, or not used for IDLE_S.
+A cursor is used by one command at a time. It ends when it is exhausted, killed, or unused for IDLE_S.
 
-Rule of this file: batches and numbers. Where documents come from is others'.
+Rule of this file: batches and numbers. Other files produce the documents.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 FIRST_BATCH: Final = 101
-"""Documents of a first batch for which nobody named a number."""
+"""The default size of a first batch, in documents."""
 
 MOST_EVENTS: Final = 1_000
-"""Events of one batch of a change stream. They are read on the loop, so all other clients wait for them."""
+"""Events per batch of a change stream. They are read on the event loop, so all other clients wait for them."""
 
 MOST_BATCH_BYTES: Final = 16 * 1024 * 1024
 IDLE_S: Final = 600.0
@@ -50,13 +50,13 @@ MOST_CURSORS: Final = 100_000
 
 
 def check_transaction(number: int, own: object | None, asking: object | None) -> None:
-    """A cursor goes on only in the transaction in which it was opened; where that is None, outside of all.
+    """Check that a cursor is continued only in its own transaction; or, if that is None, outside of any.
 
     Args:
-        number: The cursor's.
+        number: The cursor's number.
 
     Raises:
-        MongoError: 50739, it was opened outside, and is asked within one; 50740, the other way round; 50741, in another one.
+        MongoError: 50739, it was opened outside and is used in a transaction; 50740, the reverse; 50741, in another transaction.
     """
     if own is asking:
         return
@@ -68,17 +68,17 @@ def check_transaction(number: int, own: object | None, asking: object | None) ->
 
 
 class OpenCursor:
-    """What all cursors have. Subclasses write `batch` and `let_go`.
+    """The common part of all cursors. Subclasses write `batch` and `let_go`.
 
     Attributes:
-        namespace: Database and collection, with a dot between.
-        session: The session that it was opened in, as the bytes of its id; None for none. Only that one may go on with it.
+        namespace: Database and collection, separated by a dot.
+        session: The id of its session in bytes; None without one. Only this session may continue it.
         transaction: Likewise the transaction.
-        is_tailing: Whether more may come later, so that a command may wait for it.
-        client: The socket that it was opened by. Other sockets may go on with it, but it counts for this one.
+        is_tailing: Whether more documents may come later, so that a command may wait for them.
+        client: The socket that opened it. Other sockets may continue it, but it counts for this one.
         on_killed: Called when it is killed while a command waits for it.
-        timeout_s: How long it may be left alone.
-        left_s: How long the commands about it may take together, as `maxTimeMS` of the first said; None for any time.
+        timeout_s: The longest time without use.
+        left_s: The remaining time for all its commands together, from the first command's `maxTimeMS`; None is unlimited.
     """
 
     is_tailing = False
@@ -97,7 +97,7 @@ class OpenCursor:
         self.on_killed: Callable[[], None] | None = None
 
     def let_go(self) -> None:
-        """Give back what it holds. Called once."""
+        """Release its resources. Called once."""
 
 
 class Results(OpenCursor):
@@ -140,7 +140,7 @@ class Results(OpenCursor):
             try:
                 self._kept = self._following()
             except Exception as error:
-                # What is wrong with a document that nobody has asked for yet is told when somebody does.
+                # An error in a document beyond this batch is raised only when that document is read.
                 self._error = error
 
     def _following(self) -> RawBSONDocument | None:
@@ -164,10 +164,10 @@ class Results(OpenCursor):
 
 
 class Tailing(OpenCursor):
-    """What both kinds have that more may come of later. Subclasses write `_read`, `_listen`, and what they tell beside.
+    """The common part of both cursors whose results grow. Subclasses write `_read`, `_listen`, and `_beside`.
 
     Attributes:
-        is_closed: There will be no more: its last batch has been told.
+        is_closed: There will be no more: its last batch was sent.
         is_awaiting: A getMore waits for more.
     """
 
@@ -188,7 +188,7 @@ class Tailing(OpenCursor):
         raise NotImplementedError
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
-        """Whom to call when there may be something: the command that waits. Any thread calls it."""
+        """Set the callback of the waiting command, for when documents may be ready. Any thread calls it."""
         self._waiter = call
         if call is not None and not self._is_listening:
             # From then on until its end: to begin to listen costs more than to be called in vain.
@@ -201,17 +201,17 @@ class Tailing(OpenCursor):
             call()
 
     def first_batch(self, most: int | None) -> dict[str, Any]:
-        """The answer of the command that opens it. Of a batch of 0, nothing is read."""
+        """The reply of the command that opens it. A batch size of 0 reads nothing."""
         found = self._read(FIRST_BATCH if most is None else most)
         return self._told("firstBatch", found)
 
     def next_batch(self, most: int | None) -> dict[str, Any] | None:
-        """The answer of a getMore, if there is anything to tell."""
+        """The reply of a getMore, if there is anything to send."""
         found = self._read(MOST_EVENTS if most is None else min(most, MOST_EVENTS))
         return self._told("nextBatch", found) if found or self.is_closed else None
 
     def quiet_batch(self) -> dict[str, Any]:
-        """The answer of a getMore that has waited in vain."""
+        """The reply of a getMore after a wait without results."""
         return self._told("nextBatch", [])
 
     def _told(self, field: str, found: list[Any]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Tailing(OpenCursor):
         return {"cursor": {field: found, "id": number, "ns": self.namespace, **self._beside()}}
 
     def _beside(self) -> dict[str, Any]:
-        """What is told beside a batch."""
+        """Additional fields of a batch."""
         return {}
 
 
@@ -248,7 +248,7 @@ class Events(Tailing):
 
 
 class Tailed(Tailing):
-    """A cursor over a capped collection. It is closed where there was nothing at first."""
+    """A cursor over a capped collection. It is closed if there was nothing at first."""
 
     def __init__(
         self, namespace: str, tail: Tail, wakers: StreamWakers, session: bytes | None, *, is_awaiting: bool
@@ -286,7 +286,7 @@ class Cursors:
     """The open cursors by number. Any thread may use it."""
 
     def __init__(self, most_of_client: int = MOST_CURSORS) -> None:
-        """`most_of_client`: how many cursors one socket may have opened that are still open."""
+        """`most_of_client`: the limit of open cursors per socket."""
         self._lock = Lock()
         self._open: dict[int, OpenCursor] = {}
         self._most_of_client = most_of_client
@@ -299,7 +299,7 @@ class Cursors:
         """Give the cursor of a client a number.
 
         Raises:
-            MongoError: 146, there are too many, of all clients or of this one. The cursor has ended then.
+            MongoError: 146, there are too many, of all clients or of this one. The cursor is then closed.
         """
         self._sweep()
         with self._lock:
@@ -320,9 +320,7 @@ class Cursors:
         if len(self._open) >= MOST_CURSORS:
             return f"There are {MOST_CURSORS:,} open cursors already: close some."
         if self._counts[client] >= self._most_of_client:
-            return (
-                f"This connection has {self._most_of_client:,} open cursors, which is as many as it can have."
-            )
+            return f"This connection has {self._most_of_client:,} open cursors, which is the limit."
         return None
 
     def _remove(self, cursor: OpenCursor) -> None:
@@ -337,10 +335,10 @@ class Cursors:
         return self._open.get(int(number))
 
     def take(self, number: int, session: bytes | None, transaction: object | None = None) -> OpenCursor:
-        """The cursor for one command; `give_back` it.
+        """The cursor for one command; return it with `give_back`.
 
         Raises:
-            MongoError: There is none of this number, or it is in use, or another session's or transaction's.
+            MongoError: The number is unknown, the cursor is in use, or it belongs to another session or transaction.
         """
         with self._lock:
             cursor = self._open.get(int(number))
@@ -369,7 +367,7 @@ class Cursors:
             cursor.let_go()
 
     def kill(self, numbers: list[Any]) -> dict[str, list[Any]]:
-        """End cursors. Gives what became of each number, as `killCursors` tells it."""
+        """End cursors. Returns the outcome for each number, in the form of `killCursors`."""
         told: dict[str, list[Any]] = {
             "cursorsKilled": [],
             "cursorsNotFound": [],
@@ -399,7 +397,7 @@ class Cursors:
         self.kill(list(self._open))
 
     def _sweep(self) -> None:
-        """End cursors that nobody has used for long. Asked when one is opened, so that they cannot add up."""
+        """End cursors after a long time without use. Called whenever a cursor is opened, so that they cannot add up."""
         now = time.monotonic()
         self.kill(
             [

@@ -1,9 +1,9 @@
-"""Deployment: what all clients of one server share, and Client: one socket of one of them.
+"""Deployment: the shared state of all clients of one server, and Client: one socket of one client.
 
-The deployment has the database, cursors, sessions, fail points, and how it presents itself.
-It looks like a replica set with one member, because drivers allow `watch()` and sessions on nothing less.
+The deployment has the database, cursors, sessions and fail points, and describes the server to drivers.
+It presents a replica set with one member, because drivers allow `watch()` and sessions on nothing less.
 
-Rule of this file: it holds things. What is done with them is in the commands.
+Rule of this file: it holds things. The commands work with them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reactdb.dialects.mongodb.retries import Retries
 from reactdb.dialects.mongodb.streams import ChangeStreams
 from reactdb.dialects.mongodb.transactions import Transactions
 from reactdb.errors import DatabaseBusy, HistoryLost
-from reactdb.session import PastSession, Session
+from reactdb.session import PastSession, Session, session_of
 from reactdb.store.snapshot import Snapshot
 
 __all__ = ["Client", "Deployment"]
@@ -38,7 +38,7 @@ SET_NAME: Final = "rs0"
 VERSION: Final = (8, 2, 4, 0)
 VERSION_TEXT: Final = ".".join(map(str, VERSION[:3]))
 WIRE_VERSION: Final = 27
-"""That version's own."""
+"""The wire version of that release."""
 
 # Seconds, nanoseconds, and nothing: 12 bytes that grow with the time.
 NEWER: Final = Struct(">3I")
@@ -47,13 +47,13 @@ NEWER: Final = Struct(">3I")
 class Deployment:
     """
     Attributes:
-        database: What is served.
-        spaces: Its databases and collections, as MongoDB knows them.
-        exchange: Begins an exchange of SCRAM, where clients have to prove who they are; None where everybody is let in.
-        message_bytes: The size of one message, which drivers keep to.
+        database: The served database.
+        spaces: Its databases and collections in MongoDB's sense.
+        exchange: Begins a SCRAM exchange, if clients must authenticate; None if they need not.
+        message_bytes: The size limit of one message for drivers.
         for_testing: Whether fail points may be set.
-        opened: How many clients there have been.
-        address: Where clients reach it: host and port, or the path of a socket. Set when that is known.
+        opened: The number of clients so far.
+        address: The address for clients: host and port, or the path of a socket. Set as soon as it is known.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Deployment:
     ) -> None:
         """
         Args:
-            most_cursors: How many cursors and change streams one socket may have open.
-            spaces: Those that show other names for what was made natively; None for the usual ones.
-            is_profiled: All that is asked comes as commands, so that it may be noted in `system.profile`.
+            most_cursors: The limit of open cursors and change streams per socket.
+            spaces: Namespaces with other names for native tables; None for the usual ones.
+            is_profiled: Every request comes as a command, so it can be noted in `system.profile`.
         """
         self.database = database
         self.exchange = exchange
@@ -79,10 +79,10 @@ class Deployment:
         self.message_bytes = message_bytes
         self.address = "127.0.0.1:27017"
         self.started_at = time.time()
-        # Drivers that are still there from the server before take one with a lower id for an old primary, and do not use it. An
-        # ObjectId of the driver's begins with the second, and goes on by chance.
+        # Drivers that stay from a former server treat a lower id as an old primary, and refuse it. An ObjectId of the driver's
+        # begins with the second, and goes on at random.
         self.election_id = ObjectId(NEWER.pack(*divmod(time.time_ns(), 10**9), 0))
-        self.spaces = Namespaces(database.session) if spaces is None else spaces
+        self.spaces = Namespaces(session_of(database)) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)
         self.cursors = Cursors(most_cursors)
@@ -92,15 +92,15 @@ class Deployment:
         self.opened = 0
         self.counts: dict[str, int] = {}
         self._lock = Lock()
-        # The newest change that was seen, and the moment of its commit.
+        # The newest known change, and the moment of its commit.
         self._moment = 0, Timestamp(1, 1)
-        # A commit waits for the disk unless it is told not to; then it is quick enough for the loop.
+        # By default a commit waits for the disk; without that wait it is quick enough for the event loop.
         self.is_memory = database.path == ":memory:"
         self.retries = Retries(are_kept=not self.is_memory)
-        self.writes_quickly = self.is_memory or database.session.durability == "soft"
+        self.writes_quickly = self.is_memory or session_of(database).durability == "soft"
 
     def client(self, address: tuple[str, int], wake: Callable[[], None]) -> Client:
-        """A socket that has been opened."""
+        """A new socket."""
         with self._lock:
             self.opened += 1
             client = Client(self, self.opened, address, wake)
@@ -112,23 +112,22 @@ class Deployment:
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def flush(self) -> None:
-        """Wait until all that is written is on the disk. It is at once where each commit waits for that."""
-        if not self.is_memory and self.database.session.durability == "soft":
-            # A commit that waits makes those before it durable, too.
+        """Wait until all writes are on the disk. It returns at once if each commit waits for the disk."""
+        if not self.is_memory and session_of(self.database).durability == "soft":
+            # A commit that waits for the disk makes the earlier ones durable, too.
             with self.database.transaction(durability="hard"):
                 pass
 
     def operation_time(self) -> Timestamp:
-        """The moment of the newest commit, which every answer tells."""
+        """The moment of the newest commit. Every reply contains it."""
         engine = self.spaces.session.engine
         writer = engine.writer
         if writer is not None and engine.is_memory and writer.last_seq == self._moment[0]:
-            # Nobody else writes it.
+            # There is no other writer.
             return self._moment[1]
         own = None if writer is None else writer.own_commit
         if own is not None and own.seq > self._moment[0]:
-            # It was the newest when it was made, whoever writes the file besides. What another process writes is seen by the next
-            # answer.
+            # It was the newest commit when it was made. The next reply notices writes of other processes.
             self._moment = own.seq, Timestamp(*cluster_time(own))
             return self._moment[1]
         try:
@@ -139,7 +138,7 @@ class Deployment:
                 if newest is not None:
                     self._moment = seq, Timestamp(*cluster_time(newest))
         except DatabaseBusy:
-            # In memory a reader waits for whoever writes. An answer is not held back for it: the next one tells.
+            # In memory a reader waits for a writer. The reply does not wait: the next one has the newer moment.
             pass
         return self._moment[1]
 
@@ -174,7 +173,7 @@ class Deployment:
 
 
 class MomentSession(PastSession):
-    """What is read of a moment of the log: its history may be compacted away while it is read."""
+    """A session on a moment of the log: its history may be compacted away during the read."""
 
     def __init__(self, present: Session, seq: int, moment: Timestamp) -> None:
         super().__init__(present, seq)
@@ -184,7 +183,7 @@ class MomentSession(PastSession):
     def read(self) -> Iterator[Snapshot]:
         """
         Raises:
-            MongoError: 239, some of the history that it takes is gone.
+            MongoError: 239, a part of its history was compacted away.
         """
         try:
             with super().read() as snapshot:
@@ -201,12 +200,12 @@ class Client:
     """One socket of a driver.
 
     Attributes:
-        here: The address and port that it has connected to, where those are known.
-        number: It tells sockets apart; `connectionId` in `hello`.
-        wake: Tells the server that a AwaitedReply may have its answer. Any thread may call it.
-        app_name: What the driver says of its program in its first `hello`.
-        user: Who has proven a password; "" if nobody has.
-        exchange: A proof that is under way.
+        here: The local address and port, if known.
+        number: The identity of the socket; `connectionId` in `hello`.
+        wake: Signals the server that an AwaitedReply may be ready. Any thread may call it.
+        app_name: The program's name from the driver's first `hello`.
+        user: The authenticated user; "" without one.
+        exchange: A pending authentication.
     """
 
     def __init__(
@@ -222,13 +221,13 @@ class Client:
         self.exchange: Any = None
 
     def introduce(self, said: Any) -> None:
-        """Take in what a driver says of itself in its first `hello`: the field `client` of that."""
+        """Read the driver's description of itself in its first `hello`: the field `client`."""
         if isinstance(said, dict) and isinstance(said.get("application"), dict):
             self.app_name = str(said["application"].get("name", ""))
 
     @property
     def server_address(self) -> str:
-        """Where this client reaches the server: where it has, if the server listens on all addresses."""
+        """The server's address for this client. If the server listens on all addresses, it is the address of the connection."""
         own = self.deployment.address
         host, _, port = own.rpartition(":")
         if host not in ("0.0.0.0", "[::]") or not self.here[0]:

@@ -1,14 +1,14 @@
-"""Carrying out a command: find it, check what all commands have in common, call it, and make its answer.
+"""Executing a command: find it, check the common fields, call it, and make its reply.
 
     1  a fail point may end it here
-    2  it is in the table, and the client may ask for it
-    3  its fields are known, where it is strict
+    2  the table has it, and the client has the right to run it
+    3  its fields are known, if it is strict
     4  its session, its transaction
     5  the function of the command
     6  `ok`, or the error; and the moment of the log
-    7  the profiler notes it, where it is on
+    7  the profiler notes it, if it is on
 
-Rule of this file: what is the same for all commands.
+Rule of this file: the common part of all commands.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ __all__ = ["carry_out", "is_quick", "poll"]
 P = ParamSpec("P")
 T = TypeVar("T")
 RETRYABLE: Final = frozenset((6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))
-"""The codes after which a driver may send a write again, says the drivers' specification."""
+"""The codes after which a driver may repeat a write, from the drivers' specification."""
 RETRYABLE_WRITE: Final = "RetryableWriteError"
 TRANSIENT_CODES: Final = frozenset((24, 112, 246, 251, 267))
-"""The codes that in a transaction mean to try the whole of it again."""
+"""The codes after which a whole transaction may be tried again."""
 UNSIGNED: Final = {"hash": bytes(20), "keyId": Int64(0)}
-"""The signature of a moment where nobody has to prove anything."""
+"""The signature of a moment without authentication."""
 WRITE_CONCERNED: Final = frozenset(("aggregate", "abortTransaction", "commitTransaction"))
-"""Commands that may have a write concern beside those that are writes in any case."""
+"""Commands with a write concern, beside all writes."""
 
 
 def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> bool:
-    """Whether the command takes less than a millisecond and waits for nobody, as far as can be told.
+    """Whether the command takes less than a millisecond and never waits, as far as its fields show.
 
     Args:
-        others_run: Threads carry out commands now. One that writes may hold the turn; in memory, readers wait for it too; and one
-            of a transaction keeps the others of its session waiting.
+        others_run: Threads execute commands now. A write among them may hold the write lock; in memory, readers wait for that,
+            too; and a command of a transaction blocks the others of its session.
     """
     found = find_command(body)
     if deployment.profiler.is_on:
-        # It may write what it notes.
+        # The profiler may write an entry.
         return False
     if found is None:
         return True
@@ -78,26 +78,26 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
 def carry_out(
     body: dict[str, Any], client: Client, transaction: Transaction | None = None
 ) -> dict[str, Any] | AwaitedReply:
-    """The answer to a command; or what gives it later.
+    """The reply to a command; or an object that returns it later.
 
     Args:
-        transaction: The one that it is a statement of, where no field says so; None for none.
+        transaction: The transaction of the statement, if it is not in the command's fields; None for none.
 
     Raises:
-        HangUp: The connection is to be closed.
+        HangUp: The connection must be closed.
     """
     found = find_command(body)
     name = next(iter(body), "") if found is None else found.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
     work = begin if request.deployment.fail_points.are_set else called
     profiler = request.deployment.profiler
-    # Of one who has not proven who it is, nothing is written.
+    # Before authentication, nothing is written.
     is_stranger = client.deployment.exchange is not None and not client.user
     if not profiler.is_on or is_stranger:
         return told(request, work, request, found)
     begun = time.perf_counter()
     reply = told(request, work, request, found)
-    # What waits is noted when it begins to wait: later, nobody is there who may wait for a write.
+    # A waiting command is noted at the beginning of its wait: later, no thread may wait for a write.
     known = reply if isinstance(reply, dict) else {}
     profiler.note(name, body, known, client, time.perf_counter() - begun)
     return reply
@@ -106,7 +106,7 @@ def carry_out(
 def told(
     request: CommandRequest, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
 ) -> dict[str, Any] | T:
-    """What the work gives, as an answer."""
+    """The result of the work, as a reply."""
     reply: Any
     try:
         reply = work(*arguments, **options)
@@ -127,7 +127,7 @@ def told(
     try:
         moment = request.deployment.operation_time()
     except ReactDBError:
-        # The file is closed, or gone: the reply says that, and there is no time of it.
+        # The file is closed, or gone: the reply has that error, and no moment of the log.
         return reply
     reply["$clusterTime"] = {"clusterTime": moment, "signature": UNSIGNED}
     reply["operationTime"] = moment
@@ -135,12 +135,12 @@ def told(
 
 
 def poll(waiting: AwaitedReply) -> dict[str, Any] | None:
-    """The answer of a command that waits, or None."""
+    """The reply of a waiting command, or None."""
     return told(waiting.request, waiting.ready)
 
 
 def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
-    # A fail point may be for the program that says here for the first time which it is.
+    # A fail point may select this program by the name in its first `hello`.
     request.client.introduce(request.body.get("client"))
     failed = request.deployment.fail_points.struck("failCommand", request.name, request.client.app_name)
     if failed is None:
@@ -156,7 +156,7 @@ def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | Aw
 def failing(
     request: CommandRequest, found: Command | None, ordered: dict[str, Any]
 ) -> dict[str, Any] | AwaitedReply:
-    """What a fail point orders."""
+    """Execute the order of a fail point."""
     if ordered.get("closeConnection"):
         raise HangUp
     labels = ordered.get("errorLabels", ())
@@ -179,7 +179,7 @@ def failing(
 
 
 def added_labels(request: CommandRequest, code: int) -> Sequence[str]:
-    """The labels that a server gives to an error, unless a fail point says which it has."""
+    """The labels of a server's error, unless the fail point has its own labels."""
     if request.body.get("autocommit") is False:
         if code in TRANSIENT_CODES:
             return (TRANSIENT,)
@@ -222,20 +222,20 @@ def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | A
         if wants_disk(body):
             deployment.flush()
     finally:
-        # Also beside an error: what the concern asks is asked of everything that was written before.
+        # Also for an error: the write concern covers everything written before.
         if "writeConcern" in body and request.write_concern_error is None:
             tell_unmet_concern(request)
     return reply
 
 
 def wants_disk(body: dict[str, Any]) -> bool:
-    """Whether what a command writes has to be on the disk when it is answered: `{j: true}`."""
+    """Whether the writes of a command must be on the disk before its reply: `{j: true}`."""
     concern = body.get("writeConcern")
     return isinstance(concern, dict) and is_true(concern.get("j"))
 
 
 def tell_unmet_concern(request: CommandRequest) -> None:
-    """Say that a write was carried out and does not have what was asked for: there is one member only."""
+    """Report that a write was done but its write concern is not met: there is only one member."""
     asked = request.get("writeConcern", dict, {}).get("w", 1)
     if is_number(asked) and truncated(asked) > 1:
         code, message = 100, "Not enough data-bearing nodes"
@@ -247,7 +247,7 @@ def tell_unmet_concern(request: CommandRequest) -> None:
 
 
 def limit_time(request: CommandRequest) -> None:
-    """Hold the command to `maxTimeMS`. Of a getMore it says how long to wait, not how long to work."""
+    """Limit the command to `maxTimeMS`. For a getMore that is the time to wait, and not the time to work."""
     most = request.most_ms()
     if most and request.name != "getMore":
         hold_to(request, most / 1_000)

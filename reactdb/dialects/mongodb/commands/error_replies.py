@@ -1,6 +1,6 @@
-"""Errors of reactdb, told as MongoDB's.
+"""reactdb's errors as MongoDB's.
 
-Rule of this file: one table from ours to theirs. A MongoError is told as it is.
+Rule of this file: one table from ours to theirs. A MongoError is sent unchanged.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.UsageError, 2),
     (RecursionError, 15),
 )
-"""The first that fits counts."""
+"""The first match counts."""
 
 
 def as_mongo_error(error: Exception) -> MongoError:
-    """The error in MongoDB's terms; one that nobody has foreseen is logged, and told as an internal error."""
+    """The error in MongoDB's terms; an unexpected error is logged, and becomes an internal error."""
     if isinstance(error, MongoError):
         return error
     for kind, code in CODES:

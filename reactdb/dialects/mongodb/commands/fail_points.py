@@ -1,8 +1,8 @@
-"""Fail points: failures that a test orders, in a server that was started for testing.
+"""Fail points: failures for tests, in a server started for testing.
 
     configureFailPoint: "failCommand", mode: {times: 1}, data: {failCommands: ["getMore"], errorCode: 91}
 
-Rule of this file: whether a command fails, and how. A label is told only if it was ordered.
+Rule of this file: whether a command fails, and how. An error has only the ordered labels.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FailPoints:
         self._points: dict[str, FailPoint] = {}
 
     def set(self, name: str, mode: Any, data: dict[str, Any]) -> int:
-        """Replace an order. How often the one before has struck."""
+        """Replace an order. Returns: how often the former order was applied."""
         point = FailPoint(mode, data)
         with self._lock:
             before = self._points.pop(name, None)
@@ -76,7 +76,7 @@ class FailPoints:
         return bool(self._points)
 
     def struck(self, name: str, command: str | None, app_name: str) -> dict[str, Any] | None:
-        """What the fail point orders for this command, or None."""
+        """The fail point's order for this command, or None."""
         if not self._points:
             return None
         with self._lock:

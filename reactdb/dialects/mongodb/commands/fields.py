@@ -1,6 +1,6 @@
-"""Fields: what the values of a command's fields may be, where many commands have them.
+"""Fields: checks of field values for several commands.
 
-Rule of this file: a value in, a value out. It knows no request, so that who has none can ask, too.
+Rule of this file: a value in, a value out. It knows no request, so code without a request can call it, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["boolean_of", "checked_ms", "flag_of"]
 
 
 def flag_of(command: str, name: str, found: Any) -> bool:
-    """A field that is a boolean, or a number in its place; false of null.
+    """A field with a boolean or a number as its value; false for null.
 
     Raises:
         MongoError: 14.
@@ -32,7 +32,7 @@ def flag_of(command: str, name: str, found: Any) -> bool:
 
 
 def boolean_of(command: str, name: str, found: Any) -> bool:
-    """A field that has to be a boolean, and is not even null.
+    """A field with a boolean as its value; null is an error, too.
 
     Raises:
         MongoError: 14.

@@ -1,8 +1,8 @@
 """Commands about cursors: `getMore`, which may wait for events, and `killCursors`; and the first batch of every cursor.
 
-    first_batch(request, cursor, most)      the answer of a command that makes a cursor, which is kept where there is more
+    first_batch(request, cursor, most)      the reply of a command with a cursor, which stays open if there is more
 
-Rule of this file: batches. What a cursor reads is made by the command that it belongs to.
+Rule of this file: batches. A cursor is made by its own command.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from reactdb.dialects.mongodb.ordering import INTEGERS, type_name
 __all__ = ["batch_size", "first_batch", "size_of"]
 
 AWAIT_S = 1.0
-"""How long a getMore waits for events where nobody says how long."""
+"""The default wait of a getMore for events."""
 RESUMABLE = frozenset(
     (
         *(6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 317, 358, 384, 402, 406, 407, 412, 453, 462),
         *(9001, 10107, 11600, 11602, 13388, 13435, 13436),
     )
 )
-"""The codes with which a change stream may be resumed, say the drivers' specification and newer servers."""
+"""The codes after which a change stream may be resumed, from the drivers' specification and newer servers."""
 
 
 def batch_size(request: CommandRequest, default: int | None = FIRST_BATCH) -> int | None:
@@ -56,14 +56,14 @@ def size_of(cursor: Any, default: int | None = FIRST_BATCH) -> int | None:
 def first_batch(
     request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
 ) -> dict[str, Any]:
-    """The answer of a command that makes a cursor. It stays open if there is more."""
+    """The reply of a command with a new cursor. It stays open if there is more."""
     begun = time.monotonic()
     batch = cursor.batch(most)
     most_ms = request.most_ms()
     if most_ms:
         cursor.left_s = most_ms / 1_000 - (time.monotonic() - begun)
     if not cursor.is_read and batch and most is not None and len(batch) >= most:
-        # The number 0 tells that there is no more, and saves the driver a request.
+        # The cursor number 0 means that there is no more, and saves the driver a request.
         cursor.look_ahead()
     if cursor.is_read or is_single:
         cursor.let_go()
@@ -140,7 +140,7 @@ def continued_results(request: CommandRequest, cursor: Results, most: int | None
 
 
 def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
-    """The fail point of change streams, whose errors get the label that a server adds."""
+    """The fail point of change streams. Its errors get a server's label."""
     ordered = request.deployment.fail_points.struck(
         "failGetMoreAfterCursorCheckout", None, request.client.app_name
     )
@@ -152,7 +152,7 @@ def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
 
 
 class AwaitedBatch(AwaitedReply):
-    """A getMore that waits: told as soon as there is something, or when its time is over."""
+    """A waiting getMore: its reply is ready as soon as there are events, or when its time is over."""
 
     def __init__(self, request: CommandRequest, cursor: Tailing, seconds: float, most: int | None) -> None:
         super().__init__(seconds)
@@ -194,7 +194,7 @@ class AwaitedBatch(AwaitedReply):
 def continued_tail(
     request: CommandRequest, cursor: Tailing, most: int | None
 ) -> dict[str, Any] | AwaitedReply:
-    """The next batch, at once if there is something, or if nobody waits for it."""
+    """The next batch: at once if there are documents, or if the cursor does not await data."""
     most_ms = request.most_ms()
     seconds = AWAIT_S if most_ms is None else most_ms / 1000
     if not cursor.is_awaiting:

@@ -1,4 +1,4 @@
-"""Commands by which a driver gets to know the server: what it is, and that it is there.
+"""Commands for a driver's first contact: a description of the server, and signs of life.
 
 Rule of this file: nothing here reads or writes a document.
 """
@@ -41,7 +41,7 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
         "minWireVersion": 0,
         "maxWireVersion": WIRE_VERSION,
         "readOnly": False,
-        # Without `topologyVersion` a driver asks again every ten seconds, and needs no stream of answers.
+        # Without `topologyVersion` a driver polls every ten seconds, and needs no stream of replies.
         "setName": SET_NAME,
         "hosts": [client.server_address],
         "setVersion": 1,
@@ -149,7 +149,7 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
         "storageEngine": {"name": "reactdb", "persistent": not deployment.is_memory},
         "mem": {"bits": 64},
     }
-    # A section that the command names with what is false is left out.
+    # A section is left out if the command has a false value for it.
     return {
         name: section
         for name, section in found.items()
@@ -164,11 +164,11 @@ OPERATIONS: Final = {
     "delete": "delete",
     "getMore": "getmore",
 }
-"""What counters of operations call commands. All others are `command`."""
+"""The names of commands in the counters of operations. All others are `command`."""
 
 
 def operations(counts: Iterable[tuple[str, int]]) -> dict[str, Int64]:
-    """The counters of operations, of how often each command was asked for."""
+    """The counters of operations, from the numbers of each command."""
     found = dict.fromkeys((*OPERATIONS.values(), "command"), 0)
     for name, number in counts:
         found[OPERATIONS.get(name, "command")] += number
@@ -277,7 +277,7 @@ def get_log(request: CommandRequest) -> dict[str, Any]:
         return {"names": list(LOGS)}
     if name not in LOGS:
         raise MongoError(96, f"No log named '{name}'")
-    # What the server has to say is written by Python's `logging`, and not kept.
+    # The server's messages go to Python's `logging`, and are not kept.
     return {"totalLinesWritten": 0, "log": []}
 
 

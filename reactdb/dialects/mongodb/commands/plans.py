@@ -1,6 +1,6 @@
-"""`explain`: how a command would be carried out, which is said instead of carrying it out.
+"""`explain`: the plan of a command, in place of its execution.
 
-Rule of this file: the plan is asked of `planning`, which the command would ask, too.
+Rule of this file: the plan comes from `planning`, as for the command itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["explained"]
 
 EXPLAINED: Final = ("find", "count", "distinct", "aggregate", "update", "delete", "findAndModify")
 COUNTED: Final = ("find", "count", "distinct")
-"""Commands that are carried out where what comes of them is asked for."""
+"""Commands that are executed if the verbosity asks for statistics."""
 VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 
 
@@ -56,7 +56,7 @@ def explain(request: CommandRequest) -> dict[str, Any]:
 def explained(
     request: CommandRequest, name: str, asked: dict[str, Any], verbosity: str = "queryPlanner"
 ) -> dict[str, Any]:
-    """What is said of a command."""
+    """The reply of `explain` for a command."""
     query = query_of(name, asked)
     said: dict[str, Any] = {
         "explainVersion": "1",
@@ -84,7 +84,7 @@ def explained(
 
 
 def query_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter that a command begins with.
+    """The filter of a command.
 
     Raises:
         MongoError: 14, its statements or its pipeline are no list of documents.
@@ -98,7 +98,7 @@ def query_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_of(name: str, asked: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """The first of the documents in a field; an empty one where there is none."""
+    """The first of the documents in a field; an empty one if the field is empty."""
     found = asked.get(field) or []
     first = found[0] if isinstance(found, list) and found else {}
     if not isinstance(found, list) or not isinstance(first, dict):
@@ -107,7 +107,7 @@ def first_of(name: str, asked: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """How the documents are read that a command is about."""
+    """The plan for reading a command's documents."""
     if work.spaces.view(work.namespace) is not None:
         return {"stage": "COLLSCAN", "direction": "forward"}
     table = work.spaces.table(work.namespace)
@@ -122,7 +122,7 @@ def winning_plan(work: ViewingWork, query: dict[str, Any], asked: Mapping[str, A
     order = asked.get("sort") or {}
     with work.spaces.session.read() as now:
         if chosen.keys is None and order_of(now.catalogue, table) is not None:
-            # Its documents lie in the order in which they came, and no index has that.
+            # Its documents come in the order of their insertion, and no index has that order.
             chosen = ReadPlan()
         natural = goes_backwards(order, asked.get("hint")) if isinstance(order, dict) else None
         if asked.get("limit") and "find" in asked and not asked.get("hint") and natural is None:
@@ -162,14 +162,14 @@ def scan_of(index: CollectionIndex, *, is_backwards: bool = False) -> dict[str, 
 
 
 def native_scan(index: NativeIndex) -> dict[str, Any]:
-    """Of an index that a program has made natively."""
+    """The plan's stage for a native index."""
     assert index.by is not None
     pattern = dict.fromkeys(map(shown_name, index.fields), 1)
     return {"stage": "IXSCAN", "keyPattern": pattern, "indexName": index.by.name, "direction": "forward"}
 
 
 def statistics(work: ViewingWork, asked: Mapping[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
-    """What comes of a find."""
+    """The statistics of an executed find."""
     begun = time.monotonic()
     count = sum(1 for _ in work.find(asked))
     spent = round((time.monotonic() - begun) * 1_000)

@@ -1,14 +1,14 @@
-"""The profiler: what was asked of a database, in its collection `system.profile`.
+"""The profiler: the commands to a database, recorded in its collection `system.profile`.
 
-    level 0                  nothing is noted
-    level 1                  what takes longer than `slowms`; of that, the part that `sampleRate` says
+    level 0                  nothing
+    level 1                  commands slower than `slowms`; of these, the fraction `sampleRate`
     level 2                  all
-    a filter                 what matches it, instead of both, at the levels 1 and 2
+    a filter                 matching entries, instead of both, at the levels 1 and 2
 
-Each statement of `update` and `delete` has an entry of its own, as in MongoDB; every other command has one. The collection is
-capped at 1 MiB; levels hold until the server ends.
+Each statement of `update` and `delete` has its own entry, as in MongoDB; every other command has one. The collection is capped at
+1 MiB; levels last until the server ends.
 
-Rule of this file: an entry that cannot be written changes nothing for whoever has asked.
+Rule of this file: a failure to write an entry does not affect the command.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ __all__ = ["PROFILE", "Level", "SystemProfile"]
 PROFILE: Final = "system.profile"
 PROFILE_BYTES: Final = 1 << 20
 NOT_NOTED: Final = frozenset(("profile", "hello", "isMaster", "saslStart", "saslContinue"))
-"""Commands that have no entry. All but the first may have the proof of a password."""
+"""Commands without an entry. All but the first may contain credentials."""
 MOST_BYTES: Final = 50_000
-"""Of a command that is noted whole."""
+"""The size limit of a command in an entry."""
 OPERATIONS: Final = {"find": "query", "getMore": "getmore", "insert": "insert", "bulkWrite": "bulkWrite"}
-"""Commands that are not called `command` in `op`."""
+"""Commands with another name than `command` in `op`."""
 NOT_OF_COLLECTIONS: Final = frozenset(("renameCollection", "configureFailPoint", "getLog"))
-"""Commands whose value is a text, and not the name of a collection."""
+"""Commands with a text as their value that is no collection's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How a database is profiled.
+    """The profiling level of a database.
 
     Attributes:
         number: 0, 1 or 2; see the head of this file.
-        given, filter: What entries have to match, as it was given and compiled; None where there is no filter.
+        given, filter: The filter of entries, as given and compiled; None without a filter.
     """
 
     number: int = 0
@@ -62,7 +62,7 @@ OFF: Final = Level()
 
 
 class Asker(Protocol):
-    """What is said of a client."""
+    """The fields of a client in an entry."""
 
     @property
     def address(self) -> tuple[str, int]: ...
@@ -79,8 +79,8 @@ class SystemProfile:
 
     Attributes:
         is_offered: Databases may be profiled.
-        slow_ms, sample_rate: `slowms` and `sampleRate`, which hold for all databases.
-        levels: How each database is profiled of which it was said; the others are not.
+        slow_ms, sample_rate: `slowms` and `sampleRate`, for all databases.
+        levels: The level of each database with a setting; the others are not profiled.
     """
 
     def __init__(self, spaces: Namespaces, *, is_offered: bool) -> None:
@@ -114,7 +114,7 @@ class SystemProfile:
             self.set(database, OFF)
 
     def _is_chosen(self, took_ms: int) -> bool:
-        """Whether level 1 notes a command that took so long."""
+        """Whether level 1 records a command of this duration."""
         return took_ms > self.slow_ms and random.random() < self.sample_rate
 
     def _make(self, database: str) -> None:
@@ -133,8 +133,8 @@ class SystemProfile:
 
         Args:
             name: The command's, as the table of commands spells it.
-            reply: Empty where the command waits.
-            seconds: How long it took.
+            reply: Empty for a waiting command.
+            seconds: Its duration.
         """
         database = body.get("$db")
         if not is_text(database) or name in NOT_NOTED:
@@ -153,12 +153,12 @@ class SystemProfile:
                 self._make(database)
                 CollectionWork(self._spaces, MongoNamespace(database, PROFILE), None).insert(entries)
         except Exception:
-            # The command is carried out: whoever has asked must not take it for failed.
+            # The command was executed: its client must not take it for failed.
             logger.warning("an operation of %s could not be noted in %s", database, PROFILE, exc_info=True)
 
 
 def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What an entry says of its operation alone."""
+    """The fields of an entry for its operation."""
     collection = next(iter(body.values()))
     space = f"{body['$db']}.$cmd"
     if name == "getMore":
@@ -176,7 +176,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
                 # As MongoDB spells an index by its name here.
                 statement["hint"] = {"$hint": statement["hint"]}
             own = {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
-            # The answer counts all statements together.
+            # The reply counts all statements together.
             yield {**own, **_counts(name, reply)} if len(statements) == 1 else own
         return
     if name == "insert":
@@ -193,7 +193,7 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
 
 
 def _counts(name: str, reply: dict[str, Any]) -> dict[str, Any]:
-    """What came of the only statement of a command."""
+    """The result fields of a command with one statement."""
     count = reply.get("n", 0)
     if name == "delete":
         return {"ndeleted": count}
@@ -209,7 +209,7 @@ def _cut(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _common(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """What each entry of a command says."""
+    """The common fields of all entries."""
     found: dict[str, Any] = {}
     if "errmsg" in reply:
         found = {

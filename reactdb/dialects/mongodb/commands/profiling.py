@@ -1,6 +1,6 @@
 """The command `profile`.
 
-Rule of this file: what it may say. What is noted is in `profiler`.
+Rule of this file: it checks the fields. `profiler` writes the entries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def profile(request: CommandRequest) -> dict[str, Any]:
         )
     number = truncated(level)
     if not 0 <= number <= 2:
-        # What is no level asks for the one that there is, as -1 does.
+        # Any other number only queries the present level, like -1.
         number = -1
     profiler = request.deployment.profiler
     if number > 0 and not profiler.is_offered:
@@ -73,10 +73,10 @@ def profile(request: CommandRequest) -> dict[str, Any]:
 
 
 def _number(request: CommandRequest, name: str) -> Any:
-    """A field that is a number of any kind, or None.
+    """A field with a number of any type, or None.
 
     Raises:
-        MongoError: 14, it is something else.
+        MongoError: 14, it has another type.
     """
     found = request.body.get(name)
     if found is not None and not is_number(found):

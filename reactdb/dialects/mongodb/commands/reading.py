@@ -1,6 +1,6 @@
 """Commands that read documents.
 
-Rule of this file: what a command may say, and its batches. What is read is worked out in `collection`.
+Rule of this file: the fields of the commands, and their batches. `collection` does the reads.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ def is_find_by_key(body: dict[str, Any], deployment: Deployment) -> bool:
 @command(
     "find",
     fields="filter sort projection hint skip limit batchSize singleBatch max min returnKey showRecordId tailable awaitData "
-    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings "
-    "collectionUUID",
+    "noCursorTimeout oplogReplay allowPartialResults collation allowDiskUse let term readOnce querySettings",
     quick=is_find_by_key,
 )
 def find(request: CommandRequest) -> dict[str, Any]:
@@ -43,7 +42,6 @@ def find(request: CommandRequest) -> dict[str, Any]:
         request.get(name, dict)
     if request.body.get("filter", {}) is None:
         raise MongoError(14, "BSON field 'find.filter' is the wrong type 'null', expected type 'object'")
-    request.check_uuid()
     if check_tailable(request.body):
         return opened_tail(request)
     limit = request.number("limit") or 0
@@ -89,7 +87,7 @@ def list_indexes(request: CommandRequest) -> dict[str, Any]:
 @command(
     "aggregate",
     fields="pipeline cursor explain allowDiskUse bypassDocumentValidation bypassEmptyTsReplacement collation hint let "
-    "needsMerge fromMongos exchange isMapReduceCommand runtimeConstants collectionUUID querySettings",
+    "needsMerge fromMongos exchange isMapReduceCommand runtimeConstants querySettings",
 )
 def aggregate(request: CommandRequest) -> dict[str, Any]:
     pipeline = checked_pipeline(request)
@@ -111,10 +109,6 @@ def aggregate(request: CommandRequest) -> dict[str, Any]:
         return opened_stream(request, pipeline)
     check_stages(request, pipeline)
     is_of_database = is_whole_database(request.value)
-    if not is_of_database:
-        request.check_uuid()
-    elif request.body.get("collectionUUID") is not None:
-        raise MongoError(72, "collectionUUID is of an aggregate of a collection")
     namespace = MongoNamespace(
         check_database_name(request.database), None if is_of_database else request.collection
     )
@@ -184,10 +178,10 @@ def is_whole_database(value: Any) -> bool:
 
 
 def check_stages(request: CommandRequest, pipeline: list[dict[str, Any]]) -> None:
-    """Check the first stage and the last one against what the command says of its reading.
+    """Check the first and the last stage against the command's options for reads.
 
     Raises:
-        MongoError: 72, they cannot be read so; 263, not in a transaction.
+        MongoError: 72, they do not support these options; 263, not in a transaction.
     """
     if not pipeline:
         return

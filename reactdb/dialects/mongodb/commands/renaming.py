@@ -1,13 +1,12 @@
-"""The command `renameCollection`: what it may say, and what may have which name.
+"""The command `renameCollection`: the check of its arguments, and of the new name.
 
-Rule of this file: names and what is asked of them. The new name is given in `namespaces`.
+Rule of this file: names and their checks. `namespaces` renames the collection.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.collection_uuids import check_uuid, is_uuid
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import command
 from reactdb.dialects.mongodb.errors import MongoError
@@ -18,7 +17,7 @@ from reactdb.dialects.mongodb.ordering import is_text, type_name
 _MOST_BYTES: Final = 255
 
 
-@command("renameCollection", fields="to dropTarget stayTemp collectionUUID", is_write=True)
+@command("renameCollection", fields="to dropTarget stayTemp", is_write=True)
 def rename_collection(request: CommandRequest) -> dict[str, Any]:
     if request.database != "admin":
         raise MongoError(13, "renameCollection may only be run against the admin database.")
@@ -27,26 +26,18 @@ def rename_collection(request: CommandRequest) -> dict[str, Any]:
     if request.body.get("stayTemp") is not None:
         request.boolean("stayTemp")
     spaces = request.deployment.spaces
-    check_uuid(spaces, source, source, request.body.get("collectionUUID"))
-    drops = request.body.get("dropTarget", False)
-    if isinstance(drops, bytes):
-        if source.db != target.db:
-            raise MongoError(72, "dropTarget names a UUID only where the database stays the same")
-        if not is_uuid(drops):
-            raise MongoError(207, "dropTarget is binary data of another subtype than UUIDs have")
-        check_uuid(spaces, target, source, drops)
-    elif not isinstance(drops, bool):
-        raise MongoError(14, f"dropTarget is a boolean or a UUID, not {type_name(drops)}")
+    drops = request.boolean("dropTarget")
     check_case(spaces, target.db)
-    spaces.rename(source, target, drop_target=bool(drops))
+    spaces.rename(source, target, drop_target=drops)
     return {}
 
 
 def renamed(field: str, name: Any) -> MongoNamespace:
-    """A namespace that gets another name, or is one.
+    """The namespace in a field: the old name or the new one.
 
     Raises:
-        MongoError: 40414, it is missing; 14, it is no text; 73, it names no collection; 20, that keeps its name.
+        MongoError: 40414, it is missing; 14, it is no text; 73, it is no collection's name; 20, this collection cannot be
+            renamed.
     """
     if name is None:
         raise MongoError(40414, f"BSON field 'renameCollection.{field}' is missing but a required field")
@@ -66,7 +57,7 @@ def renamed(field: str, name: Any) -> MongoNamespace:
 
 
 def check_case(spaces: Namespaces, database: str) -> None:
-    """Raises: MongoError: 13297, there is a database whose name has the same letters in another case."""
+    """Raises: MongoError: 13297, a database with the same letters in another case exists."""
     known = spaces.databases()
     if database in known:
         return

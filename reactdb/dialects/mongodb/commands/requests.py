@@ -1,6 +1,6 @@
-"""CommandRequest: one command of one client; AwaitedReply: an answer that comes later.
+"""CommandRequest: one command of one client; AwaitedReply: a later reply.
 
-Rule of this file: what a command finds when it is called. It knows no command.
+Rule of this file: the context of a command. It knows no command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from bson import Code, Timestamp
 
 from reactdb.budget import current
 from reactdb.dialects.mongodb.collection import count_of
-from reactdb.dialects.mongodb.collection_uuids import check_uuid
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.fields import boolean_of, checked_ms, flag_of
 from reactdb.dialects.mongodb.errors import MongoError
@@ -29,7 +28,7 @@ __all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
 
 
 class HangUp(Exception):
-    """The connection is to be closed without an answer, because a fail point says so."""
+    """Close the connection without a reply, because of a fail point."""
 
 
 @dataclass(slots=True)
@@ -37,15 +36,15 @@ class CommandRequest:
     """One command.
 
     Attributes:
-        name: As the table of commands spells it.
-        body: The whole command, in the order in which it came.
-        client: The client that asks.
-        deployment: What it asks.
-        labels: Labels that its answer gets besides.
-        transaction: Which one it is a statement of; None for none.
-        moment: The one that it reads; None for now.
-        retry: What its driver may send again; None where it is no retryable write.
-        write_concern_error: What a fail point orders to be said of the write concern.
+        name: The command's name in the table of commands.
+        body: The whole command, in the order of its fields on the wire.
+        client: The client.
+        deployment: The deployment.
+        labels: Additional error labels of the reply.
+        transaction: The transaction of this statement; None without one.
+        moment: The moment to read; None for now.
+        retry: The retryable write; None if the command is none.
+        write_concern_error: The write concern error of a fail point.
     """
 
     name: str
@@ -65,12 +64,12 @@ class CommandRequest:
 
     @property
     def value(self) -> Any:
-        """What stands beside the command's name."""
+        """The value of the field with the command's name."""
         return next(iter(self.body.values()))
 
     @property
     def collection(self) -> str:
-        """The name of the collection that the command is about.
+        """The name of the command's collection.
 
         Raises:
             MongoError.
@@ -87,7 +86,7 @@ class CommandRequest:
         return f"{self.database}.{self.collection}"
 
     def collection_work(self) -> ViewingWork:
-        """What can be done with the collection, in the transaction that the command is a part of.
+        """The work on the collection, in the command's transaction.
 
         Raises:
             MongoError.
@@ -103,21 +102,20 @@ class CommandRequest:
             bypasses=bypasses,
             keeps_empty=keeps_empty,
             retry=self.retry,
-            uuid=self.body.get("collectionUUID"),
         )
 
     def spaces(self) -> Namespaces:
-        """The databases and collections: of now, or of the moment that a read concern names. A snapshot for which it names none
-        is of the newest moment, which is told with the answer.
+        """The databases and collections: now, or at the moment of a read concern. A snapshot without a moment reads the newest
+        one, and the reply contains it.
 
         Raises:
-            MongoError: 239, that moment is too long ago; 14.
+            MongoError: 239, the moment is too long ago; 14.
         """
         now = self.deployment.spaces
         concern = self.get("readConcern", dict, {})
         moment = concern.get("atClusterTime")
         if moment is None and concern.get("level") == "snapshot" and self.transaction is None:
-            # Before it is read, so that the answer is not older than what it says of itself.
+            # Before the read, so that the reply is not older than its moment.
             moment = self.deployment.operation_time()
         if moment is None:
             return now
@@ -129,7 +127,7 @@ class CommandRequest:
         return self.deployment.spaces_at(moment)
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """The answer, with the moment that was read where a snapshot was asked for."""
+        """The reply, with the moment of the read, if it was a snapshot read."""
         if self.moment is not None and self.get("readConcern", dict, {}).get("level") == "snapshot":
             reply.get("cursor", reply)["atClusterTime"] = self.moment
         return reply
@@ -138,19 +136,9 @@ class CommandRequest:
         """The collection that the command is about.
 
         Raises:
-            MongoError: 73, there can be none of this name.
+            MongoError: 73, the name is invalid.
         """
         return MongoNamespace(self.database, self.collection)
-
-    def check_uuid(self) -> None:
-        """Look that the collection is the one that the command says by its UUID, if it does.
-
-        Raises:
-            MongoError: 361, it is another one; 14, 207.
-        """
-        if self.body.get("collectionUUID") is not None:
-            namespace = self.mongo_namespace()
-            check_uuid(self.deployment.spaces, namespace, namespace, self.body["collectionUUID"])
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """A field of the command; `default` if it is not there or null.
@@ -171,7 +159,7 @@ class CommandRequest:
         return found
 
     def flag(self, name: str) -> bool:
-        """A field that is a boolean, or a number in its place; false where it is not there or null.
+        """A field with a boolean or a number as its value; false if it is missing or null.
 
         Raises:
             MongoError: 14.
@@ -179,7 +167,7 @@ class CommandRequest:
         return flag_of(self.name, name, self.body.get(name))
 
     def boolean(self, name: str, default: bool = False) -> bool:
-        """A field that has to be a boolean, and is not even null.
+        """A field with a boolean as its value; null is an error, too.
 
         Raises:
             MongoError: 14.
@@ -187,7 +175,7 @@ class CommandRequest:
         return boolean_of(self.name, name, self.body.get(name, default))
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """A number that is not negative, without its fraction; see `count_of`.
+        """A number from 0 on, without its fraction; see `count_of`.
 
         Raises:
             MongoError.
@@ -195,7 +183,7 @@ class CommandRequest:
         return count_of(name, self.body.get(name), default)
 
     def most_ms(self) -> int | None:
-        """`maxTimeMS`; None where it is not there.
+        """`maxTimeMS`; None if it is missing.
 
         Raises:
             MongoError: 14, it is no number; 9, it is not whole; 2, it is not within 0 and 2^31 - 1.
@@ -204,13 +192,13 @@ class CommandRequest:
 
 
 class AwaitedReply:
-    """A command whose answer comes later, without a thread: `poll` it after `client.wake`, or after `wait_s` seconds.
+    """A command with a later reply, without a thread: `poll` it after `client.wake`, or after `wait_s` seconds.
 
-    Subclasses write `ready`: the answer, or None as long as there is none; and `cancel`, for a client that has gone.
+    Subclasses write `ready`: the reply, or None until it is there; and `cancel`, for a client that has disconnected.
     """
 
     request: CommandRequest
-    """Set by the function that carries commands out."""
+    """Set by the function that executes commands."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -227,7 +215,7 @@ class AwaitedReply:
         raise NotImplementedError
 
     def at_last(self) -> dict[str, Any] | None:
-        """The answer now, as if the time were over."""
+        """The reply now, as if the time were over."""
         self._until = time.monotonic()
         return self.ready()
 
@@ -236,7 +224,7 @@ class AwaitedReply:
 
 
 class Delayed(AwaitedReply):
-    """A command that begins later."""
+    """A command with a delayed start."""
 
     def __init__(self, seconds: float, work: Callable[[], dict[str, Any] | AwaitedReply]) -> None:
         super().__init__(seconds)
@@ -251,10 +239,10 @@ class Delayed(AwaitedReply):
 
 
 def hold_to(request: CommandRequest, seconds: float) -> None:
-    """Let a command take no longer.
+    """Limit the running time of a command.
 
     Raises:
-        MongoError: 50, there is no time left, or a fail point says so.
+        MongoError: 50, there is no time left, or a fail point orders it.
     """
     deployment = request.deployment
     if deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name) is not None:
@@ -267,7 +255,7 @@ def hold_to(request: CommandRequest, seconds: float) -> None:
 
 
 def expected(kind: type | tuple[type, ...]) -> str:
-    """The types that a field may have, in an error's words. Each is a class whose empty value has the type."""
+    """The allowed types of a field, for an error message. `kind` is a class, or several, whose empty value has the type."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = [f"'{type_name(one())}'" for one in kinds]
     return f"type {names[0]}" if len(names) == 1 else f"types [{', '.join(names)}]"

@@ -1,10 +1,10 @@
-"""SessionStates: what is known of each driver's session: its transaction, and the answer to its newest retryable write.
+"""SessionStates: the state of each driver's session: its transaction, and the reply to its newest retryable write.
 
-A driver numbers the transactions and the retryable writes of a session upwards. A write that comes a second time with the same
-number was answered already, and the answer was lost: it is answered again, and nothing is written. What was before this server
-began is in the file (`retries`).
+A driver numbers the transactions and the retryable writes of a session upwards. If a write comes twice with the same number, its
+reply was lost: the reply is sent again, and nothing is written. State from before the start of this server is in the file
+(`retries`).
 
-Rule of this file: which transaction a command belongs to, and which answer it has had.
+Rule of this file: it assigns commands to transactions, and repeats replies.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 IDLE_S: Final = SESSION_MINUTES * 60.0
-"""A session that was not used for so long is forgotten."""
+"""The longest time without use before a session is discarded."""
 
 TRANSACTION_S: Final = 60.0
-"""A transaction that is open for longer is aborted, so that what it has written hinders nobody."""
+"""The longest time of a transaction before it is aborted, so that its writes block no others."""
 
 MOST_SESSIONS: Final = 100_000
 
@@ -35,18 +35,18 @@ SWEEP_S: Final = 10.0
 
 
 class SessionState:
-    """One session. One command at a time: `lock` is held meanwhile.
+    """One session. One command at a time: it holds `lock`.
 
     Attributes:
-        number: Of the newest transaction or retryable write.
-        transaction: The newest transaction, if the number is one's.
+        number: The number of the newest transaction or retryable write.
+        transaction: The newest transaction, if the number belongs to a transaction.
     """
 
     def __init__(self, before: Remembered | None = None, transaction: Transaction | None = None) -> None:
         """
         Args:
-            before: What the session has done before this server began.
-            transaction: The transaction that this was, if it was one.
+            before: The session's last write from before the start of this server.
+            transaction: The transaction, if that write was one.
         """
         self.lock = RLock()
         self.used_at = time.monotonic()
@@ -57,10 +57,10 @@ class SessionState:
         self._answer: dict[str, Any] | None = None if before is None else before.answer
 
     def begin(self, number: int, transactions: Transactions) -> Transaction:
-        """Begin a transaction; one that is open is aborted.
+        """Begin a transaction; an open one is aborted.
 
         Raises:
-            MongoError: 225, it is older than the newest; 117, a statement of this number was carried out.
+            MongoError: 225, it is older than the newest; 117, a statement of this number was executed.
         """
         self._check_age(number)
         if number == self.number:
@@ -74,10 +74,10 @@ class SessionState:
         return self.transaction
 
     def continued(self, number: int) -> Transaction:
-        """The transaction that a further statement belongs to.
+        """The transaction of a further statement.
 
         Raises:
-            MongoError: 225; 251, there is none of this number.
+            MongoError: 225; 251, there is no transaction of this number.
         """
         self._check_age(number)
         if number != self.number or self.transaction is None:
@@ -90,17 +90,17 @@ class SessionState:
         return self.transaction
 
     def has_answered(self, number: int) -> bool:
-        """Whether a retryable write of this number was answered."""
+        """Whether a retryable write of this number has a reply."""
         return number == self.number and self._answer is not None
 
     def once(
         self, number: int, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
     ) -> dict[str, Any] | T:
-        """The answer to a retryable write: of the first time, if this is not the first.
+        """The reply to a retryable write: executed once, and repeated for the same number.
 
         Raises:
-            MongoError: 225; 217, its answer was too large to be kept; what the work raises, after which the next time is a
-                first one again.
+            MongoError: 225; 217, its reply was too large to keep; the errors of the work, after which the write may be tried
+                again.
         """
         self._check_age(number)
         if self._before is not None and number == self._before.number:
@@ -111,13 +111,13 @@ class SessionState:
             self.end()
             self.number = number
         answer = work(*arguments, **options)
-        # A write is never answered later.
+        # A write never has a later reply.
         assert isinstance(answer, dict)
         self._answer = dict(answer)
         return answer
 
     def end(self) -> None:
-        """Abort what is open, and forget."""
+        """Abort the open transaction, and discard the state."""
         if self.transaction is not None:
             self.transaction.abort()
         self.transaction = self._answer = None
@@ -143,7 +143,7 @@ class SessionStates:
         return len(self._states)
 
     def find(self, key: bytes) -> SessionState:
-        """The session of this id, which begins with the first command that names it."""
+        """The session of this id. Its first command creates it."""
         now = time.monotonic()
         if now - self._swept_at > SWEEP_S:
             self._swept_at = now
@@ -162,13 +162,13 @@ class SessionStates:
         return state
 
     def _recalled(self, key: bytes) -> SessionState:
-        """A session that begins here, with what it has done before."""
+        """A new session, with its last write from the file."""
         before = recall(self.transactions.spaces.session, key)
         is_transaction = before is not None and before.answer is None and not before.is_lost
         return SessionState(before, self.transactions.committed() if is_transaction else None)
 
     def end(self, key: bytes) -> None:
-        """End one."""
+        """End a session."""
         with self._lock:
             state = self._states.pop(key, None)
         if state is not None:
@@ -186,7 +186,7 @@ class SessionStates:
             elif (
                 state.transaction is not None
                 and now - state.began_at > TRANSACTION_S
-                # Not while a command of it runs, which the next sweep is for.
+                # Not during one of its commands; the next sweep tries again.
                 and state.lock.acquire(blocking=False)
             ):
                 try:

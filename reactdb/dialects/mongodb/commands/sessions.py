@@ -1,9 +1,9 @@
-"""Sessions and transactions: the commands about them, and what a session means for every other command.
+"""Sessions and transactions: their commands, and the effect of a session on every other command.
 
-A driver makes the ids itself, so a session begins with the first command that names it. A command is a statement of a transaction
-if it has `autocommit: false`, and a retryable write if it has only a number.
+A driver makes the ids itself, so a session begins with its first command. A command is a statement of a transaction if it has
+`autocommit: false`, and a retryable write if it has only a number.
 
-Rule of this file: fields of commands. What a transaction does is in `transactions`, beside this package.
+Rule of this file: fields of commands. Transactions are in `transactions`, beside this package.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ IN_TRANSACTIONS = frozenset(
 )
 ENDS = frozenset(("commitTransaction", "abortTransaction"))
 RETRYABLE = frozenset(("insert", "update", "delete", "findAndModify", "bulkWrite"))
-"""Commands that may have a number without a transaction."""
+"""Commands with an optional number outside of transactions."""
 SESSION_FIELDS = frozenset(("id", "uid", "txnNumber", "txnUUID"))
 UUID_BYTES = 16
 
 
 def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedReply:
-    """Carry out a command as its session says.
+    """Execute a command in its session.
 
     Raises:
         MongoError: 263, the command cannot be in a transaction; 72 and 50768, the fields do not fit; 225 and 251.
@@ -104,23 +104,23 @@ def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedR
 def retryable(
     request: CommandRequest, state: SessionState, number: int, work: Work
 ) -> dict[str, Any] | AwaitedReply:
-    """Carry out a retryable write, or answer it again; or fail as a fail point says, which counts what is really carried out.
+    """Execute a retryable write, or repeat its reply; or fail by a fail point, which counts only executed writes.
 
     Raises:
-        HangUp: A fail point says so.
+        HangUp: By a fail point.
     """
     ordered = None if state.has_answered(number) else failing_write(request)
     if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
         raise HangUp
     answer = state.once(number, work, request)
     if ordered is not None:
-        # It is written, and the client does not hear of it.
+        # It is written, and the client gets no reply.
         raise HangUp
     return answer
 
 
 def failing_write(request: CommandRequest) -> dict[str, Any] | None:
-    """What a fail point orders for one of the statements of a write, or None."""
+    """A fail point's order for a statement of a write, or None."""
     body, points = request.body, request.deployment.fail_points
     if not points.are_set:
         return None
@@ -133,7 +133,7 @@ def failing_write(request: CommandRequest) -> dict[str, Any] | None:
 
 
 def numbered(request: CommandRequest) -> int | None:
-    """`txnNumber`; None where it is null.
+    """`txnNumber`; None if it is null.
 
     Raises:
         MongoError: 14, it is no int64; 72, it is negative.
@@ -153,7 +153,7 @@ def numbered(request: CommandRequest) -> int | None:
 def check_flags(request: CommandRequest, *, has_number: bool) -> None:
     """
     Raises:
-        MongoError: 14, `autocommit` or `startTransaction` is no boolean; 72, it has no number, or a value that says nothing.
+        MongoError: 14, `autocommit` or `startTransaction` is no boolean; 72, it has no number, or the wrong value.
     """
     for name, wanted in (("autocommit", False), ("startTransaction", True)):
         found = request.body.get(name)
@@ -174,8 +174,8 @@ def check_flags(request: CommandRequest, *, has_number: bool) -> None:
 def check_transactional(request: CommandRequest, *, is_first: bool = False) -> None:
     """
     Raises:
-        MongoError: 263, there is no such statement of a transaction; 72, it has a write concern of its own, or a read concern
-            that is not the transaction's.
+        MongoError: 263, transactions have no such statement; 72, it has its own write concern, or a read concern other than the
+            transaction's.
     """
     name = request.name
     if name not in IN_TRANSACTIONS:
@@ -203,14 +203,14 @@ def in_transaction(
     try:
         return work(request)
     except MongoError:
-        # An error ends the transaction; one about a cursor does not.
+        # An error ends the transaction, except an error about a cursor.
         if request.name not in ("getMore", "killCursors", *ENDS):
             transaction.abort()
         raise
 
 
 def session_key(request: CommandRequest) -> bytes | None:
-    """The id of the session that a command belongs to; None for none.
+    """The id of a command's session; None without one.
 
     Raises:
         MongoError.
@@ -238,7 +238,7 @@ def key_of(given: Any) -> bytes:
 
 
 def array_of(request: CommandRequest) -> list[Any]:
-    """The array beside the name of a command."""
+    """The array in the field with the command's name."""
     given = request.value
     if given is None:
         raise MongoError(40414, f"BSON field '{request.name}' is missing but a required field")
@@ -310,17 +310,17 @@ def kill_sessions(request: CommandRequest) -> dict[str, Any]:
 @command("killAllSessions")
 def kill_all_sessions(request: CommandRequest) -> dict[str, Any]:
     named = [named_user(one) for one in array_of(request) if one is not None]
-    # A session is not told apart by who has begun it. Where nobody has proven who they are, no user has one.
+    # Sessions do not know their users. Without authentication, no user has a session.
     if not named or request.client.user in named:
         request.deployment.end_all_sessions()
     return {}
 
 
 def named_user(given: Any) -> str:
-    """The user that an entry of `killAllSessions` names.
+    """The user in an entry of `killAllSessions`.
 
     Raises:
-        MongoError: 14, 40414 or 40415, it names none.
+        MongoError: 14, 40414 or 40415, the entry has no user.
     """
     where = "killAllSessions.users"
     if not isinstance(given, dict):

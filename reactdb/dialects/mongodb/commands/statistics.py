@@ -1,7 +1,7 @@
-"""Commands that say how much there is.
+"""Commands for statistics.
 
-Rule of this file: a size in bytes is answered with 0. Documents are entries of the log, among their earlier versions, so a
-collection has no size of its own.
+Rule of this file: a size in bytes is always 0. Documents are entries of the log, among their earlier versions, so a collection
+has no size of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
 
 
 def scale_of(request: CommandRequest) -> int:
-    """By what sizes are to be divided.
+    """The divisor of sizes.
 
     Raises:
         MongoError: 14, it is no number; 2, it is below 1.
@@ -101,7 +101,7 @@ def validate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(26, f"Collection '{request.namespace}' does not exist to validate.")
     if "viewOn" in found.options:
         raise MongoError(166, "Cannot validate a view")
-    # Whatever is read is checked against its checksum.
+    # Each read checks the checksum.
     count = sum(1 for _ in request.collection_work().find({}))
     names = ["_id_", *(one["name"] for one in found.indexes)]
     return {

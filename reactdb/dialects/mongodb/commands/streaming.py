@@ -1,6 +1,6 @@
-"""Change streams: an `aggregate` that begins with `$changeStream`. `getMore` goes on with it, in `get_more`.
+"""Change streams: an `aggregate` with `$changeStream` as its first stage. `getMore` in `get_more` continues it.
 
-Rule of this file: from the command to the stream. What a stream does, and which options there are, is in `streams`.
+Rule of this file: from the command to the stream. The stream and its options are in `streams`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_change_stream(pipeline: list[dict[str, Any]]) -> bool:
 
 
 def opened_stream(request: CommandRequest, pipeline: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answer to the aggregate: what has happened since the moment at which it starts, or nothing."""
+    """The reply to the aggregate: the events since its starting point, if there are any."""
     check_concern(request)
     if request.transaction is not None:
         raise MongoError(263, "Operation not permitted in transaction :: caused by :: $changeStream")

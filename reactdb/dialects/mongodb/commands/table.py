@@ -1,11 +1,11 @@
-"""The table of commands: the name of each, in any case of its letters, and the function that carries it out.
+"""The table of commands: the name of each command, in any case of its letters, and its function.
 
     @command("ping", quick=always)
     def ping(request): return {}
 
-A function is given a CommandRequest and gives the fields of the answer without `ok`, or an AwaitedReply, or raises MongoError.
+A function takes a CommandRequest and returns the fields of the reply without `ok`, or an AwaitedReply, or raises MongoError.
 
-Rule of this file: a table. The functions are in the files beside, by what they are about.
+Rule of this file: a table. The functions are in the files of their subjects.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Command:
     """One line of the table.
 
     Attributes:
-        name: As MongoDB spells it first.
-        work: What it does.
-        fields: The fields that it knows, where any other one is an error; None where others are ignored.
-        is_write: It changes something, so it takes the write queue's turn.
-        is_open: Also for a client that has not proven who it is.
-        quick: Whether a command takes less than a millisecond, as far as can be told from it.
+        name: Its main spelling in MongoDB.
+        work: Its function.
+        fields: The known fields; any other field is an error. None ignores unknown fields.
+        is_write: It changes something, so it takes the write lock.
+        is_open: Also for a client without authentication.
+        quick: Whether a command takes less than a millisecond, as far as its fields show.
     """
 
     name: str
@@ -78,7 +78,7 @@ COMMON_FIELDS: Final = frozenset(
         "maxTimeMS",
         "maxTimeMSOpOnly",
         "comment",
-        # Of time series, which are not there.
+        # For time series, which do not exist here.
         "rawData",
         "apiVersion",
         "apiStrict",
@@ -87,7 +87,7 @@ COMMON_FIELDS: Final = frozenset(
         "help",
     )
 )
-"""What every command may have beside its own fields."""
+"""The common fields of all commands."""
 
 
 def command(
@@ -97,7 +97,7 @@ def command(
     is_open: bool = False,
     quick: Quick = never,
 ) -> Callable[[Work], Work]:
-    """Put a function into the table, under its names. `fields`: the fields that it knows, with spaces between."""
+    """Put a function into the table, under its names. `fields`: the known fields, separated by spaces."""
 
     def put(work: Work) -> Work:
         known = None if fields is None else COMMON_FIELDS.union(names, fields.split())
@@ -112,6 +112,6 @@ def command(
 
 
 def find_command(body: dict[str, Any]) -> Command | None:
-    """The command that a request asks for: its first field says so."""
+    """The command of a request, from its first field."""
     name = next(iter(body), "")
     return COMMANDS.get(name) or COMMANDS.get(name.lower())

@@ -1,6 +1,6 @@
-"""Tailable cursors: a find of a capped collection whose getMore goes on with what was inserted meanwhile.
+"""Tailable cursors: a find of a capped collection whose getMore returns later inserts.
 
-Rule of this file: a find and its cursor. What is read is worked out in `tailing`, beside this package.
+Rule of this file: a find and its cursor. `tailing`, beside this package, does the reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["opened_tail"]
 
 
 def opened_tail(request: CommandRequest) -> dict[str, Any]:
-    """The answer to a tailable find. Of a collection without documents there is nothing to tail, as in MongoDB."""
+    """The reply to a tailable find. A collection without documents has nothing to tail, as in MongoDB."""
     if request.transaction is not None:
         raise MongoError(263, "Tailable cursors are not allowed in transactions.")
     tail = open_tail(

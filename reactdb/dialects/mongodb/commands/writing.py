@@ -1,6 +1,6 @@
 """Commands that write documents.
 
-Rule of this file: what a command may say, and what is said of its write concern. What is written is worked out in `collection`.
+Rule of this file: the fields of the commands, and the reply for their write concern. `collection` does the writes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def statements(request: CommandRequest, name: str) -> list[dict[str, Any]]:
 
 
 def flag(request: CommandRequest, name: str, default: bool) -> bool:
-    """A field that has to be a boolean, where others may be numbers as well.
+    """A field with a boolean as its value; other fields of booleans may have numbers as well.
 
     Raises:
         MongoError: 14.
@@ -67,7 +67,7 @@ def is_ordered(request: CommandRequest) -> bool:
 
 
 def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
-    """Whether each statement is about one `_id`, so that nothing is searched."""
+    """Whether each statement is about one `_id`, so that there is no search."""
     found = body.get("updates") or body.get("deletes") or [{"q": body.get("query")}]
     if not isinstance(found, list):
         return True
@@ -75,7 +75,7 @@ def is_about_keys(body: dict[str, Any], deployment: Deployment) -> bool:
 
 
 def is_about_key(query: Any) -> bool:
-    """Whether a filter is about one `_id`."""
+    """Whether a filter is only an `_id`."""
     if not isinstance(query, dict) or "_id" not in query:
         return False
     key = query["_id"]
@@ -84,9 +84,9 @@ def is_about_key(query: Any) -> bool:
 
 @command(
     "insert",
-    fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement collectionUUID",
+    fields="documents ordered bypassDocumentValidation bypassEmptyTsReplacement",
     is_write=True,
-    # A message that is looked at for this is short.
+    # Only short messages come here.
     quick=always,
 )
 def insert(request: CommandRequest) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def insert(request: CommandRequest) -> dict[str, Any]:
 
 @command(
     "update",
-    fields="updates ordered bypassDocumentValidation bypassEmptyTsReplacement let collectionUUID",
+    fields="updates ordered bypassDocumentValidation bypassEmptyTsReplacement let",
     is_write=True,
     quick=is_about_keys,
 )
@@ -108,7 +108,7 @@ def update(request: CommandRequest) -> dict[str, Any]:
 
 @command(
     "delete",
-    fields="deletes ordered let bypassDocumentValidation collectionUUID",
+    fields="deletes ordered let bypassDocumentValidation",
     is_write=True,
     quick=is_about_keys,
 )
@@ -132,24 +132,20 @@ def find_and_modify(request: CommandRequest) -> dict[str, Any]:
     return request.collection_work().find_and_modify({**request.body, **flags})
 
 
-@command(
-    "createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v collectionUUID", is_write=True
-)
+@command("createIndexes", fields="indexes commitQuorum ignoreUnknownIndexOptions v", is_write=True)
 def create_indexes(request: CommandRequest) -> dict[str, Any]:
     indexes = request.get("indexes", list)
     if indexes is None:
         raise MongoError(40414, "BSON field 'createIndexes.indexes' is missing but a required field")
     if any(isinstance(one, dict) and one.get("key") and "name" not in one for one in indexes):
         raise MongoError(9, "The 'name' field is a required property of an index specification")
-    request.check_uuid()
     return request.collection_work().create_indexes(indexes)
 
 
-@command("dropIndexes", "deleteIndexes", fields="index collectionUUID", is_write=True)
+@command("dropIndexes", "deleteIndexes", fields="index", is_write=True)
 def drop_indexes(request: CommandRequest) -> dict[str, Any]:
     if "index" not in request.body:
         raise MongoError(40414, "BSON field 'dropIndexes.index' is missing but a required field")
-    request.check_uuid()
     return request.collection_work().drop_indexes(request.body["index"])
 
 

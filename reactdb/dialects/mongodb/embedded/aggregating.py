@@ -1,6 +1,6 @@
 """Aggregating: pipelines in the process, with the arguments of PyMongo's `aggregate`.
 
-Rule of this file: what PyMongo refuses by itself is refused here, and what a server looks at before it reads anything, too.
+Rule of this file: it makes PyMongo's own checks, and a server's checks before the first read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def aggregated(
 
     Args:
         codec: How the arguments become BSON.
-        options: Those of MongoDB's `aggregate`.
+        options: As in MongoDB's `aggregate`.
 
     Raises:
         TypeError, ValueError, ConfigurationError: As PyMongo's.

@@ -1,7 +1,7 @@
-"""Reading ahead: what a server sends with the answer to a command is read with the command.
+"""Reading ahead: a command also reads the documents of a server's first batch.
 
-    documents = read_ahead(documents, most)     an error in one of the first is raised here
-    documents = Peekable(documents)             whether there are more, before the next one is asked for
+    documents = read_ahead(documents, most)     an error in the first documents is raised here
+    documents = Peekable(documents)             whether there is a next document, before it is read
 
 Rule of this file: each document is read once, and comes out in its turn.
 """
@@ -18,13 +18,13 @@ __all__ = ["Peekable", "read_ahead"]
 
 
 def read_ahead(documents: Iterator[Any], most: int | None) -> Iterator[Any]:
-    """The same documents, of which the first `most` have been read; as many as a server sends where it is None."""
+    """The same documents; the first `most` are read already. None stands for a server's batch size."""
     first = list(islice(documents, FIRST_BATCH if most is None else most))
     return chain(first, documents)
 
 
 class Peekable(Iterator[Any]):
-    """Documents of which the next one can be looked for. One thread at a time."""
+    """Documents with a check for the next one. One thread at a time."""
 
     def __init__(self, documents: Iterator[Any]) -> None:
         self._documents = documents
@@ -32,14 +32,14 @@ class Peekable(Iterator[Any]):
         self._error: Exception | None = None
 
     def has_more(self) -> bool:
-        """Whether asking for the next document gives one, or an error."""
+        """Whether the next read returns a document, or an error."""
         if not self._held and self._error is None:
             try:
                 self._held.append(next(self._documents))
             except StopIteration:
                 return False
             except Exception as error:
-                # Whoever asks for the document is told, and nobody else.
+                # The read of the document raises it, and no earlier call.
                 self._error = error
         return True
 

@@ -19,13 +19,13 @@ Document = dict[str, Any]
 
 
 class Bulk:
-    """The requests of one bulk write. It is what PyMongo's requests add themselves to."""
+    """The requests of one bulk write. PyMongo's requests add themselves to it."""
 
     def __init__(self, requests: Sequence[Any], codec: Codec) -> None:
-        """`codec`: that of the collection.
+        """`codec`: the collection's.
 
         Raises:
-            TypeError: One of them is no request. ValueError: One is no update, or no replacement.
+            TypeError: A request has the wrong type. ValueError: It is no valid update or replacement.
         """
         self._codec = codec
         # (kind, statement, the same as errors show it)
@@ -38,7 +38,7 @@ class Bulk:
 
     @property
     def command(self) -> str:
-        """The command that its first run is."""
+        """The name of the first run's command."""
         return self._statements[0][0]
 
     def add_insert(self, document: Any) -> None:
@@ -92,10 +92,10 @@ class Bulk:
     def execute(
         self, work: CollectionWork, *, ordered: bool, variables: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Carry them out; with `ordered`, until one fails.
+        """Execute the requests; with `ordered`, until the first error.
 
         Returns:
-            The result as `BulkWriteResult` and `BulkWriteError` have it.
+            The result in the form of `BulkWriteResult` and `BulkWriteError`.
         """
         result = _empty()
         for kind, places in self._runs(ordered=ordered):
@@ -125,7 +125,7 @@ class Bulk:
         return result
 
     def _runs(self, *, ordered: bool) -> list[tuple[str, list[int]]]:
-        """The places of statements that are one command."""
+        """The places of the statements of each command."""
         if not ordered:
             found: dict[str, list[int]] = {}
             for place, (kind, _, _) in enumerate(self._statements):
@@ -146,6 +146,6 @@ def _empty() -> dict[str, Any]:
 
 
 def merged_inserts(answer: Mapping[str, Any], given: Sequence[Any]) -> dict[str, Any]:
-    """The result of inserts some of which failed."""
+    """The result of inserts with some errors."""
     errors = [{**error, "op": given[error["index"]]} for error in answer["writeErrors"]]
     return {**_empty(), "writeErrors": errors, "nInserted": answer["n"]}

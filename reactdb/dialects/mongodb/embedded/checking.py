@@ -1,6 +1,6 @@
-"""Checking: what is refused of arguments before anything is looked up: by PyMongo itself, or for a name that no command has.
+"""Argument checks before any look-up: PyMongo's own checks, and the check for unknown options.
 
-Rule of this file: PyMongo's errors. What is wrong with a document that is sent, MongoDB says.
+Rule of this file: PyMongo's errors. MongoDB checks the sent documents.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 
 
 def identified(document: Any) -> Any:
-    """The `_id` of a document that is inserted; it is given one where it has none.
+    """The `_id` of a document before its insert; a missing `_id` is made.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is no document.
     """
     if type(document) is not dict:
         if isinstance(document, RawBSONDocument):
@@ -79,12 +79,12 @@ def check_options(
 ) -> None:
     """
     Args:
-        options: What PyMongo would send with a command without knowing it.
-        codec: How it would be sent.
+        options: Options that PyMongo would send with a command without knowing them.
+        codec: The conversion to BSON.
 
     Raises:
-        OperationFailure: 40415, MongoDB knows one of them as little; 14, 9 and 2, it cannot be that.
-        bson.errors.InvalidDocument: It cannot be sent.
+        OperationFailure: 40415, an option is unknown to MongoDB; 14, 9 and 2, its value is invalid.
+        bson.errors.InvalidDocument: It has no BSON form.
     """
     if comment is not None:
         options = {**options, "comment": comment}

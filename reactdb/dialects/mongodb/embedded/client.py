@@ -1,17 +1,16 @@
 """EmbeddedClient: the databases of a file in the process, with the names of PyMongo's client.
 
-Rule of this file: it opens no connection, and closes nothing that it was given.
+Rule of this file: it opens no connection, and does not close the database of its caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
 
 from reactdb.dialects.mongodb.commands import Deployment
-from reactdb.dialects.mongodb.embedded.client_bulk import ClientBulk
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.observing import changes
@@ -23,9 +22,9 @@ from reactdb.dialects.mongodb.embedded.statements import alone
 from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.session import session_of
 
 if TYPE_CHECKING:
-    from pymongo.results import ClientBulkWriteResult
     from reactivex import Observable
 
     from reactdb.database import Database
@@ -37,13 +36,13 @@ class EmbeddedClient(Optioned):
     """See the head of this file, and `reactdb.mongodb`. Any thread.
 
     Attributes:
-        native: The reactdb database that it shows.
+        native: The reactdb database below it.
         spaces: Its databases and collections.
-        transactions: Those that are open.
-        streams: What change streams are opened by.
-        deployment: What commands are carried out on, which has all of these.
+        transactions: The open transactions.
+        streams: The factory of change streams.
+        deployment: The deployment for commands, which has all of these.
         address, primary, nodes, secondaries, arbiters: None and empty: there are no servers.
-        is_primary, is_mongos: What it is to a program that asks before it writes.
+        is_primary, is_mongos: Fixed values for programs that check them before a write.
     """
 
     address = None
@@ -57,16 +56,16 @@ class EmbeddedClient(Optioned):
     def __init__(self, native: Database, default: str = DEFAULT_DATABASE, **options: Any) -> None:
         """
         Args:
-            default: The database whose collections are the tables that were made natively.
-            options: Those of PyMongo's client that say how documents are read and written.
+            default: The database with the native tables as its collections.
+            options: The options of PyMongo's client for encoding and decoding documents.
 
         Raises:
-            ConfigurationError, TypeError, ValueError: One of the options is none.
+            ConfigurationError, TypeError, ValueError: An option is invalid.
         """
         super().__init__(None, client_codec(options))
         self.native = native
         self.deployment = Deployment(
-            native, spaces=Namespaces(native.session, call(Names, default)), is_profiled=False
+            native, spaces=Namespaces(session_of(native), call(Names, default)), is_profiled=False
         )
         self.spaces = self.deployment.spaces
         self.transactions = self.deployment.sessions.transactions
@@ -83,10 +82,10 @@ class EmbeddedClient(Optioned):
         return EmbeddedDatabase(self, name)
 
     def get_database(self, name: str | None = None, *options: Any, **more_options: Any) -> EmbeddedDatabase:
-        """A database, which may have no collections yet; without a name, the default one.
+        """A database, which need not have collections yet; without a name, the default one.
 
         Args:
-            options, more_options: What its collections have instead of the client's: see `with_options` of a database.
+            options, more_options: Options for its collections in place of the client's: see `with_options` of a database.
         """
         return EmbeddedDatabase(
             self, self.spaces.names.default if name is None else name, *options, **more_options
@@ -115,14 +114,14 @@ class EmbeddedClient(Optioned):
     def list_databases(
         self, session: EmbeddedSession | None = None, comment: Any = None, **options: Any
     ) -> EmbeddedCommandCursor:
-        """A document a database that has collections: `name`, `sizeOnDisk` (not known), `empty`. `options`: those of MongoDB's
+        """One document per database with collections: `name`, `sizeOnDisk` (not known), `empty`. `options`: as in MongoDB's
         `listDatabases`, such as `filter` and `nameOnly`.
         """
         found = self["admin"].command({"listDatabases": 1, **options}, session=session)
         return EmbeddedCommandCursor(iter(found["databases"]))
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
-        """The names of the databases that have collections, sorted."""
+        """The sorted names of the databases with collections."""
         with alone(session, self, "listDatabases"):
             return call(self.spaces.databases)
 
@@ -140,34 +139,8 @@ class EmbeddedClient(Optioned):
         with alone(session, self, "dropDatabase"):
             call(self.spaces.drop_database, name)
 
-    def bulk_write(
-        self,
-        models: Sequence[Any],
-        session: EmbeddedSession | None = None,
-        ordered: bool = True,
-        verbose_results: bool = False,
-        bypass_document_validation: bool | None = None,
-        comment: Any = None,
-        let: Mapping[str, Any] | None = None,
-        write_concern: Any = None,
-    ) -> ClientBulkWriteResult:
-        """Carry out PyMongo's requests that name their collection: `InsertOne({...}, namespace="shop.orders")`. All of it is one
-        commit.
-
-        Raises:
-            ClientBulkWriteException: One of them failed; with `ordered`, those after it were not carried out.
-        """
-        return ClientBulk(models, self._codec).execute(
-            self,
-            session,
-            ordered=ordered,
-            is_verbose=verbose_results,
-            bypasses=bypass_document_validation,
-            variables=None if let is None else self._codec.given(let),
-        )
-
     def server_info(self, session: EmbeddedSession | None = None) -> Any:
-        """What `buildInfo` says: `version` is that of the MongoDB which this behaves as."""
+        """The reply of `buildInfo`: `version` is the emulated version of MongoDB."""
         return self["admin"].command("buildInfo", session=session)
 
     def start_session(
@@ -179,7 +152,7 @@ class EmbeddedClient(Optioned):
         """A session, for transactions; or with `snapshot`, for reads of one moment.
 
         Raises:
-            ConfigurationError, TypeError: The options are not what PyMongo takes.
+            ConfigurationError, TypeError: The options are not valid in PyMongo.
         """
         options = SessionOptions(causal_consistency, default_transaction_options, snapshot)
         return EmbeddedSession(self, options)
@@ -193,7 +166,7 @@ class EmbeddedClient(Optioned):
         return changes(self.streams, self._codec, None, pipeline, **options)
 
     def close(self) -> None:
-        """Nothing to close: the file belongs to whoever opened it."""
+        """Does nothing: the caller of `reactdb.connect` closes the file."""
 
     def __enter__(self) -> EmbeddedClient:
         return self

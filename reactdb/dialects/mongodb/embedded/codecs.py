@@ -1,11 +1,11 @@
-"""Codec: what a caller's documents are as BSON, and what is given for them, by PyMongo's codec options.
+"""Codec: converts a caller's documents to BSON, and results back, by PyMongo's codec options.
 
     codec = Codec(CodecOptions(tz_aware=True, uuid_representation=UuidRepresentation.STANDARD))
     codec.given({"id": uuid4()})        a BSON document, with a Binary
-    codec.read(document)                the document as the options want it
+    codec.read(document)                the document in the form of the options
 
-Rule of this file: other options than PyMongo's default ones go by BSON's bytes, through PyMongo, so that they mean what they mean
-there.
+Rule of this file: options other than PyMongo's defaults convert through BSON's bytes and PyMongo, so that they have the same
+effect.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Codec:
     def __init__(self, options: CodecOptions[Any]) -> None:
         self.options = options
         self._is_plain = options is DEFAULT_CODEC_OPTIONS or options == DEFAULT_CODEC_OPTIONS
-        # The answer to a write is a dict, whatever documents are.
+        # The reply to a write is a dict, whatever the document class is.
         self._of_replies: CodecOptions[dict[str, Any]] = options.with_options(
             document_class=dict, unicode_decode_error_handler="replace"
         )
 
     def given(self, document: Any) -> dict[str, Any]:
-        """A document that a caller gave, as BSON has it.
+        """A caller's document as BSON.
 
         Raises:
             TypeError, ValueError, bson.errors.InvalidDocument: As PyMongo.
@@ -65,21 +65,21 @@ class Codec:
         return self.given(filter) if filter else {}
 
     def read(self, document: dict[str, Any]) -> Any:
-        """The document that a caller is given for this one.
+        """A BSON document in the caller's form.
 
         Raises:
-            bson.errors.InvalidBSON: It has what these options cannot give, such as a date beyond Python's.
+            bson.errors.InvalidBSON: A value has no form under these options, such as a date beyond Python's years.
         """
         if self._is_plain:
             return driver_document(document)
         return bson.decode(bson.encode(document, codec_options=CODEC), self.options)
 
     def read_upserted(self, id: Any) -> Any:
-        """The `_id` of a document that a write has made. A document is a dict there, whatever documents are."""
+        """The `_id` of an upserted document. If it is a document, it is a dict, whatever the document class is."""
         if self._is_plain:
             return driver_document({"_id": id})["_id"]
         return bson.decode(bson.encode({"_id": id}, codec_options=CODEC), self._of_replies)["_id"]
 
 
 PLAIN: Final = Codec(DEFAULT_CODEC_OPTIONS)
-"""What PyMongo does where nobody says otherwise."""
+"""PyMongo's defaults."""

@@ -1,8 +1,8 @@
 """EmbeddedCollection: one collection in the process, with PyMongo's names, arguments and results.
 
-Arguments that have no meaning without a server (comments, batch sizes) are checked and left alone.
+Arguments without a meaning in the process (comments, batch sizes) are checked and ignored.
 
-Rule of this file: what is written or read is worked out by `ViewingWork`.
+Rule of this file: `ViewingWork` does the reads and writes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.observing import changes
 from reactdb.dialects.mongodb.embedded.optioned import Optioned
-from reactdb.dialects.mongodb.embedded.raising import call, raise_first, raising
-from reactdb.dialects.mongodb.embedded.raw_batches import RawBatchCommandCursor, RawBatchCursor
+from reactdb.dialects.mongodb.embedded.raising import call, raise_first
 from reactdb.dialects.mongodb.embedded.shaping import (
     fields_document,
     hint_document,
@@ -68,19 +67,19 @@ class EmbeddedCollection(Optioned):
     """See the head of this file. Any thread.
 
     Attributes:
-        database: The `EmbeddedDatabase` whose it is.
-        name: Without the database's.
+        database: Its `EmbeddedDatabase`.
+        name: Its name without the database.
     """
 
     def __init__(self, database: Any, name: str, *options: Any, **more_options: Any) -> None:
         """
         Args:
-            options, more_options: Those of `with_options`.
+            options, more_options: As in `with_options`.
 
         Raises:
-            InvalidName: No collection of MongoDB can have this name.
-            OperationFailure: None can have it here (73).
-            TypeError: The name is none, or an option is none of PyMongo's.
+            InvalidName: The name is invalid in MongoDB.
+            OperationFailure: The name is not possible here (73).
+            TypeError: The name or an option has the wrong type for PyMongo.
         """
         super().__init__(database, *options, **more_options)
         check_collection_spelling(name)
@@ -138,23 +137,23 @@ class EmbeddedCollection(Optioned):
         write_concern: Any = None,
         read_concern: Any = None,
     ) -> EmbeddedCollection:
-        """The same collection with other options; those that are None stay.
+        """The same collection with other options; options with None stay.
 
         Raises:
-            TypeError: One is none of PyMongo's.
+            TypeError: An option is not valid in PyMongo.
         """
         options = self._options(codec_options, read_preference, write_concern, read_concern)
         return EmbeddedCollection(self.database, self.name, *options)
 
     def _session(self, session: Session) -> Session:
-        """The session of an operation that names this one."""
+        """The session of an operation with this argument."""
         return session_of(session, self.database.client)
 
     def _variables(self, let: Any) -> Document | None:
         return None if let is None else self._codec.given(let)
 
     def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
-        """The work of an operation, which is `command` over a socket."""
+        """The work of an operation; over a socket it would be `command`."""
         bypasses = checked_bypass(command, bypasses, self._codec)
         if session is None and not bypasses:
             return self._work
@@ -172,7 +171,7 @@ class EmbeddedCollection(Optioned):
         session: Session = None,
         comment: Any = None,
     ) -> InsertOneResult:
-        """Insert a document; it is given an `_id` where it has none.
+        """Insert a document; it gets an `_id` if it has none.
 
         Raises:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
@@ -238,7 +237,7 @@ class EmbeddedCollection(Optioned):
         sort: Any = None,
         comment: Any = None,
     ) -> UpdateResult:
-        """Update the first document that matches."""
+        """Update the first matching document."""
         check_update(update)
         session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
@@ -259,7 +258,7 @@ class EmbeddedCollection(Optioned):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
     ) -> UpdateResult:
-        """Update all documents that match, as one commit."""
+        """Update all matching documents, as one commit."""
         check_update(update)
         session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
@@ -280,7 +279,7 @@ class EmbeddedCollection(Optioned):
         sort: Any = None,
         comment: Any = None,
     ) -> UpdateResult:
-        """Put another document in the place of the first one that matches."""
+        """Replace the first matching document."""
         check_replacement(replacement)
         session = self._session(session)
         work = self._of(session, "update", bypass_document_validation)
@@ -323,7 +322,7 @@ class EmbeddedCollection(Optioned):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
     ) -> DeleteResult:
-        """Delete the first document that matches."""
+        """Delete the first matching document."""
         return self._delete(filter, 1, collation, session, let, hint)
 
     def delete_many(
@@ -335,7 +334,7 @@ class EmbeddedCollection(Optioned):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
     ) -> DeleteResult:
-        """Delete all documents that match, as one commit."""
+        """Delete all matching documents, as one commit."""
         return self._delete(filter, 0, collation, session, let, hint)
 
     def _delete(
@@ -363,10 +362,10 @@ class EmbeddedCollection(Optioned):
         comment: Any = None,
         let: Mapping[str, Any] | None = None,
     ) -> BulkWriteResult:
-        """Carry out PyMongo's `InsertOne`, `UpdateOne`, `UpdateMany`, `ReplaceOne`, `DeleteOne` and `DeleteMany` requests.
+        """Execute PyMongo's `InsertOne`, `UpdateOne`, `UpdateMany`, `ReplaceOne`, `DeleteOne` and `DeleteMany` requests.
 
         Raises:
-            BulkWriteError: One of them failed; with `ordered`, those after it were not carried out.
+            BulkWriteError: A request failed; with `ordered`, the later requests were not executed.
         """
         if not isinstance(requests, list):
             raise TypeError(f"requests must be a list, not {type(requests)}")
@@ -399,7 +398,7 @@ class EmbeddedCollection(Optioned):
         comment: Any = None,
         **options: Any,
     ) -> Document | None:
-        """Update the first document that matches, and give it as it was, or with `ReturnDocument.AFTER` as it is."""
+        """Update the first matching document, and return it as it was before, or with `ReturnDocument.AFTER` as it is after."""
         check_update(update)
         _check_changed(upsert, return_document)
         command = {
@@ -424,7 +423,7 @@ class EmbeddedCollection(Optioned):
         comment: Any = None,
         **options: Any,
     ) -> Document | None:
-        """Replace the first document that matches, likewise."""
+        """Replace the first matching document, likewise."""
         check_replacement(replacement)
         _check_changed(upsert, return_document)
         command = {"update": self._codec.given(replacement), "upsert": upsert, "new": return_document}
@@ -441,7 +440,7 @@ class EmbeddedCollection(Optioned):
         comment: Any = None,
         **options: Any,
     ) -> Document | None:
-        """Delete the first document that matches, and give it."""
+        """Delete the first matching document, and return it."""
         return self._modify(filter, {"remove": True}, projection, sort, hint, session, let, options)
 
     def _modify(
@@ -473,12 +472,8 @@ class EmbeddedCollection(Optioned):
     # Reading
 
     def find(self, *arguments: Any, **options: Any) -> EmbeddedCursor:
-        """The documents that match, as a cursor: `find(filter, projection, skip, limit, ...)`, with PyMongo's arguments."""
+        """The matching documents, as a cursor: `find(filter, projection, skip, limit, ...)`, with PyMongo's arguments."""
         return EmbeddedCursor(self, self._found, self._codec, *arguments, **options)
-
-    def find_raw_batches(self, *arguments: Any, **options: Any) -> RawBatchCursor:
-        """The same as BSON, in the pieces in which a server would send it: `bson.decode_all` reads one."""
-        return RawBatchCursor(self, self._found, self._codec, *arguments, **options)
 
     def _found(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
         session = self._session(session)
@@ -488,7 +483,7 @@ class EmbeddedCollection(Optioned):
         return results(session, found, command.get("batchSize"))
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Any:
-        """The first document that matches, or None. What is no mapping is an `_id`."""
+        """The first matching document, or None. A filter that is no mapping is an `_id`."""
         if filter is not None and not isinstance(filter, Mapping):
             filter = {"_id": filter}
         for document in self.find(filter, *arguments, **options).limit(1):
@@ -498,10 +493,10 @@ class EmbeddedCollection(Optioned):
     def count_documents(
         self, filter: Mapping[str, Any], session: Session = None, comment: Any = None, **options: Any
     ) -> int:
-        """How many documents match."""
+        """The number of matching documents."""
         check_options("aggregate", options, _COUNTING, self._codec, comment)
         if "limit" in options or "skip" in options or not isinstance(filter, Mapping):
-            # As PyMongo counts: the stages say what no limit is.
+            # As in PyMongo: the stages report an invalid limit.
             limits = [{f"${name}": options.pop(name)} for name in ("skip", "limit") if name in options]
             grouped: Document = {"$group": {"_id": 1, "n": {"$sum": 1}}}
             counted = self.aggregate([{"$match": filter}, *limits, grouped], session, **options)
@@ -516,10 +511,10 @@ class EmbeddedCollection(Optioned):
         return carried_out(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
-        """How many documents there are, exactly. `options`: those of MongoDB's `count`, such as `skip` and `limit`.
+        """The exact number of documents. `options`: as in MongoDB's `count`, such as `skip` and `limit`.
 
         Raises:
-            ConfigurationError: It is never a part of a session.
+            ConfigurationError: It has a session, and this operation takes none.
         """
         if "session" in options:
             raise ConfigurationError("estimated_document_count does not support sessions")
@@ -571,18 +566,6 @@ class EmbeddedCollection(Optioned):
             options["let"] = let
         documents = self._aggregated(pipeline, session, options, comment)
         return EmbeddedCommandCursor(documents, self._codec.read, session)
-
-    def aggregate_raw_batches(
-        self,
-        pipeline: Sequence[Mapping[str, Any]],
-        session: Session = None,
-        comment: Any = None,
-        **options: Any,
-    ) -> RawBatchCommandCursor:
-        """The same as BSON, in pieces: as many documents as fit into 16 MiB, or `batchSize` of them."""
-        session = self._session(session)
-        documents = self._aggregated(pipeline, session, options, comment)
-        return RawBatchCommandCursor(raising(documents), options.get("batchSize"), session)
 
     def _aggregated(
         self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any
@@ -680,21 +663,21 @@ class EmbeddedCollection(Optioned):
                 call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
-        """Drop all indexes but that of `_id`."""
+        """Drop all indexes except the `_id` index."""
         check_options("dropIndexes", options, _DROPPING, self._codec, comment)
         with alone(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
-        """The specifications of the indexes; none where there is no collection."""
+        """The specifications of the indexes; none without a collection."""
         with alone(session, self.database.client, "listIndexes"):
             if self.database.client.spaces.table(self._namespace) is None:
                 return EmbeddedCommandCursor(iter(()))
             return EmbeddedCommandCursor(iter(call(self._work.list_indexes)), _OF_INDEXES.read)
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
-        """The indexes by name, as PyMongo tells them: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
+        """The indexes by name, in PyMongo's form: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
         found: dict[str, Any] = {}
         for spec in map(dict, self.list_indexes(session)):
             spec["key"] = list(spec["key"].items())
@@ -702,9 +685,9 @@ class EmbeddedCollection(Optioned):
         return found
 
     def sweep(self) -> int:
-        """Delete the documents that have expired by the TTL indexes. Returns: how many.
+        """Delete the expired documents of the TTL indexes. Returns: the number of deleted documents.
 
-        Nothing expires by itself: there is no thread that would look.
+        Nothing expires by itself, because no thread runs in the background.
         """
         return call(sweep, self.database.client.spaces, self._namespace)
 
@@ -718,10 +701,10 @@ class EmbeddedCollection(Optioned):
     def rename(
         self, new_name: str, session: Session = None, comment: Any = None, **options: Any
     ) -> dict[str, Any]:
-        """Give the collection another name; `dropTarget=True` where there is one of that name.
+        """Rename the collection; `dropTarget=True` drops another collection of the new name.
 
         Raises:
-            TypeError, InvalidName: No collection can have it.
+            TypeError, InvalidName: The new name is invalid.
         """
         check_collection_spelling(new_name)
         check_options("renameCollection", options, _RENAMING, self._codec, comment)
@@ -734,25 +717,25 @@ class EmbeddedCollection(Optioned):
         return answer
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
-        """The options that the collection was made with."""
+        """The collection's options from its creation."""
         with alone(session, self.database.client, "listCollections"):
             found = call(self.database.client.spaces.find, self._namespace)
         return {} if found is None else dict(found.options)
 
 
 _OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
-"""What PyMongo gives the specifications of indexes as, and dates beyond Python's, at which it fails."""
+"""PyMongo's type for specifications of indexes; and dates beyond Python's years, on which PyMongo fails."""
 _COUNTING: Final = frozenset({"collation", "hint", "limit", "maxTimeMS", "skip"})
 _DISTINCT: Final = frozenset({"collation", "hint", "maxTimeMS"})
 _MODIFYING: Final = frozenset({"bypassDocumentValidation", "collation", "maxTimeMS", "writeConcern"})
 _INDEXING: Final = frozenset({"commitQuorum", "maxTimeMS"})
 _DROPPING: Final = frozenset({"maxTimeMS"})
 _RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
-"""The options that commands know beside those that PyMongo's methods name."""
+"""Options of the command beside the named arguments of PyMongo's method."""
 
 
 def _index_name(given: Any) -> str:
-    """The name of an index that is named by it, or by a list of its keys.
+    """The name of an index, from its name or a list of its keys.
 
     Raises:
         TypeError, IndexError: As PyMongo's.
@@ -802,7 +785,7 @@ def _array_filters(codec: Codec, given: Any) -> list[Any] | None:
 def _check_changed(upsert: Any, return_document: Any) -> None:
     """
     Raises:
-        TypeError: One of the flags of a find-and-modify is none.
+        TypeError: A flag of a find-and-modify has the wrong type.
     """
     if upsert is not None:
         check_flag("upsert", upsert)

@@ -1,9 +1,8 @@
-"""Commands in the process: `database.command(...)`, with the table of commands that the server has.
+"""Commands in the process: `database.command(...)`, with the server's table of commands.
 
     client["shop"].command("collStats", "orders")
 
-Rule of this file: a command means what it means over a socket. The caller has nothing to prove, and an answer that comes later
-is waited for.
+Rule of this file: a command behaves as over a socket. The caller needs no authentication, and the call waits for a later reply.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ def run_command(
     check: bool = True,
     allowable_errors: Collection[str | int] | None = None,
 ) -> Any:
-    """The answer to a command. Any thread.
+    """The reply to a command. Any thread.
 
     Args:
-        database: The name of the database that it is about.
-        body: The command; its first field names it.
-        transaction: The one that it is a statement of.
-        codec: How the command becomes BSON, and what the answer is given as.
-        check: Whether an answer that is an error is raised.
+        database: The name of its database.
+        body: The command; its first field is its name.
+        transaction: The transaction of the statement.
+        codec: The conversion of the command to BSON, and of the reply.
+        check: Whether an error in the reply is raised.
         allowable_errors: Codes and messages that are not raised.
 
     Raises:
-        OperationFailure: The answer is an error.
+        OperationFailure: The reply is an error.
     """
     moved = Event()
     client = Client(deployment, 0, ("127.0.0.1", 0), moved.set)
@@ -69,6 +68,6 @@ def _waited(reply: Document | AwaitedReply, moved: Event) -> Document:
 
 
 def command_document(command: str | Mapping[str, Any], value: Any, options: Mapping[str, Any]) -> Document:
-    """A command as PyMongo's `command` takes it: its name and what stands beside it, or a document."""
+    """A command in one of the forms of PyMongo's `command`: its name and the value for it, or a document."""
     first = {command: value} if isinstance(command, str) else dict(command)
     return {**first, **options}

@@ -1,6 +1,6 @@
-"""Cursors: the results of a query or a pipeline, one after the other, with PyMongo's manners.
+"""Cursors: the results of a query or a pipeline, one after the other, with PyMongo's interface.
 
-Rule of this file: nothing of a query is read before its first document is asked for, and nothing may be changed from then on.
+Rule of this file: a query begins with the read of its first document, and cannot be changed from then on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ C = TypeVar("C", bound="_Results")
 
 
 class _Results:
-    """What both kinds of cursors have."""
+    """The common part of both kinds of cursors."""
 
     _documents: Iterator[Document] | None
     _is_closed: bool
@@ -45,7 +45,7 @@ class _Results:
 
     @property
     def alive(self) -> bool:
-        """More documents may come. Before the first one of a query is asked for, nobody knows."""
+        """More documents may come. Before the first document of a query it is true."""
         if self._is_closed or self._documents is None or isinstance(self._documents, TailedDocuments):
             return not self._is_closed
         if not isinstance(self._documents, Peekable):
@@ -54,7 +54,7 @@ class _Results:
 
     @property
     def retrieved(self) -> int:
-        """How many documents were given."""
+        """The number of documents so far."""
         return self._retrieved
 
     def __iter__(self: C) -> C:
@@ -82,7 +82,7 @@ class _Results:
         return next(self, None)
 
     def to_list(self, length: int | None = None) -> list[Any]:
-        """The next `length` documents, or all that are left. Raises: TypeError, ValueError: `length` is no number from 1 on."""
+        """The next `length` documents, or all remaining ones. Raises: TypeError, ValueError: `length` is no number from 1 on."""
         if not isinstance(length, int | None):
             raise TypeError(f"length must be an integer or None, not {type(length)}")
         if length is not None and length < 1:
@@ -111,7 +111,7 @@ class EmbeddedCommandCursor(_Results):
     """The results of a pipeline, or a list of indexes or collections.
 
     Attributes:
-        session: The `EmbeddedSession` in which they are read, or None.
+        session: The `EmbeddedSession` of the reads, or None.
         address, cursor_id: None and 0: there is no server.
     """
 
@@ -121,7 +121,7 @@ class EmbeddedCommandCursor(_Results):
     def __init__(
         self, documents: Iterator[Any], read: Callable[[Any], Any] = PLAIN.read, session: Any = None
     ) -> None:
-        """`read`: gives what a document is given as."""
+        """`read`: the conversion of a document."""
         self.session = session
         self._documents = raising(documents)
         self._read_document = read
@@ -138,8 +138,8 @@ class EmbeddedCursor(_Results):
     """The results of `find`.
 
     Attributes:
-        collection: The `EmbeddedCollection` where they are from.
-        session: The `EmbeddedSession` in which they are read, or None.
+        collection: Its `EmbeddedCollection`.
+        session: The `EmbeddedSession` of the reads, or None.
         address, cursor_id: None: there is no server.
     """
 
@@ -157,9 +157,9 @@ class EmbeddedCursor(_Results):
     ) -> None:
         """
         Args:
-            read: Gives the documents of a find command in a session.
-            codec: How arguments become BSON, and what documents are given as.
-            arguments, options: Those of `find`.
+            read: Returns the documents of a find command in a session.
+            codec: The conversion of arguments to BSON, and of documents.
+            arguments, options: As in `find`.
 
         Raises:
             TypeError, ValueError: As PyMongo.
@@ -200,10 +200,10 @@ class EmbeddedCursor(_Results):
             self._tailed.close()
 
     # -----------------------------------------------------------------------------------------------------------
-    # What it is to give, which is said before it gives anything
+    # The query's options, which can be set only before the first document
 
     def _set(self, name: str, value: Any) -> EmbeddedCursor:
-        """Have the command say this, or nothing where the value is None."""
+        """Set a field of the command, or leave it out for None."""
         if self._retrieved or self._documents is not None or self._is_closed:
             raise InvalidOperation("cannot set options after executing query")
         if value is None:
@@ -248,15 +248,15 @@ class EmbeddedCursor(_Results):
         return self
 
     def hint(self, index: Any) -> EmbeddedCursor:
-        """Demand that an index is there, and read its documents in its order."""
+        """Require an index, and read its documents in its order."""
         return self._set("hint", hint_document(index) or None)
 
     def min(self, spec: Any) -> EmbeddedCursor:
-        """Begin at these fields of the index that `hint` names: `[("a", 3)]`."""
+        """Begin at these fields of the hinted index: `[("a", 3)]`."""
         return self._bound("min", spec)
 
     def max(self, spec: Any) -> EmbeddedCursor:
-        """End before these fields of the index that `hint` names."""
+        """End before these fields of the hinted index."""
         return self._bound("max", spec)
 
     def _bound(self, name: str, spec: Any) -> EmbeddedCursor:
@@ -269,11 +269,11 @@ class EmbeddedCursor(_Results):
         return self._set("collation", validate_collation_or_none(collation))
 
     def where(self, code: str | Code) -> EmbeddedCursor:
-        """Add a `$where` to the filter, which the dialect refuses."""
+        """Add a `$where` to the filter. The dialect refuses it."""
         return self._set("filter", {**self._command["filter"], "$where": Code(code)})
 
     def max_await_time_ms(self, max_await_time_ms: int | None) -> EmbeddedCursor:
-        """How long a cursor that awaits data waits for it; a second, unless it is said."""
+        """The longest wait of a cursor that awaits data; a second by default."""
         _check_ms("max_await_time_ms", max_await_time_ms)
         self._set("maxAwaitTimeMS", None)
         self._await_s = AWAIT_S if max_await_time_ms is None else max_await_time_ms / 1_000
@@ -284,7 +284,7 @@ class EmbeddedCursor(_Results):
         return self._set("comment", comment)
 
     def batch_size(self, batch_size: int) -> EmbeddedCursor:
-        """How many documents `find_raw_batches` gives at a time. There are no other batches in the process."""
+        """The number of documents of a transaction that can be read after its end. There are no batches in the process."""
         check_count("batch_size", batch_size, least=0)
         return self._set("batchSize", batch_size or None)
 
@@ -294,7 +294,7 @@ class EmbeddedCursor(_Results):
         return self._set("maxTimeMS", max_time_ms)
 
     def max_scan(self, max_scan: int | None) -> EmbeddedCursor:
-        """An option that MongoDB no longer has, and refuses."""
+        """An option of older versions of MongoDB, which MongoDB refuses."""
         return self._set("maxScan", max_scan or None)
 
     def allow_disk_use(self, allow_disk_use: bool) -> EmbeddedCursor:
@@ -306,7 +306,7 @@ class EmbeddedCursor(_Results):
     # -----------------------------------------------------------------------------------------------------------
 
     def distinct(self, key: str) -> list[Any]:
-        """The different values of a field in the documents that the filter selects."""
+        """The distinct values of a field in the matching documents."""
         found: list[Any] = self.collection.distinct(
             key,
             self._command.get("filter"),
@@ -316,7 +316,7 @@ class EmbeddedCursor(_Results):
         return found
 
     def explain(self) -> Document:
-        """How the query would be carried out: the `winningPlan` of its `queryPlanner`."""
+        """The plan of the query: the `winningPlan` of its `queryPlanner`."""
         of = self.collection
         find = {"find": of.name, **self._command}
         found: Document = of.database.command(

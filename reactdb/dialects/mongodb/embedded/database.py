@@ -1,6 +1,6 @@
 """EmbeddedDatabase: one database in the process, with PyMongo's names.
 
-Rule of this file: which collections there are; what is in one is `collection`'s.
+Rule of this file: it manages the collections; `collection` has their documents.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class EmbeddedDatabase(Optioned):
     """See the head of this file. Any thread.
 
     Attributes:
-        client: The `EmbeddedClient` whose it is.
+        client: Its `EmbeddedClient`.
         name: Its name.
     """
 
     def __init__(self, client: Any, name: str, *options: Any, **more_options: Any) -> None:
         """
         Args:
-            options, more_options: Those of `with_options`.
+            options, more_options: As in `with_options`.
 
         Raises:
-            InvalidName: No database of MongoDB can have this name.
-            OperationFailure: None can have it here (73).
-            TypeError: The name is none, or an option is none of PyMongo's.
+            InvalidName: The name is invalid in MongoDB.
+            OperationFailure: The name is not possible here (73).
+            TypeError: The name or an option has the wrong type for PyMongo.
         """
         super().__init__(client, *options, **more_options)
         check_database_spelling(name)
@@ -70,7 +70,7 @@ class EmbeddedDatabase(Optioned):
         return EmbeddedCollection(self, name)
 
     def get_collection(self, name: str, *options: Any, **more_options: Any) -> EmbeddedCollection:
-        """A collection, which may not be there yet. `options`: those of `with_options`."""
+        """A collection, which need not exist yet. `options`: as in `with_options`."""
         return EmbeddedCollection(self, name, *options, **more_options)
 
     def __eq__(self, other: object) -> bool:
@@ -105,10 +105,10 @@ class EmbeddedDatabase(Optioned):
         write_concern: Any = None,
         read_concern: Any = None,
     ) -> EmbeddedDatabase:
-        """The same database with other options, which its collections have; those that are None stay.
+        """The same database with other options for its collections; options with None stay.
 
         Raises:
-            TypeError: One is none of PyMongo's.
+            TypeError: An option is not valid in PyMongo.
         """
         options = self._options(codec_options, read_preference, write_concern, read_concern)
         return EmbeddedDatabase(self.client, self.name, *options)
@@ -130,12 +130,12 @@ class EmbeddedDatabase(Optioned):
         """Make a collection.
 
         Args:
-            codec_options, read_preference, write_concern, read_concern: What it has instead of this database's.
-            check_exists: Whether to look first whether it is there.
-            options: Those of MongoDB's `create`, such as `changeStreamPreAndPostImages`.
+            codec_options, read_preference, write_concern, read_concern: Its options in place of this database's.
+            check_exists: Whether to check first that it does not exist.
+            options: As in MongoDB's `create`, such as `changeStreamPreAndPostImages`.
 
         Raises:
-            CollectionInvalid: It is there already.
+            CollectionInvalid: It exists already.
         """
         found = EmbeddedCollection(self, name, codec_options, read_preference, write_concern, read_concern)
         said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
@@ -187,7 +187,7 @@ class EmbeddedDatabase(Optioned):
         comment: Any = None,
         encrypted_fields: Any = None,
     ) -> dict[str, Any]:
-        """Drop a collection. Returns: the answer of MongoDB's `drop`."""
+        """Drop a collection. Returns: the reply of MongoDB's `drop`."""
         if encrypted_fields:
             check_mapping("encrypted_fields", encrypted_fields)
         name = _name_of(name_or_collection)
@@ -211,15 +211,15 @@ class EmbeddedDatabase(Optioned):
         comment: Any = None,
         **options: Any,
     ) -> Any:
-        """The answer to a command: `command("ping")`, `command("collStats", "orders")`, `command({"ping": 1})`.
+        """The reply to a command: `command("ping")`, `command("collStats", "orders")`, `command({"ping": 1})`.
 
         Args:
-            check: Whether an answer that is an error is raised.
+            check: Whether an error in the reply is raised.
             allowable_errors: Codes and messages that are not raised.
-            codec_options: How it is written and read. Those of the database are not, as with PyMongo.
+            codec_options: The conversion of the command and the reply. The database's options are not used, as in PyMongo.
 
         Raises:
-            OperationFailure: The answer is an error; 59, there is no such command.
+            OperationFailure: The reply is an error; 59, there is no such command.
         """
         session = session_of(session, self.client)
         transaction = transaction_of(session)
@@ -229,7 +229,7 @@ class EmbeddedDatabase(Optioned):
         if session is not None and session.options.snapshot:
             body["readConcern"] = session.read_concern()
         try:
-            # An error ends the transaction there, unless the command is no statement of one.
+            # An error ends the transaction, unless the command is no statement of a transaction.
             return run_command(
                 self.client.deployment,
                 self.name,
@@ -254,11 +254,11 @@ class EmbeddedDatabase(Optioned):
         max_await_time_ms: int | None = None,
         **options: Any,
     ) -> EmbeddedCommandCursor:
-        """The documents of a command that gives a cursor: `cursor_command("find", "orders")`. `max_await_time_ms`: how long each
-        `getMore` of one that waits takes.
+        """The documents of a command with a cursor: `cursor_command("find", "orders")`. `max_await_time_ms`: the longest wait of
+        each `getMore` of a waiting cursor.
 
         Raises:
-            InvalidOperation: It gives none. OperationFailure: As `command`.
+            InvalidOperation: Its reply has no cursor. OperationFailure: As `command`.
         """
         said = {"codec_options": codec_options, "session": session_of(session, self.client)}
         answer = self.command(command, value, comment=comment, **said, **options)
@@ -268,7 +268,7 @@ class EmbeddedDatabase(Optioned):
         return EmbeddedCommandCursor(self._batched(answer["cursor"], {**said, **more}), _itself, session)
 
     def _batched(self, cursor: Any, options: Mapping[str, Any]) -> Iterator[Any]:
-        """The documents of a server's cursor, which is read on."""
+        """The documents of a server's cursor, batch by batch."""
         yield from cursor["firstBatch"]
         while cursor["id"]:
             collection = cursor["ns"].partition(".")[2]
@@ -284,15 +284,15 @@ class EmbeddedDatabase(Optioned):
         background: bool | None = None,
         comment: Any = None,
     ) -> Any:
-        """What `validate` says of a collection: `valid`, `nrecords`, `nIndexes`."""
+        """The reply of `validate` for a collection: `valid`, `nrecords`, `nIndexes`."""
         name = _name_of(name_or_collection)
         return self.command("validate", name, session=session, comment=comment)
 
     def dereference(self, dbref: DBRef, session: Session = None, comment: Any = None, **options: Any) -> Any:
-        """The document that a reference names, or None. `options`: those of `find`.
+        """The document of a reference, or None. `options`: as in `find`.
 
         Raises:
-            TypeError: It is no reference. ValueError: It names another database.
+            TypeError: It is no reference. ValueError: It belongs to another database.
         """
         if not isinstance(dbref, DBRef):
             raise TypeError(f"cannot dereference a {type(dbref)}")
@@ -306,7 +306,7 @@ class EmbeddedDatabase(Optioned):
     def aggregate(
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
-        """The results of a pipeline that begins with its own documents (`$documents`)."""
+        """The results of a pipeline with its own documents (`$documents`) as the first stage."""
         session = session_of(session, self.client)
         comment = options.pop("comment", None)
         namespace = MongoNamespace(self.name)

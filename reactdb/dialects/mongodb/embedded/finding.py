@@ -1,9 +1,8 @@
-"""Finding: the arguments of PyMongo's `find` as the command that a server would be sent.
+"""Find commands: the arguments of PyMongo's `find` as a server's command.
 
     find_command(codec, {"n": {"$gt": 1}}, ["n"], sort="n", limit=3)
 
-Rule of this file: what PyMongo refuses by itself is refused here. What MongoDB refuses is refused when the command is
-carried out.
+Rule of this file: it makes PyMongo's own checks. MongoDB's checks come with the execution of the command.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ def find_command(
     allow_disk_use: bool | None = None,
     let: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The find command of these arguments. What is not said is not in it, but for the filter.
+    """The find command of these arguments. Except for the filter, it has only the given ones.
 
     Raises:
-        TypeError, ValueError: One of them is of another type, or below 0.
+        TypeError, ValueError: An argument has the wrong type, or is below 0.
     """
     check_mapping("filter", filter or {})
     for name, number in (("skip", skip), ("limit", limit), ("batch_size", batch_size)):
@@ -100,7 +99,7 @@ def find_command(
 
 
 def _bound(given: Any) -> Any:
-    """A bound of an index. PyMongo describes a list of pairs, which it then sends as it is, and MongoDB refuses."""
+    """A bound of an index. PyMongo documents a list of pairs, but sends it unchanged, and MongoDB refuses it."""
     is_list = isinstance(given, (list, tuple)) and all(
         isinstance(one, tuple) and len(one) == 2 for one in given
     )
@@ -108,11 +107,11 @@ def _bound(given: Any) -> Any:
 
 
 def check_find(command: Mapping[str, Any], codec: Codec) -> None:
-    """What a server looks at before it reads anything.
+    """Make a server's checks before the first read.
 
     Raises:
-        InvalidOperation: A bound of no index.
-        OperationFailure: 40415, 14, 9 and 2: an option is unknown, or cannot be that.
+        InvalidOperation: A bound without an index.
+        OperationFailure: 40415, 14, 9 and 2: an option is unknown, or its value is invalid.
     """
     if ("min" in command or "max" in command) and not command.get("hint"):
         raise InvalidOperation(
@@ -125,4 +124,4 @@ def check_find(command: Mapping[str, Any], codec: Codec) -> None:
 
 _KNOWN: Final = frozenset({"allowDiskUse", "comment", "maxTimeMS", "returnKey"})
 _CHECKED: Final = _KNOWN | {"maxScan", "snapshot"}
-"""What PyMongo sends as it was given. MongoDB no longer has the last two."""
+"""Options that PyMongo sends unchanged. MongoDB no longer has the last two."""

@@ -1,10 +1,10 @@
 """Change streams as observables: `orders.changes([...])` has the events of `orders.watch([...])`.
 
-Cold: each subscription opens a stream of its own, and its events come as soon as they are committed, on the committing thread,
-unless a scheduler is given to `subscribe`. An invalidated stream completes after its last event, one that cannot go on ends with
-the error, and to dispose of the subscription closes it.
+Cold: each subscription opens its own stream, and delivers its events at their commit, on the committing thread, unless
+`subscribe` has a scheduler. An invalidated stream completes after its last event, a failed stream ends with the error, and
+disposing of the subscription closes it.
 
-Rule of this file: one event after the other, also where an observer writes itself.
+Rule of this file: one event after the other, even if an observer writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPELLED: Final = {
 }
 """PyMongo's names of the options of `$changeStream`."""
 OF_WAITING: Final = frozenset(("batch_size", "max_await_time_ms", "comment"))
-"""Options of `watch` that mean nothing where nobody asks for batches."""
+"""Options of `watch` without a meaning here, because no caller waits for batches."""
 
 
 def changes(
@@ -47,8 +47,8 @@ def changes(
     """The events of a change stream of a collection, a database, or everything (None).
 
     Args:
-        codec: How arguments become BSON, and what events are given as.
-        options: Those of `watch`; of those that `$changeStream` has, its names are as good, such as `fullDocument`.
+        codec: The conversion of arguments to BSON, and of events.
+        options: As in `watch`; the names of `$changeStream`, such as `fullDocument`, work as well.
     """
     said = {SPELLED.get(name, name): value for name, value in options.items() if name not in OF_WAITING}
 
@@ -92,7 +92,7 @@ class _Telling:
         self.wake()
 
     def wake(self) -> None:
-        """There may be something. It is told by whoever is telling, or here, or by the scheduler."""
+        """There may be events. The present delivery, this thread or the scheduler delivers them."""
         with self._lock:
             self._is_woken = True
             if self._is_telling or self._is_over:
@@ -115,7 +115,7 @@ class _Telling:
         except INTERRUPTS:
             raise
         except BaseException:
-            # As one without `on_error` does it.
+            # As for a subscriber without `on_error`.
             logger.exception("on_error of a subscriber raised")
 
     def _tell(self) -> None:

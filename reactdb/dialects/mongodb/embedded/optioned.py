@@ -1,9 +1,9 @@
-"""Optioned: the options of PyMongo's that a client, a database and a collection have, each its own or those of what it is in.
+"""Optioned: PyMongo's options of a client, a database and a collection, each its own or inherited from its parent.
 
-Codec options say how documents are read and written. Read preferences, read concerns and write concerns are checked and kept, and
-change nothing: there is one member, which has everything.
+Codec options define the encoding and decoding of documents. Read preferences, read concerns and write concerns are checked and
+kept, and change nothing: there is one member, which has everything.
 
-Rule of this file: what is no option of PyMongo's is refused as PyMongo refuses it.
+Rule of this file: an invalid option is refused as in PyMongo.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Optioned(common.BaseObject):
         write_concern: Any = None,
         read_concern: Any = None,
     ) -> None:
-        """`above`: whose options hold where none are given; of None, PyMongo's defaults.
+        """`above`: the parent, for options that are not given; with None, PyMongo's defaults.
 
         Raises:
-            TypeError: One is none of PyMongo's.
+            TypeError: An option is not valid in PyMongo.
         """
         if above is None:
             super().__init__(
@@ -57,7 +57,7 @@ class Optioned(common.BaseObject):
         self._codec: Codec = own or Codec(self.codec_options)
 
     def _options(self, *given: Any) -> tuple[Any, ...]:
-        """Its options in the order of `__init__`, and of `given` those that are not None."""
+        """Its options in the order of `__init__`, replaced by those in `given` that are not None."""
         own = (self.codec_options, self.read_preference, self.write_concern, self.read_concern)
         return tuple(new or old for new, old in zip(given or own, own, strict=True))
 
@@ -67,15 +67,15 @@ _OF_CODECS: Final = {
     **dict.fromkeys(("datetime_conversion", "unicode_decode_error_handler")),
     "uuidRepresentation": "uuid_representation",
 }
-"""The options of PyMongo's `MongoClient` that say how documents are read and written, and what `CodecOptions` calls them where
-that is something else."""
+"""The options of PyMongo's `MongoClient` for encoding and decoding documents, with their names in `CodecOptions`, if these
+differ."""
 
 
 def client_codec(options: Mapping[str, Any]) -> CodecOptions[Any]:
     """The codec options of a client's options: `tz_aware=True`, `uuidRepresentation="standard"`.
 
     Raises:
-        ConfigurationError, TypeError, ValueError: One of them is none, or cannot be that.
+        ConfigurationError, TypeError, ValueError: An option is unknown, or has an invalid value.
     """
     said = {}
     for name, value in options.items():

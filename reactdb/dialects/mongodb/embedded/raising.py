@@ -27,29 +27,29 @@ T = TypeVar("T")
 
 
 _KINDS: Final = {11000: DuplicateKeyError, 43: CursorNotFound, 50: ExecutionTimeout}
-"""The codes for which PyMongo has errors of their own."""
+"""The codes with their own error classes in PyMongo."""
 
 
 class RemovedToken(OperationFailure, InvalidOperation):
-    """A stage of a change stream has removed the token of an event: what a server says of it (280), and what PyMongo says
-    where a server does not notice."""
+    """A stage of a change stream has removed the token of an event: the error of a server (280), and PyMongo's error if a server
+    does not notice."""
 
 
 def driver_error(error: MongoError) -> OperationFailure:
-    """The error that PyMongo raises for a command's."""
+    """PyMongo's error for a command's MongoError."""
     if isinstance(error, TokenMissing):
         return RemovedToken(error.message, error.code, error.reply())
     return reply_error(error.reply())
 
 
 def reply_error(reply: Mapping[str, Any]) -> OperationFailure:
-    """The error that PyMongo raises for the answer of a command, which is one."""
+    """PyMongo's error for a command's reply with an error."""
     kind = _KINDS.get(reply["code"], OperationFailure)
     return kind(reply["errmsg"], reply["code"], reply)
 
 
 def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """What the function gives.
+    """The function's result.
 
     Raises:
         OperationFailure: For its MongoError.
@@ -73,10 +73,10 @@ def raising(documents: Iterator[T]) -> Iterator[T]:
 
 
 def raise_first(answer: Mapping[str, Any]) -> None:
-    """Raise the first error of a command that has one statement.
+    """Raise the first error of a command with one statement.
 
     Raises:
-        DuplicateKeyError, WriteError: There is one.
+        DuplicateKeyError, WriteError: There is an error.
     """
     errors = answer.get("writeErrors")
     if not errors:

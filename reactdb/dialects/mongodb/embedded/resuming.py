@@ -1,10 +1,10 @@
-"""ResumingStream: a stream that goes on after one fault from where it was, as PyMongo's do.
+"""ResumingStream: a stream that resumes after one fault, as PyMongo's streams do.
 
-A fault that can be gone on after is one of reading: the file was busy, or the stream was lost (code 43, or the label
-`ResumableChangeStreamError`). The stream is then opened once more, with the token of what was given last. If that fails, or the
-first batch after it, the error is raised. After a batch that has come, another fault may follow.
+A resumable fault is an error of reading: the file was busy, or the stream was lost (code 43, or the label
+`ResumableChangeStreamError`). The stream is then reopened, with the token of its last delivery. If that fails, or the first batch
+after it, the error is raised. After a successful batch, another fault may follow.
 
-Rule of this file: nothing is given twice, and nothing is left out.
+Rule of this file: every event is delivered exactly once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def is_resumable(error: Exception) -> bool:
 
 
 class ResumingStream:
-    """See the head of this file. One thread at a time; any closes it.
+    """See the head of this file. One thread at a time; any thread closes it.
 
     Attributes:
-        token: Where it goes on: that of the last batch, and at first the one that it began at.
+        token: The token to resume from: the last batch's, and before the first batch the token of the starting point.
         is_closed: It was invalidated, or closed.
     """
 
@@ -67,7 +67,7 @@ class ResumingStream:
         return call(self._streams.open, self._scope, pipeline, collation=self._collation)
 
     def batch(self, most: int | None) -> StreamBatch:
-        """The events that there are, as `LogStream.batch`.
+        """The ready events, as `LogStream.batch`.
 
         Raises:
             OperationFailure: The stream cannot go on. It is closed, unless that error was resumable, too.
@@ -94,7 +94,7 @@ class ResumingStream:
         return self._seen(found)
 
     def first_batch(self, most: int | None) -> StreamBatch:
-        """The same of a stream that was just opened: a fault is raised, and not gone on after."""
+        """The same for a new stream: a fault is raised, and the stream does not resume."""
         try:
             return self._seen(call(self._stream.batch, most))
         except BaseException:
@@ -111,7 +111,7 @@ class ResumingStream:
         self._stream.close()
         for name in ("resumeAfter", "startAtOperationTime"):
             self._options.pop(name, None)
-        # It goes on after an invalidate, too, where the stream began there.
+        # It resumes after an invalidate event, too, if the stream began there.
         self._options["startAfter"] = self.token
         self._stream = self._opened()
         self._stream.on_ready(self._on_ready)

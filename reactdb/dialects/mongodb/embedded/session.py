@@ -1,4 +1,4 @@
-"""Sessions in the process, with PyMongo's manners: transactions, and reads of one moment.
+"""Sessions in the process, with PyMongo's interface: transactions, and reads of one moment.
 
     with client.start_session() as session, session.start_transaction():
         orders.insert_one({...}, session=session)
@@ -6,7 +6,7 @@
     with client.start_session().bind():
         orders.find_one({...})              # as if it named the session
 
-Rule of this file: a transaction that is not committed leaves nothing. What an operation is to a session is in `statements`.
+Rule of this file: a transaction without a commit leaves nothing. `statements` connects operations with sessions.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ RETRIED_S: Final = 120.0
 
 
 BOUND: Final[ContextVar[EmbeddedSession | None]] = ContextVar("BOUND", default=None)
-"""The session of operations that name none, in this thread or task."""
+"""The default session of operations in this thread or task."""
 
 
 class EmbeddedSession:
-    """What PyMongo's `ClientSession` is for a server. One thread at a time.
+    """The counterpart of PyMongo's `ClientSession`. One thread at a time.
 
     Attributes:
-        client: The `EmbeddedClient` whose it is.
-        options: PyMongo's `SessionOptions`, with which it was started.
-        transaction: The one that is open, or None.
-        session_id: Its id, as the events of its transactions say it.
-        cluster_time: The newest moment of the log that it knows of, as a server's answer tells it; None before anything.
+        client: Its `EmbeddedClient`.
+        options: PyMongo's `SessionOptions` from its start.
+        transaction: The open transaction, or None.
+        session_id: Its id, as in the events of its transactions.
+        cluster_time: The newest known moment of the log, in the form of a server's reply; None before the first operation.
         operation_time: The moment of the log at its newest operation; None before that.
     """
 
@@ -65,9 +65,9 @@ class EmbeddedSession:
         # The newest transaction, as long as nothing else was done since it has ended.
         self._ended: Transaction | None = None
         self._was_committed = False
-        # That of the transaction's read concern.
+        # The level of the transaction's read concern.
         self._level: str | None = None
-        # The moment that a snapshot session reads.
+        # The moment of a snapshot session.
         self._moment: Timestamp | None = None
         self._snapshot: Namespaces | None = None
 
@@ -93,12 +93,12 @@ class EmbeddedSession:
         """Start a transaction; as a context manager, the end of the block commits it, and an exception aborts it.
 
         Args:
-            read_concern, write_concern, read_preference, max_commit_time_ms: Are checked, and change nothing. Of the read
-                concern, the first statement is told whether it can be a transaction's (72), as MongoDB tells it.
+            read_concern, write_concern, read_preference, max_commit_time_ms: Are checked, and change nothing. A read concern that
+                transactions do not support fails in the first statement (72), as in MongoDB.
 
         Raises:
-            InvalidOperation: One is open, the session has ended, or it reads one moment.
-            ConfigurationError, TypeError: The arguments are not what PyMongo takes.
+            InvalidOperation: A transaction is open, the session has ended, or it is a snapshot session.
+            ConfigurationError, TypeError: The arguments are not valid in PyMongo.
         """
         self.check()
         if self.options.snapshot:
@@ -113,7 +113,7 @@ class EmbeddedSession:
         return _Started(self)
 
     def commit_transaction(self) -> None:
-        """Commit what is open. To commit again what was committed does nothing.
+        """Commit the open transaction. A second commit does nothing.
 
         Raises:
             InvalidOperation: None is open, or it was aborted. OperationFailure: It is in conflict with another write, and was
@@ -152,10 +152,10 @@ class EmbeddedSession:
     def with_transaction(
         self, callback: Callable[[EmbeddedSession], T], *options: Any, **more_options: Any
     ) -> T:
-        """Call a function within a transaction, and again where another write was in the way, for two minutes at most.
+        """Call a function within a transaction, and again after a write conflict, for two minutes at most.
 
         Args:
-            options, more_options: Those of `start_transaction`.
+            options, more_options: The options of `start_transaction`.
         """
         begun = monotonic()
         while True:
@@ -185,10 +185,10 @@ class EmbeddedSession:
         self.cluster_time = {"clusterTime": moment, "signature": UNSIGNED}
 
     def advance_cluster_time(self, cluster_time: Mapping[str, Any]) -> None:
-        """Take another session's `cluster_time`, where it is newer. Everything that was committed is read in any case.
+        """Take another session's `cluster_time`, if it is newer. Reads see every commit in any case.
 
         Raises:
-            TypeError: It is none.
+            TypeError: It is no cluster time.
         """
         if not isinstance(cluster_time, Mapping):
             raise TypeError(
@@ -213,7 +213,7 @@ class EmbeddedSession:
             self.operation_time = operation_time
 
     def read_concern(self) -> dict[str, Any]:
-        """What a command of a snapshot session says of the moment that it reads: that of the session's first read.
+        """The read concern of a snapshot session: the moment of the session's first read.
 
         Raises:
             OperationFailure: That moment is too long ago (239).
@@ -225,7 +225,7 @@ class EmbeddedSession:
         """The databases and collections as a snapshot session reads them. Errors as for `read_concern`."""
         if self._snapshot is None:
             deployment = self.client.deployment
-            # Before anything is read, so that nothing is read that is newer.
+            # Before the first read, so that no read is newer.
             self._moment = deployment.operation_time()
             self._snapshot = call(deployment.spaces_at, self._moment)
         return self._snapshot
@@ -234,10 +234,10 @@ class EmbeddedSession:
     # Its end
 
     def used(self) -> Transaction | None:
-        """Note that an operation names it. Returns: the transaction that this is a part of.
+        """Note the use by an operation. Returns: the operation's transaction, or None.
 
         Raises:
-            InvalidOperation: The session has ended. OperationFailure: 72, no transaction has such a read concern.
+            InvalidOperation: The session has ended. OperationFailure: 72, transactions do not support the read concern.
         """
         self.check()
         found = self.transaction
@@ -252,7 +252,7 @@ class EmbeddedSession:
         return found
 
     def bind(self, end_session: bool = True) -> _BoundSession:
-        """As a context manager: operations in the block that name no session are those of this one.
+        """As a context manager: the default session of operations in the block.
 
         Args:
             end_session: Whether the end of the block ends the session, too.
@@ -298,7 +298,7 @@ class _Started:
 
 
 class _BoundSession:
-    """The block of operations that need not name their session."""
+    """The block with this default session."""
 
     def __init__(self, session: EmbeddedSession, end_session: bool) -> None:
         self._session = session

@@ -1,6 +1,6 @@
-"""Shaping: arguments of PyMongo's methods as documents, and documents as PyMongo gives them.
+"""Document forms: arguments of PyMongo's methods as documents, and documents in PyMongo's form.
 
-Rule of this file: a document that a caller gave is not kept, and is changed by nobody but the caller.
+Rule of this file: a caller's document is neither kept nor changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 
 def given_document(document: Any, options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS) -> Document:
-    """A document that a caller gave, as BSON has it. No options change what base types are.
+    """A caller's document as BSON. No options change the base types.
 
     Raises:
         TypeError, bson.errors.InvalidDocument: As PyMongo.
@@ -50,7 +50,7 @@ _THEMSELVES: Final = frozenset({float, bool, type(None), bytes, ObjectId})
 
 
 def copied(document: Document) -> Document | None:
-    """A copy that BSON's bytes would give, too; None where that cannot be said in less time than they take."""
+    """A copy equal to the decoded BSON; None if that cannot be decided faster than by encoding."""
     try:
         found = document.copy()
         names = "".join(found)
@@ -62,7 +62,7 @@ def copied(document: Document) -> Document | None:
 
 
 def _are_copied(found: Any, items: Iterable[tuple[Any, Any]]) -> bool:
-    """Put copies in the place of the containers in a dict or a list. False: something is not what BSON would give."""
+    """Replace the containers in a dict or a list with copies. False: a value would change in BSON."""
     for place, value in items:
         kind = type(value)
         if kind is str:
@@ -85,10 +85,10 @@ def _are_copied(found: Any, items: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def driver_document(document: Document) -> Document:
-    """A document as PyMongo gives it where nobody says otherwise: with DBRefs.
+    """A document in PyMongo's default form: with DBRefs.
 
     Raises:
-        bson.errors.InvalidBSON: It has a date beyond Python's.
+        bson.errors.InvalidBSON: It has a date beyond Python's years.
     """
     for inner in document.values():
         if type(inner) in _LOOKED_INTO:
@@ -101,7 +101,7 @@ _LOOKED_INTO: Final = frozenset({dict, list, DatetimeMS})
 
 
 def _is_decoded(value: Any) -> bool:
-    """Whether a value is another one to a driver, or has such a value in it."""
+    """Whether a driver decodes a value to another value, or a value inside it."""
     kind = type(value)
     if kind is dict:
         return "$ref" in value or any(map(_is_decoded, value.values()))
@@ -109,10 +109,10 @@ def _is_decoded(value: Any) -> bool:
 
 
 def order_document(given: Any) -> Document:
-    """A sort or an index's key, in any form that PyMongo takes: `[("a", 1), "b"]`, `["a"]`, `{"a": 1}`.
+    """A sort or an index's key, in any of PyMongo's forms: `[("a", 1), "b"]`, `["a"]`, `{"a": 1}`.
 
     Raises:
-        TypeError: It is none of these. ValueError: It is empty.
+        TypeError: It has another form. ValueError: It is empty.
     """
     if not isinstance(given, (list, tuple, Mapping)):
         raise TypeError(f"must use a dictionary or a list of (key, direction) pairs, not: {given!r}")
@@ -133,7 +133,7 @@ def order_document(given: Any) -> Document:
 
 
 def directed_document(given: Any, direction: int | str | None = None) -> Document:
-    """The same, where a single field may be given with its direction, or alone.
+    """The same; a single field may be given with its direction, or alone.
 
     Raises:
         TypeError, ValueError.

@@ -1,6 +1,6 @@
-"""Spelling: what PyMongo itself refuses as a name of a database or a collection, before anything is asked.
+"""Names: PyMongo's own checks for the name of a database or a collection.
 
-Rule of this file: PyMongo's rules and errors. Which names there can be here is in `names`.
+Rule of this file: PyMongo's rules and errors. `names` has this dialect's own rules.
 """
 
 from __future__ import annotations

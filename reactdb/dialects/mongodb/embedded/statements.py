@@ -1,12 +1,12 @@
-"""Statements: what an operation is to the session that it names.
+"""Statements: the link between an operation and its session.
 
-    session_of(session, client)                 the session that it belongs to, which may be bound and not named
-    transaction_of(session, client)             the transaction that it is a part of
-    spaces_of(session, client, "find")          what it reads: now, or the moment of a snapshot session
-    carried_out(session, function, ...)         what it gives; an error ends the transaction
-    with alone(session, client, "drop"): ...    it is a part of neither
+    session_of(session, client)                 its session, given or bound
+    transaction_of(session, client)             its transaction
+    spaces_of(session, client, "find")          its namespaces: now, or at the moment of a snapshot session
+    carried_out(session, function, ...)         its result; an error ends the transaction
+    with alone(session, client, "drop"): ...    it runs outside of both
 
-Over a socket the server does these things. Rule of this file: an operation means here what it means there.
+For drivers the server does this. Rule of this file: an operation behaves as over a socket.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Session = EmbeddedSession | None
 
 
 def session_of(session: Session, client: Any) -> Session:
-    """The session of an operation: the one that it names, or else the one that is bound.
+    """The session of an operation: its argument, or else the bound session.
 
     Raises:
-        ValueError: It names what is no session.
-        InvalidOperation: The session is another file's: what it writes would be written there.
+        ValueError: The argument is no session.
+        InvalidOperation: The session belongs to another file, and its writes would go there.
     """
     if session is None:
         session = BOUND.get()
@@ -54,7 +54,7 @@ def session_of(session: Session, client: Any) -> Session:
 
 
 def transaction_of(session: Session) -> Transaction | None:
-    """The transaction that an operation of this session is a part of.
+    """The transaction of an operation in this session.
 
     Raises:
         InvalidOperation: The session has ended.
@@ -63,7 +63,7 @@ def transaction_of(session: Session) -> Transaction | None:
 
 
 def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
-    """The databases and collections that an operation reads, which is `command` over a socket.
+    """The databases and collections for an operation's reads; over a socket it would be `command`.
 
     Raises:
         OperationFailure: 72, a snapshot session has no such operations; 239, its moment is too long ago.
@@ -76,7 +76,7 @@ def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
 
 
 def carried_out(session: Session, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """What the function gives. As in MongoDB, any error of a statement ends its transaction.
+    """The function's result. As in MongoDB, any error of a statement ends its transaction.
 
     Raises:
         OperationFailure: For its MongoError.
@@ -93,8 +93,8 @@ def carried_out(session: Session, function: Callable[P, T], *arguments: P.args, 
 
 
 def results(session: Session, documents: Iterator[T], most: int | None = None) -> Iterator[T]:
-    """The same documents, of which an error ends the transaction, too. Those that a server would not send with the answer to the
-    command are there only as long as the transaction is. `most`: how many it sends; None: as many as it likes.
+    """The same documents; an error ends the transaction, too. Documents beyond a server's first batch can be read only while the
+    transaction is open. `most`: the size of that batch; None: unlimited.
     """
     if session is None:
         return documents
@@ -123,7 +123,7 @@ def _end(session: EmbeddedSession) -> None:
 
 @contextmanager
 def alone(session: Session, client: Any, command: str) -> Iterator[None]:
-    """The block is `command` over a socket, which is a part of nothing.
+    """A block outside of sessions; over a socket it would be `command`.
 
     Raises:
         OperationFailure: 263, it is in a transaction; 72, it is in a snapshot session.

@@ -1,9 +1,9 @@
-"""Tailable cursors in the process: `find(cursor_type=CursorType.TAILABLE)` of a capped collection, with PyMongo's manners.
+"""Tailable cursors in the process: `find(cursor_type=CursorType.TAILABLE)` of a capped collection, with PyMongo's interface.
 
-The iteration ends where there is nothing more for now, and goes on where there is more: the cursor is alive in between. One that
-awaits data (`TAILABLE_AWAIT`) waits for it first, a second unless `max_await_time_ms` says otherwise.
+The iteration ends at the present end of the collection, and continues when there is more: the cursor is alive in between. A
+cursor that awaits data (`TAILABLE_AWAIT`) waits for it first, a second by default, or `max_await_time_ms`.
 
-Rule of this file: a document that was inserted meanwhile ends the waiting at once.
+Rule of this file: an insert during the wait ends the wait at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ BATCH: Final = 100
 
 
 class TailedDocuments:
-    """The documents of a tail, as an iterator that goes on after its end.
+    """The documents of a tail, as an iterator that continues after its end.
 
     Attributes:
-        is_over: It does not.
+        is_over: It cannot continue.
     """
 
     def __init__(self, tail: Tail | None, wakers: StreamWakers, wait_s: float) -> None:
-        """`wait_s`: for how long it waits where there is nothing; 0 for not at all."""
+        """`wait_s`: the longest wait if there is nothing; 0 for no wait."""
         self._tail = tail
         self._wait_s = wait_s
         self._read: deque[dict[str, Any]] = deque()
@@ -40,7 +40,7 @@ class TailedDocuments:
         self._end: Callable[[], object] | None = None
         if tail is not None and wait_s:
             listening = wakers.listen([tail.table_id], self._moved.set)
-            # A cursor that nobody has any more is forgotten by the garbage collector.
+            # The garbage collector ends the wait of an abandoned cursor.
             self._end = finalize(self, listening.forget)
         self.is_over = tail is None
 
@@ -57,10 +57,10 @@ class TailedDocuments:
 
     def _fill(self) -> bool:
         if not self._read and self._tail is not None and not self.is_over:
-            # Before it is read, so that what comes meanwhile is not missed.
+            # Cleared before the read, so that no later insert is missed.
             self._moved.clear()
             self._read.extend(call(self._tail.batch, BATCH))
-            # PyMongo asks no more of a cursor that is at its limit.
+            # PyMongo sends no getMore for a cursor at its limit.
             self.is_over = self._tail.is_over or self._tail.is_at_limit
         return bool(self._read)
 

@@ -1,10 +1,10 @@
-"""EmbeddedChangeStream: a change stream in the process, with the manners of PyMongo's.
+"""EmbeddedChangeStream: a change stream in the process, with PyMongo's interface.
 
     with orders.watch([{"$match": {"operationType": "insert"}}]) as stream:
         for event in stream:
             ...
 
-Rule of this file: events come from a `ResumingStream`, batch by batch; here is who waits for them.
+Rule of this file: a `ResumingStream` delivers the events, batch by batch; this file waits for them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.streams import ChangeStreams
 
 Document = dict[str, Any]
-# Events that are read at once where nobody says how many.
+# The default number of events per read.
 BATCH = 101
 
 
 class EmbeddedChangeStream:
-    """See the head of this file. One thread at a time reads it; any closes it.
+    """See the head of this file. One thread at a time reads it; any thread closes it.
 
-    It iterates over the events as documents, and waits for the next one. It ends, after the last event, where it was invalidated.
+    It iterates over the events as documents, and waits for the next one. After an invalidation it ends with its last event.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class EmbeddedChangeStream:
     ) -> None:
         """
         Args:
-            start: The token that it begins at, where one was given.
-            first: Events of its first batch, which is read here, at most.
-            most: The same of the others.
-            await_s: How long `try_next` waits.
-            codec: What events are given as.
+            start: The token of its starting point, if given.
+            first: The size of its first batch at most; it is read here.
+            most: The size of later batches at most.
+            await_s: The longest wait of `try_next`.
+            codec: The conversion of events.
         """
         self._stream = stream
         self._most = most
         self._await_s = await_s
         self._codec = codec
         self._events: deque[Document] = deque(stream.first_batch(first).events)
-        # Of a first batch with events nothing is said, as PyMongo does it.
+        # After a first batch with events there is no token yet, as in PyMongo.
         self._token = start if self._events else stream.token
         self._is_closed = False
         self._woken = threading.Event()
@@ -75,12 +75,12 @@ class EmbeddedChangeStream:
 
     @property
     def resume_token(self) -> Any:
-        """What `resume_after` takes to go on after the event that was given last, or after what was seen of a quiet stream. None
-        before the first event where it began at a time."""
+        """The value for `resume_after` to continue after the last delivered event, or after the last read of an idle stream. None
+        before the first event of a stream with a start time."""
         return None if self._token is None else self._codec.read(dict(self._token))
 
     def try_next(self) -> Any:
-        """The next event; None where there is none, after `max_await_time_ms`, or at once where that was not said.
+        """The next event; None without one after `max_await_time_ms`, or at once without this option.
 
         Raises:
             OperationFailure: The stream cannot go on.
@@ -96,7 +96,7 @@ class EmbeddedChangeStream:
             self._wait(left)
 
     def next(self) -> Any:
-        """The next event. It waits until there is one.
+        """The next event. It waits for it.
 
         Raises:
             StopIteration: The stream was closed, or has ended.
@@ -139,7 +139,7 @@ class EmbeddedChangeStream:
             if self._is_listening:
                 self._woken.wait(seconds)
             else:
-                # Only now, because who looks now and then needs not to be woken. There may be something by now.
+                # Registered only now, because a reader that only polls needs no wake-ups. An event may be ready by now.
                 self._is_listening = True
                 self._stream.on_ready(self._woken.set)
         except BaseException:
@@ -147,7 +147,7 @@ class EmbeddedChangeStream:
             raise
 
     def close(self) -> None:
-        """End it, and whoever waits for its next event. A second call does nothing."""
+        """End it, and any wait for its next event. A second call does nothing."""
         self._is_closed = True
         self._stream.close()
         self._woken.set()
@@ -162,7 +162,7 @@ class EmbeddedChangeStream:
 
 
 def own_event(event: Document, codec: Codec) -> Any:
-    """An event as PyMongo gives it, which its receiver may change: other streams have parts of the same."""
+    """An event in PyMongo's form. The receiver may change it, so it is a copy: other streams share its parts."""
     return codec.read(_copied(event))
 
 
@@ -192,13 +192,13 @@ def watch(
     """A change stream of a collection, a database, or everything (None), with PyMongo's arguments.
 
     Args:
-        codec: How arguments become BSON, and what events are given as.
-        max_await_time_ms: How long `try_next` waits for an event. Without it, it does not wait.
-        batch_size: Events that are read from the log at once.
+        codec: The conversion of arguments to BSON, and of events.
+        max_await_time_ms: The longest wait of `try_next`. Without it, `try_next` does not wait.
+        batch_size: Events per read of the log.
 
     Raises:
         TypeError, ValueError: As PyMongo's.
-        OperationFailure: Whatever MongoDB refuses, with its code; what it is to begin with cannot be read.
+        OperationFailure: MongoDB refuses the arguments, with its code; or the starting point cannot be read.
     """
     validate_non_negative_integer_or_none("batchSize", batch_size)
     if type(batch_size) is not int and batch_size is not None:
@@ -212,7 +212,7 @@ def watch(
             "$changeStream cannot run with a readConcern level of snapshot: it is majority", 72
         )
     if transaction is not None:
-        # A command that fails ends its transaction: what it has written is not committed later.
+        # A failed command ends its transaction: the earlier writes are not committed later.
         transaction.abort()
         raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
     stream = opened(
@@ -250,12 +250,12 @@ def opened(
     collation: Any = None,
     **said: Any,
 ) -> ResumingStream:
-    """The stream of these options of `$changeStream`, of which those that are None are not said. Errors as for `watch`."""
+    """The stream for these options of `$changeStream`; options with None are left out. Errors as for `watch`."""
     stages = validate_list("pipeline", [] if pipeline is None else pipeline)
     validate_string_or_none("full_document", said.get("fullDocument"))
     texts = validate_collation_or_none(collation)
     options = codec.given({name: value for name, value in said.items() if value is not None})
-    # As PyMongo does it: of several places to begin at, one is said.
+    # As in PyMongo: only one of several starting points is sent.
     if not options.get("startAfter"):
         options.pop("startAfter", None)
     if "startAfter" in options:

@@ -1,6 +1,6 @@
 """Aggregation expressions: `compile_expression`, and a file for each group of operators.
 
-compiling                how an expression becomes a function, and the register of operators
+compiling                the compiler of expressions, and the register of operators
 logic                    comparisons, truth, choices
 arithmetic               numbers
 arrays                   arrays, sets, and variables: $map, $filter, $reduce, $let
@@ -8,7 +8,7 @@ strings, number_text     texts; numbers as texts
 dates                    dates and timestamps
 objects                  objects and their fields
 types, conversions       types and sizes; values of one type as values of another
-summaries                sums, means and the like of arguments
+summaries                sums, means and similar operators on arguments
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _GROUPS = (_arithmetic, _arrays, _dates, _objects, _strings, _summaries, _types)
 
 
 def compile_expression(spec: Any, variables: Iterable[str] = (), *, text: TextKey | None = None) -> Evaluate:
-    """The function `(document, variables) -> value` that an expression is. What is not there is `ordering.MISSING`.
+    """The function `(document, variables) -> value` of an expression. A missing value is `ordering.MISSING`.
 
     Args:
         spec: The expression.
-        variables: The names of the user's variables that it may use, as `$$name`. Their values are given with each call, in a
-            dict by name, beside `NOW` where the time should be the same for all calls.
+        variables: The names of the user's variables in scope, as `$$name`. Each call takes their values, in a dict by name; with
+            `NOW` in it, the time is the same for several calls.
         text: The collation, if there is one.
 
     Raises:

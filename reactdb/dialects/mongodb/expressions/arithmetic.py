@@ -1,8 +1,8 @@
 """Operators on numbers: sums and products, rounding, powers and logarithms, angles, bits.
 
-Null or nothing as an argument makes the result null. Sums and differences also know dates.
+A null or missing argument makes the result null. Sums and differences also accept dates.
 
-Rule of this file: what kind a result has is said by `numeric`.
+Rule of this file: `numeric` decides the type of a result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _not_numeric(name: str, value: Any, code: int = 14) -> MongoError:
 
 @function("$add", 0, None)
 def add(*values: Any) -> Any:
-    """The sum of numbers; with a date among them, the date that is later by the sum of the others, in milliseconds."""
+    """The sum of numbers; with a date among them, the date plus the sum of the others, in milliseconds."""
     total: Any = 0
     date = None
     for value in values:
@@ -131,7 +131,7 @@ def divide(left: Any, right: Any) -> Any:
 
 @function("$mod", 2)
 def modulo(left: Any, right: Any) -> Any:
-    """What is left of a division, with the sign of the dividend."""
+    """The remainder of a division, with the sign of the dividend."""
     if is_number(left) and is_number(right):
         if as_decimal(right) == 0:
             raise MongoError(
@@ -153,7 +153,7 @@ def unary(
     *,
     keeps_integers: bool,
 ) -> None:
-    """Registers a function of one number. A whole number is given back as it is, or counts as a double."""
+    """Registers a function of one number. An integer is returned unchanged, or counts as a double."""
 
     @function(name, 1)
     def work(value: Any) -> Any:
@@ -171,7 +171,7 @@ def unary(
 
 
 def _rounded_float(rounding: Callable[[float], int]) -> Callable[[float], float]:
-    # copysign: what is rounded to nothing from below is -0.0.
+    # copysign: a negative number that is rounded to zero becomes -0.0.
     return lambda value: math.copysign(float(rounding(value)), value) if math.isfinite(value) else value
 
 
@@ -262,7 +262,7 @@ def _logarithm(
 
     def decimals(value: Decimal) -> Any:
         if value.is_nan():
-            # As MongoDB has it: of NaN there is a double, whatever it was.
+            # As in MongoDB: NaN becomes a double, whatever its type was.
             return math.nan
         if value <= 0:
             raise MongoError(code, f"{name}'s argument must be a positive number, but is {value}")
@@ -366,7 +366,7 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
             return value
         rounded = int(Decimal(int(value)).scaleb(places).to_integral_value(rounding)) * 10**-places
         if not INT64_MIN <= rounded <= INT64_MAX:
-            raise MongoError(51080, "what is rounded does not fit into 64 bits")
+            raise MongoError(51080, "the rounded number does not fit into 64 bits")
         return integer(rounded, kind)
     decimal = decimal_of(value) if kind == _DECIMAL else Decimal(value)
     if not decimal.is_finite():
@@ -374,7 +374,7 @@ def _rounded(value: Any, places: int, rounding: str) -> Any:
     unit = Decimal((0, (1,), -places))
     if kind == _DECIMAL:
         rounded_decimal = decimal.quantize(unit, rounding, DECIMAL)
-        # What would need more than 34 digits at these places has nothing behind them.
+        # A result with more than 34 digits at these places has no digits behind them.
         return value if rounded_decimal.is_nan() else decimal128(rounded_decimal)
     return float(decimal.quantize(unit, rounding, _WIDE))
 
@@ -394,7 +394,7 @@ def _angle(
     name: str, of_float: Callable[[float], float], *, least: float = -math.inf, most: float = math.inf
 ) -> None:
     def work(value: float) -> float:
-        # Sine and its kin have no value where the argument is infinite, and neither is one outside of the bounds.
+        # Sine and similar functions have no value for an infinite argument, nor outside of their bounds.
         if math.isnan(value):
             return value
         if not least <= value <= most or (math.isinf(value) and name in {"$sin", "$cos", "$tan"}):

@@ -1,6 +1,6 @@
 """Operators on arrays: elements and parts of them, searching, sorting, and `$map`, `$filter`, `$reduce`, `$let`.
 
-Rule of this file: an index that is asked for counts from the end where it is negative; one that is not there is nothing.
+Rule of this file: a negative index counts from the end; an index out of range gives a missing value.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def is_array(value: Any) -> bool:
 
 @function("$size", 1)
 def size(array: Any) -> int:
-    """How many elements there are."""
+    """The number of elements."""
     if not isinstance(array, list):
         raise MongoError(
             17124, f"The argument to $size must be an array, but was of type: {type_name(array)}"
@@ -116,7 +116,7 @@ def reversed_array(array: Any) -> Any:
 
 @function("$slice", 2, 3)
 def sliced(array: Any, *bounds: Any) -> Any:
-    """The first `n` elements, the last ones where `n` is negative, or `n` from a position."""
+    """The first `n` elements, for a negative `n` the last ones, or `n` from a position."""
     if is_nullish(array) or any(is_nullish(bound) for bound in bounds):
         return None
     if not isinstance(array, list):
@@ -236,7 +236,7 @@ def _in(spec: Any, scope: Scope) -> Evaluate:
                 40081, f"$in requires an array as a second argument, found: {type_name(elements)}"
             )
         spend_value(elements)
-        # The key of what is looked for is made once: it may be an array itself.
+        # The key of the wanted value is made once, because it may be an array.
         wanted_key = key(wanted)
         return any(key(element) == wanted_key for element in elements)
 
@@ -275,7 +275,7 @@ def _index(name: str, value: Any) -> int:
     return place
 
 
-# --- Sorting, and the first ones of an order ---
+# --- Sorting, and the first elements of an order ---
 
 _SORT_ARRAY = NamedArguments(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
 
@@ -326,7 +326,7 @@ def _sorter_by_fields(spec: Mapping[str, Any], scope: Scope) -> Callable[[list[A
         result = list(array)
         for parts, down in reversed(ways):
             spend_value(result)
-            # Other than `$sort` it compares arrays as they are, and what is not there with null.
+            # Unlike `$sort` it compares arrays as they are, and missing values with null.
             result.sort(key=lambda element: identity(_or_null(value_at(element, parts))), reverse=down)
         return result
 
@@ -362,7 +362,7 @@ def _ends(name: str, *, of_order: bool, from_end: bool) -> None:
 
 
 def count_of(name: str, value: Any) -> int:
-    """The n of an operator that gives n values."""
+    """The argument n of an operator with n results."""
     if not is_number(value):
         raise MongoError(5787902, f"{name} takes a number as n, not {type_name(value)}")
     wanted = whole(value)
@@ -386,8 +386,8 @@ Elements = Callable[[Any, Variables], "Iterator[tuple[Any, Any]] | None"]
 
 
 def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Scope) -> Elements:
-    """What walks over an operator's input: it gives each element with the value that the expression `inside` has there, as far as
-    somebody asks; None where the input is null or not there. `code`: the error of what is no array."""
+    """A function that walks over an operator's input lazily: it yields each element with the value of the expression `inside` for
+    it; None if the input is null or missing. `code`: the error for other types."""
     source = compiled(parts["input"], scope)
     element, index = _variable(parts, "as", "this"), _variable(parts, "arrayIndexAs", "IDX")
     expression = compiled(parts[inside], scope.with_names((element, index)))
@@ -410,7 +410,7 @@ def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Sc
 
 
 def _variable(parts: Mapping[str, Any], argument_name: str, otherwise: str) -> str:
-    """The name that an argument gives to a variable, or the usual one."""
+    """The variable name in an argument, or the default name."""
     return variable_name(parts[argument_name]) if argument_name in parts else otherwise
 
 
@@ -448,7 +448,7 @@ def _filter(spec: Any, scope: Scope) -> Evaluate:
 
 
 def _limit(value: Any) -> int | None:
-    """How many elements `$filter` is to give at most; None for all."""
+    """The limit of elements for `$filter`; None for all."""
     if is_nullish(value):
         return None
     limit = whole(value)
@@ -515,7 +515,7 @@ def _let(spec: Any, scope: Scope) -> Evaluate:
     return evaluate
 
 
-# --- Sets: arrays whose order and repetitions do not count ---
+# --- Sets: arrays without order and repetition ---
 
 
 def _distinct(values: Any, scope: Scope) -> dict[Any, Any]:

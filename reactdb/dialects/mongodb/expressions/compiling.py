@@ -1,19 +1,18 @@
-"""How an aggregation expression becomes a function: `compile_expression`, and the register of operators.
+"""The compiler of aggregation expressions, `compile_expression`, and the register of operators.
 
-An expression is compiled once, into closures `(document, variables) -> value`. `document` is what field paths begin at
-(`$$CURRENT`); `variables` has the values of variables by name, and `ROOT` where that is another document. What is not there is
+An expression is compiled once, into closures `(document, variables) -> value`. `document` is the root of field paths
+(`$$CURRENT`); `variables` has the values of variables by name, and `ROOT` if that is another document. A missing value is
 `MISSING`.
 
 An operator is a function in the file of its group, registered with its name by one of three decorators:
 
-    function   the values of its arguments are evaluated, and it works with those
+    function   it takes the values of its evaluated arguments
     named      its argument is an object of named arguments, each an expression
-    syntax     it reads its argument itself
+    syntax     it compiles its argument itself
 
-Each evaluation of an operator spends the budget: so an expression ends in time, however deep the loops of its operators lie
-within each other.
+Each evaluation of an operator spends the budget: so an expression ends in time, however deeply its operators' loops are nested.
 
-Rule of this file: it knows no operator. An expression never changes a value that it was given, and shares parts of it.
+Rule of this file: it knows no operator. An expression never changes a given value, and its result may share parts of it.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ Evaluate = Callable[[Any, Variables], Any]
 Compiler = Callable[[Any, "Scope"], Evaluate]
 
 OPERATORS: Final[dict[str, Compiler]] = {}
-"""What compiles an operator's argument, by the operator's name."""
+"""The compiler of an operator's argument, by the operator's name."""
 
 _SYSTEM: Final = frozenset(
     {
@@ -74,10 +73,10 @@ MAX_PATH_PARTS: Final = 200
 
 @dataclass(slots=True, frozen=True)
 class Scope:
-    """What an expression can name, and how it compares.
+    """The known names of an expression, and its comparison.
 
-    `names` are the user's variables that are defined here. `text` is the collation: the key of texts, or None.
-    `has_document` is false of a command's `let`, which is evaluated before there is one.
+    `names` are the user's variables in scope. `text` is the collation: the key of texts, or None.
+    `has_document` is false for a command's `let`, because it is evaluated before there is a document.
     """
 
     names: frozenset[str] = frozenset()
@@ -86,12 +85,12 @@ class Scope:
     has_document: bool = True
 
     def compare(self) -> Callable[[Any, Any], int]:
-        """What compares two values here."""
+        """The comparison of two values in this scope."""
         text = self.text
         return compare if text is None else lambda left, right: compare(left, right, text)
 
     def identity(self) -> Callable[[Any], Any]:
-        """What makes keys that are equal where two values are equal here."""
+        """A function from a value to a key: equal values have equal keys in this scope."""
         text = self.text
         return sort_key if text is None else lambda value: sort_key(value, text)
 
@@ -105,7 +104,7 @@ def is_nullish(value: Any) -> bool:
 
 
 def constant(value: Any) -> Evaluate:
-    """An expression that is always the same value."""
+    """An expression with a constant value."""
 
     def evaluate(_document: Any, _variables: Variables) -> Any:
         return value
@@ -115,15 +114,15 @@ def constant(value: Any) -> Evaluate:
 
 
 def constant_of(evaluate: Evaluate) -> Any:
-    """The value that an expression always has, or MISSING where that depends on the document."""
+    """The constant value of an expression, or MISSING if it depends on the document."""
     return getattr(evaluate, "constant", MISSING)
 
 
 def compiled(spec: Any, scope: Scope) -> Evaluate:
-    """The function that an expression is.
+    """The compiled function of an expression.
 
     Raises:
-        MongoError: It is not one: 168 for an unknown operator, 17276 for an undefined variable, and others.
+        MongoError: It is invalid: 168 for an unknown operator, 17276 for an undefined variable, and others.
     """
     kind = type(spec)
     if kind is str:
@@ -181,7 +180,7 @@ def _field(parts: tuple[str, ...]) -> Evaluate:
 
 
 def variable_name(name: Any, *, may_be_current: bool = False) -> str:
-    """A name that an operator gives to a variable, checked: it begins with a small letter."""
+    """The checked name of a new variable: it begins with a small letter."""
     if not is_text(name):
         raise MongoError(9, "a variable's name is a text")
     if not name:
@@ -202,7 +201,7 @@ def _variable(text: str, scope: Scope) -> Evaluate:
     if not name:
         raise MongoError(9, "'$$' needs the name of a variable")
     if name not in scope.names and name not in _SYSTEM:
-        # The names of the system's begin with a capital: to read one that it does not have is no mistake in the name.
+        # System variables begin with a capital: an unknown one is undefined, not misspelled.
         variable_name(name[0].lower() + name[1:] if name[0].isascii() else name)
         raise MongoError(17276, f"Use of undefined variable: {name}")
     if not scope.has_document and name in _SYSTEM and name != "REMOVE" and name not in scope.names:
@@ -250,7 +249,9 @@ def _mapping(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
     if not first.startswith("$"):
         return _object(spec, scope)
     if len(spec) != 1:
-        raise MongoError(15983, f"an expression has one operator and nothing beside it: '{first}' has more")
+        raise MongoError(
+            15983, f"an expression has only one operator and no other field: '{first}' has others"
+        )
     return _operator(first, spec[first], scope)
 
 
@@ -263,7 +264,7 @@ def _operator(name: str, spec: Any, scope: Scope) -> Evaluate:
 
 
 def _parts_of(spec: Any) -> int:
-    """How many expressions an operator may have for its arguments: `$switch` has them one level below."""
+    """The number of an operator's argument expressions: `$switch` has them one level below."""
     if isinstance(spec, Mapping):
         return len(spec) + sum(
             len(part) for part in spec.values() if isinstance(part, list | tuple | Mapping)
@@ -272,8 +273,8 @@ def _parts_of(spec: Any) -> int:
 
 
 def _spending(evaluate: Evaluate, steps: int) -> Evaluate:
-    """An operator that spends a step of the budget for each argument, and for each element or field of what it gives. What goes
-    through a value that it is given, and gives less, spends that by itself."""
+    """An operator with its costs: a step of the budget for each argument, and for each element or field of its result. An
+    operator that walks a larger value spends those steps itself."""
 
     def spending(document: Any, variables: Variables) -> Any:
         value = evaluate(document, variables)
@@ -290,7 +291,7 @@ def _object(spec: Mapping[str, Any], scope: Scope) -> Evaluate:
         if not name:
             raise MongoError(15998, "a field of an object expression has a name")
         if name.startswith("$"):
-            raise MongoError(16410, f"an object expression has no operators beside its fields: '{name}'")
+            raise MongoError(16410, f"an object expression cannot have both fields and operators: '{name}'")
         if "." in name:
             raise MongoError(16412, f"a field of an object expression has no dot in its name: '{name}'")
         if "\0" in name:
@@ -328,10 +329,10 @@ def _array(parts: list[Evaluate]) -> Evaluate:
 
 
 def arguments(name: str, spec: Any, scope: Scope, least: int = 0, most: int | None = None) -> list[Evaluate]:
-    """An operator's arguments by place: an array of them, or one that is not in an array.
+    """An operator's positional arguments: an array of them, or a single one without an array.
 
     Raises:
-        MongoError: There are too few or too many: 16020 where the number is fixed, else 28667.
+        MongoError: There are too few or too many: 16020 for a fixed number, else 28667.
     """
     specs = list(spec) if isinstance(spec, list | tuple) else [spec]
     count = len(specs)
@@ -344,12 +345,12 @@ def arguments(name: str, spec: Any, scope: Scope, least: int = 0, most: int | No
 
 
 def argument(name: str, spec: Any, scope: Scope) -> Evaluate:
-    """The one argument of an operator."""
+    """The only argument of an operator."""
     return arguments(name, spec, scope, 1, 1)[0]
 
 
 def applied(work: Callable[..., Any], parts: list[Evaluate]) -> Evaluate:
-    """An expression that calls `work` with the values of others."""
+    """An expression that calls `work` with the values of other expressions."""
     if len(parts) == 1:
         (only,) = parts
         return lambda document, variables: work(only(document, variables))
@@ -377,7 +378,7 @@ def function(
 
 
 def syntax(name: str) -> Callable[[Compiler], Compiler]:
-    """Registers what compiles an operator's argument itself."""
+    """Registers the compiler of an operator's argument."""
 
     def register(compiler: Compiler) -> Compiler:
         assert name not in OPERATORS, name
@@ -389,10 +390,10 @@ def syntax(name: str) -> Callable[[Compiler], Compiler]:
 
 @dataclass(slots=True, frozen=True)
 class NamedArguments:
-    """The named arguments of an operator, and the codes of what can be wrong with them.
+    """The named arguments of an operator, and the error codes for them.
 
-    `missing` has the code for each argument that must be there. `code_not_object` is the code for an argument that is no object,
-    `code_unknown` for a name that is not known.
+    `missing` has the code for each required argument. `code_not_object` is the code for an argument that is no object,
+    `code_unknown` the code for an unknown name.
     """
 
     code_not_object: int
@@ -407,7 +408,7 @@ def named_parts(name: str, spec: Any, names: NamedArguments) -> Mapping[str, Any
         raise MongoError(names.code_not_object, f"{name} takes an object of named arguments")
     for given in spec:
         if given not in names.missing and given not in names.optional:
-            raise MongoError(names.code_unknown, f"{name} knows no argument '{given}'")
+            raise MongoError(names.code_unknown, f"{name} has no argument '{given}'")
     for needed, code in names.missing.items():
         if needed not in spec:
             raise MongoError(code, f"{name} needs the argument '{needed}'")
@@ -415,7 +416,7 @@ def named_parts(name: str, spec: Any, names: NamedArguments) -> Mapping[str, Any
 
 
 def named(name: str, names: NamedArguments) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function of named arguments' values, which it is given by name; those that were left out are not given."""
+    """Registers a function of named arguments' values, called with keywords; missing arguments are left out."""
 
     def register(work: Callable[..., Any]) -> Callable[..., Any]:
         @syntax(name)

@@ -1,6 +1,6 @@
-"""Values of one type as values of another: what `$convert`, `$toInt` and their kin do.
+"""Conversions of values to other types: `$convert`, `$toInt` and similar operators.
 
-Rule of this file: what cannot be converted is one error, 241. A wrong format or byte order has a code of its own.
+Rule of this file: every failed conversion is one error, 241. A wrong format or byte order has its own code.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def to_binary(value: Any, pattern: Any, subtype: int, byte_order: str = "little"
     """
     if isinstance(value, bytes):
         if getattr(value, "subtype", 0) != subtype:
-            raise _failed(value, "binData", "its subtype is another one")
+            raise _failed(value, "binData", "it has another subtype")
         return value
     kind = type_name(value)
     if kind in _WIDTHS:
@@ -280,7 +280,7 @@ def binary_text(value: bytes, pattern: Any) -> str:
 
 
 def binary_number(value: bytes, target: str, byte_order: str = "little") -> Any:
-    """The number whose bytes these are: 1, 2, 4 or 8 of a whole one, 4 or 8 of a double."""
+    """The number in these bytes: 1, 2, 4 or 8 of an integer, 4 or 8 of a double."""
     order = "<" if byte_order == "little" else ">"
     codes = {4: "f", 8: "d"} if target == "double" else {1: "b", 2: "h", 4: "i", 8: "q"}
     if len(value) not in codes or (target == "int" and len(value) == 8):

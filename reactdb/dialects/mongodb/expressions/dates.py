@@ -40,12 +40,12 @@ _UTC: Final = zone_of("UTC")
 
 
 def _utc(value: Any, code: int = 2) -> datetime:
-    """A date that Python can work with."""
+    """A date as a `datetime`, for computing with it."""
     if not has_time(value):
         raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
     found = from_milliseconds(time_of(value))
     if isinstance(found, DatetimeMS):
-        raise MongoError(code, "only dates of the years 1 to 9999 can be worked with here")
+        raise MongoError(code, "this operator supports only dates of the years 1 to 9999")
     return found
 
 
@@ -54,7 +54,7 @@ _ERA_MS: Final = 146_097 * 86_400_000
 
 
 def _local(value: Any, zone: Zone) -> tuple[datetime, int]:
-    """The local time of a date, and how many years later that is than what is returned."""
+    """The local time of a date, and the number of years to add to it."""
     if not has_time(value):
         raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
     time = time_of(value)
@@ -95,7 +95,7 @@ def _date_and_zone(name: str, spec: Any, scope: Scope) -> tuple[Evaluate, Evalua
     if _is_named(spec):
         for given in spec:
             if given not in {"date", "timezone"}:
-                raise MongoError(40535, f"{name} knows no argument '{given}'")
+                raise MongoError(40535, f"{name} has no argument '{given}'")
         if "date" not in spec:
             raise MongoError(40539, f"{name} needs the argument 'date'")
         zone = compiled(spec["timezone"], scope) if "timezone" in spec else None
@@ -135,7 +135,7 @@ for _name, _read in _PARTS.items():
 
 
 def _zone_in(parts: Mapping[str, Evaluate], document: Any, variables: Variables) -> Zone | None:
-    """The zone that an argument names: UTC where there is none, None where it is null."""
+    """The zone of an argument: UTC if it is missing, None if it is null."""
     if "timezone" not in parts:
         return _UTC
     value = parts["timezone"](document, variables)
@@ -236,7 +236,7 @@ def _part_number(name: str, value: Any) -> int | None:
 
 
 def _iso_days(year: int, week: int, day: int) -> int:
-    # The 4th of January is in the first week, whatever day it is.
+    # The 4th of January is always in the first week.
     fourth = days_of(year, 1, 4)
     monday = fourth - (fourth + 3) % 7
     return monday + (week - 1) * 7 + day - 1
@@ -398,10 +398,10 @@ def _reader(pattern: str) -> re.Pattern[str]:
 
 
 def parsed_date(text: str, zone: Zone | None = None, pattern: str | None = None) -> datetime | DatetimeMS:
-    """The date that a text writes.
+    """The date in a text.
 
     Raises:
-        MongoError: It writes none, or names a zone while one is given besides (241).
+        MongoError: It has no date, or has a zone in addition to the given one (241).
     """
     found = (
         _reader(pattern).match(text)
@@ -486,7 +486,7 @@ UNIT_MS: Final = {
     "day": 86_400_000,
     "week": 7 * 86_400_000,
 }
-"""The milliseconds of those units of time that always have as many."""
+"""The milliseconds of the units of time with a fixed length."""
 _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12}
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -534,10 +534,10 @@ def _adds(name: str, sign: int) -> None:
 
 
 def moved_date(name: str, start: Any, unit: str, amount: int) -> datetime | DatetimeMS:
-    """The date that is `amount` units after another one (before it, where that is negative), by the calendar of UTC.
+    """The date `amount` units after another (before it for a negative amount), by the calendar of UTC.
 
     Raises:
-        MongoError: No date is so far away (5166406, 5976500, or 2 beyond the years 1 to 9999); `name` is who asks.
+        MongoError: The date is out of range (5166406, 5976500, or 2 beyond the years 1 to 9999); `name` is the operator.
     """
     return _moved(name, start, unit, amount, _UTC)
 
@@ -613,7 +613,7 @@ def _week_day(name: str, value: Any) -> int:
 
 
 def _bin(local: datetime, unit: str, first_day: int) -> int:
-    """The number of the unit that a time lies in, counted from 1970 (weeks: from that day of the week before it)."""
+    """The number of a time's unit, counted from 1970 (weeks: from the given day of the week before it)."""
     if unit in _MONTHS_OF:
         return ((local.year - 1970) * 12 + local.month - 1) // _MONTHS_OF[unit]
     if unit == "week":
@@ -657,7 +657,7 @@ def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
 
 def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) -> int:
     if unit in {"millisecond", "second", "minute", "hour"}:
-        # These go on evenly whatever the clocks of a zone do; they are counted from the reference there.
+        # Changes of a zone's clocks do not affect these units; they are counted from the reference there.
         reference = zone.utc_milliseconds((_REFERENCE - EPOCH) // MILLISECOND)
         step = UNIT_MS[unit] * size
         return reference + (ms_of_date(utc) - reference) // step * step
@@ -669,7 +669,7 @@ def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) 
         days = days_of(2000, 1 + start, 1)
     else:
         length = size * (7 if unit == "week" else 1)
-        # 1 January 2000 was a Saturday, the day with number 5; weeks are counted from the first start of one after it.
+        # 1 January 2000 was a Saturday, the day with number 5; weeks are counted from the first start of a week after it.
         reference_day = (_REFERENCE - EPOCH).days + ((first_day - 5) % 7 if unit == "week" else 0)
         days = reference_day + ((local - EPOCH).days - reference_day) // length * length
     return zone.utc_milliseconds(local_milliseconds(days, 0, 0, 0, 0))

@@ -1,8 +1,8 @@
 """Operators that decide: comparisons, `$and`, `$or`, `$not`, `$cond`, `$ifNull`, `$switch`, and `$literal`.
 
-What is false, zero, null or not there counts as false; everything else as true.
+False, zero, null and missing values count as false; everything else as true.
 
-Rule of this file: what is not asked for is not evaluated.
+Rule of this file: an argument that is not needed is not evaluated.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _cond(spec: Any, scope: Scope) -> Evaluate:
     if isinstance(spec, Mapping):
         for name in spec:
             if name not in {"if", "then", "else"}:
-                raise MongoError(17083, f"$cond knows no argument '{name}'")
+                raise MongoError(17083, f"$cond has no argument '{name}'")
         for name, code in (("if", 17080), ("then", 17081), ("else", 17082)):
             if name not in spec:
                 raise MongoError(code, f"$cond needs the argument '{name}'")
@@ -155,7 +155,7 @@ def _switch(spec: Any, scope: Scope) -> Evaluate:
         elif name == "default":
             default = compiled(value, scope)
         else:
-            raise MongoError(40067, f"$switch knows no argument '{name}'")
+            raise MongoError(40067, f"$switch has no argument '{name}'")
     if not branches:
         raise MongoError(40068, "$switch needs at least one branch")
 

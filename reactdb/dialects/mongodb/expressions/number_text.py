@@ -1,4 +1,4 @@
-"""How numbers are written as texts, by `$toString` and by the operators that take numbers for texts."""
+"""Numbers as texts, for `$toString` and for operators that accept numbers as texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["number_text"]
 
 
 def number_text(value: Any) -> str:
-    """A number as a text: doubles with the fewest digits that say them, without `.0`."""
+    """A number as a text: doubles with the fewest exact digits, without `.0`."""
     if isinstance(value, Decimal128):
         return str(value)
     if not isinstance(value, float):

@@ -30,7 +30,7 @@ Variables = dict[str, Any]
 
 @function("$mergeObjects", 0, None)
 def merged(*objects: Any) -> dict[str, Any]:
-    """One object with the fields of all, or of all in an array: the last one that has a field says its value."""
+    """One object with the fields of all arguments, or of all objects in an array: the last value of a field counts."""
     result: dict[str, Any] = {}
     for value in objects[0] if len(objects) == 1 and isinstance(objects[0], list) else objects:
         if is_nullish(value):

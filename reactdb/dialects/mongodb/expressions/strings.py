@@ -2,7 +2,7 @@
 
 `CP` counts characters, `Bytes` counts bytes of UTF-8.
 
-Rule of this file: where a text is asked for, a number or a date is written as one only by the operators that MongoDB lets do so.
+Rule of this file: a number or a date in place of a text is converted only by the operators for which MongoDB does it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _coerced(value: Any) -> str:
 
 @function("$concat", 0, None)
 def concat(*texts: Any) -> Any:
-    """The texts, one after the other."""
+    """The joined texts."""
     for text in texts:
         if is_nullish(text):
             return None
@@ -111,7 +111,7 @@ def upper(text: Any) -> str:
 
 @function("$strcasecmp", 2)
 def compare_without_case(left: Any, right: Any) -> int:
-    """-1, 0 or 1: the order of two texts whose case does not count."""
+    """-1, 0 or 1: the order of two texts without regard to case."""
     one, other = _coerced(left).translate(_UPPER), _coerced(right).translate(_UPPER)
     return (one > other) - (one < other)
 
@@ -387,7 +387,7 @@ def _first(pattern: BoundedPattern, text: str) -> Any:
 
 def _all(pattern: BoundedPattern, text: str) -> list[dict[str, Any]]:
     matches = pattern.find_all(text)
-    # PCRE's loop stops at the end: what is empty is not found there once more.
+    # PCRE's loop stops at the end: it finds no empty match there again.
     return [_told(found) for found in paced(matches) if found[0] or found.start() < len(text) or not text]
 
 

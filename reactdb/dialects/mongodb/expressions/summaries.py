@@ -1,8 +1,8 @@
-"""Sums, means and the like, of arguments or of an array: the operators that are accumulators, too.
+"""Sums, means and similar operators on arguments or on an array. All of them are also accumulators.
 
-Given several arguments, an operator works on their values; given one, on the elements of the array that it is, if it is one.
+With several arguments, an operator works on their values; with a single array, on its elements.
 
-Rule of this file: what an accumulator gives is said by `totals`.
+Rule of this file: `totals` computes the value of an accumulator.
 """
 
 from __future__ import annotations

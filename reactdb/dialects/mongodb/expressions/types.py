@@ -1,6 +1,6 @@
-"""Operators on types: `$type`, `$convert` and its short forms, sizes in BSON, and the two that make random numbers.
+"""Operators on types: `$type`, `$convert` and its short forms, sizes in BSON, and both operators for random numbers.
 
-Rule of this file: what a conversion does is in `conversions`; `onError` catches one error, 241: it is not possible.
+Rule of this file: `conversions` converts; `onError` catches one error, 241: the conversion is not possible.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Variables = dict[str, Any]
 
 @function("$type", 1)
 def type_of(value: Any) -> str:
-    """The name of the type; `missing` of what is not there."""
+    """The name of the type; `missing` for a missing value."""
     return type_name(value)
 
 
@@ -143,7 +143,7 @@ def _converted(value: Any, target: str, subtype: int, pattern: Any, byte_order: 
 
 
 def _target(target: Any) -> tuple[str, int]:
-    """The name of the type that is asked for, and the subtype of binary data."""
+    """The name of the target type, and the subtype of binary data."""
     subtype = 0
     if isinstance(target, dict):
         if "type" not in target:

@@ -1,7 +1,7 @@
 """Aggregation pipelines: `Pipeline`, and a file for each group of stages.
 
-pipeline                 stages one after the other, and which may stand where
-stage                    what a stage is and stands on, and the register of stages
+pipeline                 a sequence of stages, and their allowed places
+stage                    a stage and its context, and the register of stages
 selecting                $match, $sort, $limit, $skip, $sample, $redact, $unwind
 shaping                  $project, $addFields, $set, $unset, $replaceRoot, $replaceWith
 grouping, rounding       $group, $sortByCount, $count, $bucket, $bucketAuto

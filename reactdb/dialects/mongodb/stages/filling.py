@@ -1,4 +1,4 @@
-"""Stages that supply what is not there: `$fill` (values of fields) and `$densify` (documents in between)."""
+"""Stages that add missing data: `$fill` (values of fields) and `$densify` (documents in between)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Path = tuple[str, ...]
 
 
 def _partition(spec: Mapping[str, Any], setting: Setting) -> Callable[[Document], Any] | None:
-    """The key of the partition that a document belongs to; None where all are in one."""
+    """The partition key of a document; None for a single partition."""
     if "partitionBy" in spec and "partitionByFields" in spec:
         raise MongoError(6050204, "partitions are made by an expression, or by fields, not by both")
     if "partitionByFields" in spec:
@@ -102,7 +102,7 @@ def _fill(spec: Any, setting: Setting) -> Stage:
 
 
 def _fillings(output: Mapping[str, Any], setting: Setting) -> tuple[dict[Path, Evaluate], dict[Path, str]]:
-    """What fills each field: an expression, or a method."""
+    """The source of each field: an expression, or a method."""
     values, methods = {}, {}
     for path, how in output.items():
         field_path(path)
@@ -136,7 +136,7 @@ _MOST: Final = 500_000
 
 @dataclass(slots=True, frozen=True)
 class _Range:
-    """Where `$densify` makes documents: from `low`, step by step, up to `high`, which is left out.
+    """The range of `$densify`: from `low`, step by step, up to `high`, which is exclusive.
 
     `bounds` is `full`, `partition`, or `between`, for which both ends are given.
     """
@@ -283,7 +283,7 @@ def _dense(
             made += 1
             if made > _MOST:
                 raise MongoError(5897900, f"$densify would make more than {_MOST:,} documents")
-            # The fields of the partition are those of the next document: by a collation, equal texts may differ.
+            # The partition's fields come from the next document: under a collation, equal texts may differ.
             yield with_value(_of_partition(part[min(following, len(part) - 1)], fields), path, place)
         place = reach.further(place)
     yield from part[following:]

@@ -1,6 +1,6 @@
 """Stages that make groups: `$group`, `$sortByCount`, `$count`, `$bucket`, `$bucketAuto`.
 
-Groups come in the order in which their first documents did.
+Groups come in the order of their first documents.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _output_name(name: str) -> str:
 
 
 class _Group:
-    """The documents of one group, as what accumulators made of them."""
+    """The running totals of one group."""
 
     __slots__ = ("_adders", "_totals", "id")
 
@@ -55,7 +55,7 @@ class _Group:
 
 
 KEEPING: Final = frozenset({"$push", "$addToSet", "$concatArrays", "$setUnion", "$mergeObjects"})
-"""Accumulators that keep something of each document. Others keep something of each group."""
+"""Accumulators that store something for each document. Others store something for each group."""
 
 
 @stage("$group")
@@ -99,7 +99,7 @@ def _grouped(
     held = MemoryBound("$group", setting)
     for document in documents:
         value = group_id(document, variables)
-        # A text is its own key, and so is an int: no other key is equal to one. Any other value has the key of its order.
+        # A text is its own key, and so is an int: no other key equals it. Any other value has its sort key.
         kind = type(value)
         key = value if (kind is str and text is None) else sort_key(None if value is MISSING else value, text)
         group = groups.get(key)
@@ -213,7 +213,7 @@ def _bucket(spec: Any, setting: Setting) -> Stage:
         if keys[0] <= key < keys[-1]:
             return boundaries[bisect_right(keys, key) - 1]
         if default is MISSING:
-            raise MongoError(7158303, "a document lies in no bucket, and $bucket has no default")
+            raise MongoError(7158303, "a document belongs to no bucket, and $bucket has no default")
         return default
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
@@ -287,7 +287,7 @@ def _auto(
         spend(1)
         if start >= total:
             return
-        # What is left is shared evenly among the buckets that are left; equal values are never parted.
+        # The remaining documents are shared evenly among the remaining buckets; equal values are never separated.
         size = max(1, int(total / count + 0.5)) if number < count - 1 else total - start
         end = min(start + size, total)
         while end < total and key(entries[end][0]) == key(entries[end - 1][0]):

@@ -1,7 +1,7 @@
-"""Stages that read other collections or run pipelines within: `$lookup`, `$graphLookup`, `$unionWith`, `$facet`.
+"""Stages that read other collections or run nested pipelines: `$lookup`, `$graphLookup`, `$unionWith`, `$facet`.
 
-A join by two fields reads the other collection once, into a table by the values of its field. A join with a pipeline runs that
-for each document, with the values of its variables.
+A join by two fields reads the other collection once, into a table by the values of its field. A join with a pipeline runs the
+pipeline for each document, with the values of its variables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT_IN_FACETS: Final = _NOT_WITHIN | {
 
 
 def _namespace(name: str, value: Any, setting: Setting, code: int = 9) -> str:
-    """The collection beside that a stage reads, which is noted in the setting."""
+    """The other collection of a stage, which is noted in the setting."""
     if isinstance(value, Mapping) and is_text(value.get("coll")):
         found = f"{value.get('db', setting.database)}.{value['coll']}"
     elif is_text(value) and value:
@@ -52,7 +52,7 @@ def _nested(name: str, stages: Any, setting: Setting, refused: frozenset[str], c
     if not isinstance(stages, list | tuple):
         raise MongoError(14, f"{name} takes an array of stages as pipeline, not {type_name(stages)}")
     if setting.depth > MAX_NESTED_PIPELINES:
-        raise MongoError(232, f"pipelines lie at most {MAX_NESTED_PIPELINES} deep within each other")
+        raise MongoError(232, f"pipelines are nested at most {MAX_NESTED_PIPELINES} deep")
     for spec in stages:
         if isinstance(spec, Mapping) and len(spec) == 1 and next(iter(spec)) in refused:
             raise MongoError(code, f"{next(iter(spec))} is not allowed within a {name}")
@@ -68,7 +68,7 @@ _LOOKUP: Final = ("from", "as", "localField", "foreignField", "pipeline", "let")
 def _lookup(spec: Any, setting: Setting) -> Stage:
     if not isinstance(spec, Mapping):
         raise MongoError(9, f"the $lookup specification must be an object, but found {type_name(spec)}")
-    # A field that is null or empty counts as one that is not there.
+    # A field with null or an empty value counts as missing.
     spec = {
         name: value
         for name, value in spec.items()
@@ -101,7 +101,7 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         find = join.finder() if by_fields else lambda _document: setting.collections.documents(namespace)
         for document in documents:
-            # What lies around this pipeline may have been given other values since the last document.
+            # The surrounding pipeline may have changed its variables since the last document.
             inner.variables.update(setting.variables)
             if let:
                 inner.variables.update(
@@ -110,7 +110,7 @@ def _lookup(spec: Any, setting: Setting) -> Stage:
             found: Iterable[Document] = find(document) if has_source else ()
             following = stages
             if by_fields and not has_source:
-                # The documents with which the pipeline begins are joined by the fields, too.
+                # The pipeline's own first documents are joined by the fields, too.
                 found, following = join.of(document, through(stages[:1], iter(()))), stages[1:]
             yield with_value(document, target, list(through(following, iter(found)) if following else found))
 
@@ -133,7 +133,7 @@ class _Join:
         self._setting = setting
 
     def finder(self) -> Callable[[Document], list[Document]]:
-        """What finds the other documents of a document. The other collection is read with the first call."""
+        """A function from a document to its matches. The first call reads the other collection."""
         table: dict[Any, list[tuple[int, Document]]] | None = None
 
         def find(document: Document) -> list[Document]:
@@ -150,7 +150,7 @@ class _Join:
         return sort_key(None if value is MISSING else value, self._setting.text)
 
     def of(self, document: Document, others: Iterable[Document]) -> list[Document]:
-        """Those of some documents that belong to a document."""
+        """The matches of a document among some documents."""
         wanted = self._wanted(document)
         return [
             other
@@ -162,7 +162,7 @@ class _Join:
         wanted = set()
         found = ends(document, self._local)
         for value in found if found else [None]:
-            # An array asks for each of its elements; an empty one asks for null.
+            # An array matches by each of its elements; an empty array matches null.
             asked = (value or [None]) if isinstance(value, list) else [value]
             spend_value(asked)
             wanted |= {self._key(element) for element in asked}

@@ -1,10 +1,10 @@
-"""Pipeline: stages that are run one after the other, over the documents of a collection, over events, or over one document.
+"""Pipeline: a sequence of stages over the documents of a collection, over events, or over one document.
 
     Pipeline([{"$match": {"a": 1}}, {"$sort": {"b": 1}}], setting).run(documents)
 
-A pipeline is compiled once, when it is made: what is wrong with it is said then. It may be run often, one run at a time.
+A pipeline is compiled once, in its constructor, and errors are raised there. It may run often, one run at a time.
 
-Rule of this file: it knows which stages go where, and nothing of what they do.
+Rule of this file: it knows the allowed places of stages, but not their work.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ MAX_STAGES: Final = 1_000
 _LAST: Final = frozenset({"$out", "$merge"})
 _OF_CHANGE_STREAMS: Final = frozenset({"$changeStream", "$changeStreamSplitLargeEvent"})
 KNOWN_STAGES: Final = frozenset(STAGES) | _OF_CHANGE_STREAMS
-"""The names of all stages, those of change streams among them."""
+"""The names of all stages, including the stages of change streams."""
 UPDATE_STAGES: Final = frozenset({"$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"})
-"""The stages of an update that is a pipeline."""
+"""The stages of an update by a pipeline."""
 
 
 def stage_name(spec: Any) -> str:
     """The name of a stage.
 
     Raises:
-        MongoError: It is no object (14), does not have one field (40323), or no stage has its name (40324).
+        MongoError: It is no object (14), does not have exactly one field (40323), or its name is unknown (40324).
     """
     if not isinstance(spec, Mapping):
         raise MongoError(14, f"each element of the 'pipeline' array must be an object, not {type_name(spec)}")
@@ -60,14 +60,14 @@ class Pipeline:
     """A pipeline.
 
     Args:
-        stages: The stages, as an aggregation names them.
-        setting: The collections beside, variables and the collation. Without one it stands alone.
-        allowed: The names of the stages that may be in it; None for all.
-        refusal: The code of the error for one that may not.
-        within: What it is called in that error.
+        stages: The stages, as in an aggregation.
+        setting: The other collections, variables and the collation. Without it there are no other collections.
+        allowed: The names of the allowed stages; None for all.
+        refusal: The error code for a stage that is not allowed.
+        within: The name of the surrounding command or stage in that error.
 
     Raises:
-        MongoError: A stage is unknown (40324), not allowed, in a place where it cannot be (40601, 40602), or wrong in itself.
+        MongoError: A stage is unknown (40324), not allowed, misplaced (40601, 40602), or invalid.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class Pipeline:
                 raise MongoError(refusal, f"{name} is not allowed to be used within {within}")
         self.stages = _compiled(specs, self.setting)
         self.is_of_one = all(stage.of_one is not None for stage in self.stages)
-        """Whether each stage works on each document alone, so that `apply` can be called."""
+        """Whether each stage treats each document alone, so that `apply` can be called."""
         self.writes = bool(self.stages) and self.stages[-1].name in _LAST
         """Whether it ends with `$out` or `$merge`."""
         self._of_one = [stage.of_one for stage in self.stages if stage.of_one is not None]
 
     def run(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """What comes out of the pipeline for these documents. They are read as what comes out is asked for."""
+        """The pipeline's output for these documents, lazily."""
         return through(self.stages, iter(documents))
 
     def apply(self, document: Document) -> Document | None:
-        """What the pipeline makes of one document; None if it is left out. Only where `is_of_one`."""
+        """The pipeline's result for one document; None if it is filtered out. Only if `is_of_one`."""
         made: Document | None = document
         for of_one in self._of_one:
             made = of_one(made)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def _compiled(stages: Any, setting: Setting) -> list[Stage]:
 
 
 def _with_short_sorts(names: list[str], specs: list[Any], made: list[Stage], setting: Setting) -> list[Stage]:
-    """A `$sort` that a `$limit` follows needs to hold no more than are wanted."""
+    """A `$sort` before a `$limit` holds no more documents than the limit."""
     for place, name in enumerate(names):
         if name != "$sort":
             continue

@@ -1,4 +1,4 @@
-"""The series of preferred numbers that `$bucketAuto` rounds its boundaries to: Renard's, the E series, 1-2-5, powers of two."""
+"""The series of preferred numbers for the boundaries of `$bucketAuto`: Renard's, the E series, 1-2-5, powers of two."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _sort(spec: Any, setting: Setting) -> Stage:
 
 
 def sort_of(order: Order, setting: Setting, most: int | None = None) -> Stage:
-    """A `$sort`; `most` is the number of documents that are wanted from it."""
+    """A `$sort`; `most` is the number of documents needed from it."""
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         if most is not None and most * 4_096 < setting.max_memory_bytes:
@@ -214,7 +214,7 @@ def _unwind_options(spec: Any) -> tuple[tuple[str, ...], str | None, bool]:
 
 
 def _inside(document: Document, path: tuple[str, ...]) -> Any:
-    """What lies at a path of documents in documents: arrays on the way are not gone through."""
+    """The value at a path of nested documents: arrays on the way are not expanded."""
     value: Any = document
     for name in path:
         if not isinstance(value, dict) or name not in value:
@@ -224,7 +224,7 @@ def _inside(document: Document, path: tuple[str, ...]) -> Any:
 
 
 def with_value(document: Any, path: tuple[str, ...], value: Any) -> Document:
-    """A document with another value at a path of documents in documents; what is no document on the way becomes one."""
+    """A document with another value at a path of nested documents; other values on the way become documents."""
     result = dict(document) if isinstance(document, dict) else {}
     name, *rest = path
     result[name] = with_value(result.get(name), tuple(rest), value) if rest else value

@@ -22,7 +22,7 @@ def _reshaping(name: str, reshape: Reshape, setting: Setting) -> Stage:
 def _compiled(
     name: str, compiler: Callable[[Mapping[str, Any], Scope], Reshape], spec: Any, setting: Setting
 ) -> Stage:
-    """A stage; what is wrong in its fields names it, as MongoDB does."""
+    """A stage; errors in its fields contain its name, as in MongoDB."""
     try:
         return _reshaping(name, compiler(spec, setting.scope()), setting)
     except MongoError as error:

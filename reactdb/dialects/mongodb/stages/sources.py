@@ -1,4 +1,4 @@
-"""Stages that documents begin with: `$documents`, and what is told of a collection: `$collStats`, `$indexStats` and their kin."""
+"""Source stages: `$documents`, and the descriptions of a collection: `$collStats`, `$indexStats` and similar stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST_STAGES: Final = frozenset(
         "$listLocalSessions",
     }
 )
-"""Stages that stand only at the beginning of a pipeline."""
+"""Stages that are allowed only at the beginning of a pipeline."""
 
 
 @stage("$documents")

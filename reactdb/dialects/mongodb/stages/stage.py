@@ -1,9 +1,9 @@
-"""What a stage of a pipeline is, what it stands on, and the register of stages.
+"""Stage: one step of a pipeline, with the context of a pipeline and the register of stages.
 
-A stage is a function of an iterator of documents. One that works on each document alone says so (`of_one`), and may then be used
-on a single document, without an iterator: change streams and updates do.
+A stage is a function of an iterator of documents. A stage that treats each document alone has `of_one`, and can be used on a
+single document without an iterator: change streams and updates do.
 
-Rule of this file: it knows no stage. A stage never changes a document that it was given.
+Rule of this file: it knows no stage. A stage never changes a given document.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_MEMORY_BYTES: Final = 256 * 2**20
 
 @dataclass(slots=True, frozen=True)
 class Stage:
-    """A stage that is ready. `run` is all that it does; `of_one` the same for one document, of which None is left out."""
+    """A compiled stage. `run` maps an iterator of documents; `of_one` maps a single document, and None removes it."""
 
     name: str
     run: Run
@@ -53,7 +53,7 @@ class Stage:
 
 
 def each(name: str, of_one: OfOne) -> Stage:
-    """A stage that works on each document alone."""
+    """A stage that treats each document alone."""
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
         for document in documents:
@@ -66,9 +66,9 @@ def each(name: str, of_one: OfOne) -> Stage:
 
 @dataclass(slots=True, frozen=True)
 class Merging:
-    """What `$merge` asks for: where to, by which fields, and what to do with a document that is there, or is not.
+    """The target of `$merge`: the collection, the matching fields, and the actions for matched and unmatched documents.
 
-    `when_matched` is `replace`, `keepExisting`, `merge`, `fail` or a pipeline, which is given `variables` and `$$new`.
+    `when_matched` is `replace`, `keepExisting`, `merge`, `fail` or a pipeline with `variables` and `$$new`.
     `when_not_matched` is `insert`, `discard` or `fail`.
     """
 
@@ -80,13 +80,13 @@ class Merging:
 
 
 class Collections(Protocol):
-    """What stages need of the collections beside: to read them, and to write to one at the end.
+    """The collections for stages: they read other collections, and write to one at the end.
 
     A namespace is `database.collection`.
     """
 
     def documents(self, namespace: str) -> Iterable[Document]:
-        """All documents of a collection; none where it does not exist."""
+        """All documents of a collection; none if it does not exist."""
 
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         """Makes a collection hold these documents and no others, at once (`$out`)."""
@@ -95,11 +95,11 @@ class Collections(Protocol):
         """Writes each document into a collection (`$merge`)."""
 
     def statistics(self, stage: str, spec: Mapping[str, Any]) -> Iterable[Document]:
-        """What `$collStats`, `$indexStats` and their kin say of the collection."""
+        """The output of `$collStats`, `$indexStats` and similar stages for the collection."""
 
 
 class _Alone:
-    """No collections beside: a pipeline over one document, or over events."""
+    """No other collections: for a pipeline over one document, or over events."""
 
     def documents(self, namespace: str) -> Iterable[Document]:
         raise MongoError(20, "this pipeline cannot read other collections")
@@ -116,16 +116,16 @@ class _Alone:
 
 @dataclass(slots=True)
 class Setting:
-    """What the stages of one pipeline share.
+    """The shared context of the stages of one pipeline.
 
     Attributes:
-        collections: The collections beside.
-        namespace: The collection that the pipeline is run on, `database.collection`.
+        collections: The other collections.
+        namespace: The pipeline's own collection, `database.collection`.
         variables: The values of variables by name. A join changes them between two runs of its pipeline.
         text: The collation: the key of texts, or None.
         nested: Makes the stages of a pipeline within this one.
-        reads: The collections beside that its stages read, and those of the pipelines within: they are said when it is compiled.
-        depth: How many pipelines this one lies within.
+        reads: The other collections read by its stages and by nested pipelines; filled by the compilation.
+        depth: The nesting depth of the pipeline.
     """
 
     collections: Collections = field(default_factory=_Alone)
@@ -143,7 +143,7 @@ class Setting:
         return self.namespace.partition(".")[0]
 
     def scope(self) -> Scope:
-        """What expressions in the pipeline can name."""
+        """The scope of expressions in the pipeline."""
         return Scope(frozenset(self.variables), self.text)
 
     def expression(self, spec: Any) -> Evaluate:
@@ -151,11 +151,11 @@ class Setting:
         return compiled(spec, self.scope())
 
     def within(self, names: Iterable[str] = (), namespace: str | None = None) -> Setting:
-        """The setting of a pipeline within: with variables of its own, and on another collection, if one is given."""
+        """The context of a nested pipeline: with its own variables, and on another collection, if given."""
         return replace(
             self,
             namespace=namespace or self.namespace,
-            # The names are known when the pipeline is compiled; their values come with each run.
+            # The names are known when the pipeline is compiled; each run sets their values.
             variables=self.variables | dict.fromkeys(names, MISSING),
             depth=self.depth + 1,
         )
@@ -163,14 +163,14 @@ class Setting:
 
 MOST_NESTED: Final = 100
 DOCUMENT_STEPS: Final = 4
-"""The steps of the budget that a document counts as, beside its fields, in each stage."""
+"""The budget's steps for one document in each stage, beside its fields."""
 
 
 def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
-    """What comes out of stages, one after the other. It is read as it is asked for.
+    """The output of stages, one after the other. It is lazy.
 
-    Each stage asks the one before it, and Python bounds how deep that may go. So of a pipeline with more than 100 stages,
-    what comes out of each 100 is read at once.
+    Each stage reads from the one before it, and Python limits the depth of calls. So in a pipeline with more than 100 stages, the
+    output after each 100 stages is read completely.
     """
     for number, one in enumerate(stages):
         if number and number % MOST_NESTED == 0:
@@ -180,7 +180,7 @@ def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[
 
 
 def _spending(documents: Iterator[Document]) -> Iterator[Document]:
-    """The documents. Each of them spends the budget that is in force when it is asked for."""
+    """The documents. Each of them spends the budget in force at the time of its read."""
     for document in documents:
         budget = current.get()
         if budget is not None:
@@ -189,7 +189,7 @@ def _spending(documents: Iterator[Document]) -> Iterator[Document]:
 
 
 class MemoryBound:
-    """Counts the bytes that a stage holds, by weighing one document of 32."""
+    """Counts the bytes held by a stage. It weighs one document of 32."""
 
     def __init__(self, name: str, setting: Setting) -> None:
         self._name = name
@@ -198,10 +198,10 @@ class MemoryBound:
         self._count = 0
 
     def add(self, document: Any) -> None:
-        """Counts one document more.
+        """Counts one more document.
 
         Raises:
-            MongoError: They are too many bytes (292).
+            MongoError: The stage holds too many bytes (292).
         """
         spend(DOCUMENT_STEPS)
         if self._count % 32 == 0:
@@ -222,7 +222,7 @@ class MemoryBound:
 
 def _weight(document: Any) -> int:
     try:
-        # A document in Python takes about four times what it has in BSON; what counts here is BSON's.
+        # A document in Python takes about four times its size in BSON; the limit counts BSON.
         return len(bson.encode(document if isinstance(document, dict) else {"": document}))
     except (bson.errors.InvalidDocument, OverflowError):
         return 1_024
@@ -230,11 +230,11 @@ def _weight(document: Any) -> int:
 
 Compiler = Callable[[Any, Setting], Stage]
 STAGES: Final[dict[str, Compiler]] = {}
-"""What makes a stage of its specification, by the stage's name."""
+"""The compiler of each stage, by the stage's name."""
 
 
 def stage(name: str) -> Callable[[Compiler], Compiler]:
-    """Registers what makes a stage."""
+    """Registers a stage's compiler."""
 
     def register(compiler: Compiler) -> Compiler:
         STAGES[name] = compiler

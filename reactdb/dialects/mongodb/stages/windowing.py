@@ -1,9 +1,9 @@
-"""`$setWindowFields`: fields that are made of the documents around each document.
+"""`$setWindowFields`: new fields from the documents around each document.
 
-Documents are put together by the value of an expression, and each such partition is put in order. Partitions follow each other as
-those values are ordered; what is not there is null.
+Documents are partitioned by the value of an expression, and each partition is sorted. Partitions come in the order of these
+values; a missing value is null.
 
-Rule of this file: what a function makes of a partition is said by `window_functions`.
+Rule of this file: `window_functions` computes the values of a partition.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _set_window_fields(spec: Any, setting: Setting) -> Stage:
         held = MemoryBound("$setWindowFields", setting).counting(documents)
         for part in partitioned(held, key_of, order):
             partition = Partition(part, order, setting.variables)
-            # Each function is asked for one document after the other, so that no more than one has its results held.
+            # The functions advance together, so that only the results of one document are in memory.
             results = [iter(function(partition)) for function in functions.values()]
             for document in part:
                 values = {path: next(result) for path, result in zip(functions, results, strict=True)}
@@ -52,7 +52,7 @@ def _set_window_fields(spec: Any, setting: Setting) -> Stage:
 
 
 def _checked_options(spec: Any, setting: Setting) -> Order | None:
-    """The order that the stage asks for, if it does."""
+    """The order of the stage, or None."""
     if not isinstance(spec, Mapping):
         raise MongoError(9, f"the $setWindowFields specification is an object, not {type_name(spec)}")
     for name in spec:
@@ -74,7 +74,7 @@ def _result_of(path: str) -> Evaluate:
 
 
 def partition_key(by: Any, setting: Setting) -> Callable[[Document], Any] | None:
-    """The key of the partition of a document, by an expression; None where all are in one.
+    """The partition key of a document, by an expression; None for a single partition.
 
     Raises:
         MongoError: The expression gives an array (14).
@@ -97,7 +97,7 @@ def partition_key(by: Any, setting: Setting) -> Callable[[Document], Any] | None
 def partitioned(
     documents: Iterator[Document], key_of: Callable[[Document], Any] | None, order: Order | None
 ) -> Iterator[list[Document]]:
-    """The partitions, each in its order, one after the other as their keys are ordered."""
+    """The partitions, each in its order, sorted by their keys."""
     parts: dict[Any, list[Document]] = {}
     for document in documents:
         parts.setdefault(None if key_of is None else key_of(document), []).append(document)

@@ -1,4 +1,4 @@
-"""Stages that end a pipeline by writing what comes out of it: `$out` and `$merge`. They give no documents."""
+"""Stages that write the results of a pipeline at its end: `$out` and `$merge`. They return no documents."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _MERGE: Final = (
 )
 _MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
 _NOT_MATCHED: Final = ("insert", "discard", "fail")
-# The pairs that have a meaning: the others are refused by their code.
+# The meaningful pairs: the others are refused with their code.
 _REFUSED: Final = {
     ("keepExisting", "discard"),
     ("keepExisting", "fail"),
@@ -106,10 +106,10 @@ def _merge(spec: Any, setting: Setting) -> Stage:
     if is_text(merging.when_matched) and (merging.when_matched, merging.when_not_matched) in _REFUSED:
         raise MongoError(
             51181,
-            f"$merge cannot {merging.when_matched} what is there and {merging.when_not_matched} what is not",
+            f"$merge cannot combine whenMatched '{merging.when_matched}' with whenNotMatched '{merging.when_not_matched}'",
         )
     if isinstance(merging.when_matched, list):
-        # It is read now, so that what is wrong with it is said before anything is written.
+        # Parsed now, so that errors are raised before the first write.
         setting.nested(merging.when_matched, setting.within((*merging.variables, "new")))
 
     def run(documents: Iterator[Document]) -> Iterator[Document]:
@@ -171,7 +171,7 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
-    # Those of the command are seen, too. The system's own are made anew.
+    # The command's variables are visible, too. The system's own are made anew.
     given = {name: constant(value) for name, value in setting.variables.items() if name not in _OF_SYSTEM}
     let = spec.get("let")
     if let is None:
@@ -179,7 +179,7 @@ def _variables(spec: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     if not isinstance(let, Mapping):
         raise MongoError(14, f"$merge takes an object as let, not {type_name(let)}")
     if not isinstance(spec.get("whenMatched", "merge"), list | tuple):
-        raise MongoError(51199, "$merge takes let only beside a pipeline as whenMatched")
+        raise MongoError(51199, "$merge takes let only together with a pipeline as whenMatched")
     if "new" in let and let["new"] != "$$ROOT":
         raise MongoError(51273, "$merge's let cannot define 'new' as anything but '$$ROOT'")
     return given | {variable_name(name): _with_variables(value, setting) for name, value in let.items()}

@@ -22,8 +22,9 @@ from rethinkdb.ast import ReQLEncoder, RqlQuery
 
 import reactdb
 from reactdb.dialects.rethinkdb import Session
+from reactdb.dialects.rethinkdb.embedded import SessionWire
 from reactdb.servers.rethinkdb import serve_in_thread
-from reactdb.testing.rethinkdb import SessionWire, rethinkdb_connection
+from reactdb.testing.rethinkdb import rethinkdb_connection
 from tests.dialects.rethinkdb.acceptance import FOLDER
 from tests.dialects.rethinkdb.acceptance.probes import squash_of
 

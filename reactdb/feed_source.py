@@ -1,0 +1,91 @@
+"""FeedSource: what has `changes()`: a selection, and a database for all its tables. The options of a feed are written here.
+
+A new option is a parameter of `changes` with a line of its docstring, and a field of `FeedOptions` in `reactdb/feeds/options.py`,
+where all options are checked.
+
+Rule of this file: it passes the options on by their names, and checks none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reactdb.feeds.feed import Feed
+
+
+class FeedSource:
+    """See the head of this file."""
+
+    __slots__ = ()
+
+    def changes(
+        self,
+        *,
+        squash: bool | float = False,
+        changefeed_queue_size: int = 100_000,
+        include_initial: bool = False,
+        include_states: bool = False,
+        include_offsets: bool = False,
+        include_types: bool = False,
+        include_seq: bool = False,
+        include_catalogue: bool = False,
+        include_commit: bool = False,
+        include_origin: bool = False,
+        batches: bool = False,
+        since: int | str | None = None,
+        on_overflow: str | None = None,
+        on_predicate_error: str = "skip",
+        skip_origin: str | None = None,
+    ) -> Feed:
+        """Watch the result of a selection, or every table of a database, also those made later.
+
+        Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
+        write is done, unless a scheduler is given to `subscribe` or `connect`.
+
+        The events of a database carry `table`. Applied in order, they give what every table has. Where a table is dropped, there
+        is a deletion of each document; where it is renamed, a deletion under the old name and an insertion under the new one.
+
+        Args:
+            squash: False delivers every change; True delivers the net difference whenever the subscriber is free; a number
+                of seconds delivers at once and then at most once in that time.
+            changefeed_queue_size: Changes kept for a subscriber that lags.
+            include_initial, include_states: Begin with the present result, as events that have only `new_val`; deliver states.
+            include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
+            include_types: Add `type`: add, remove, change, initial, state.
+            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the first change
+                of the same commit; `origin`, what the writer called itself, or None.
+            include_catalogue: Of a database only: there is an event for each table and index that is made, renamed or dropped, in
+                its place among the changes, such as `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key":
+                "id"}` (see `db.log()`), and none for each document of a table that is dropped or renamed.
+            batches: Each event is a list of what one commit does, never a half; with `squash`, of what whole commits do.
+            since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
+                begins with the rest of them.
+            on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
+                "spill" to read on in the log and lose nothing. None: "spill" with `include_offsets` or `batches`, else "drop".
+            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
+                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
+                that is missing is no error to a filter, which has its `default`.
+            skip_origin: Leave out the changes of writers that called themselves so.
+
+        Returns:
+            A Feed: an Observable of dicts `{"old_val": ..., "new_val": ...}` that can also be iterated. The documents inside
+            are shared and refuse to be changed: `reactdb.thaw` copies.
+
+        Raises:
+            UnsupportedFeed: The result cannot be kept up to date.
+            HistoryLost: Changes past `since` were compacted away.
+            HistoryDiverged: `since` is a position that this file does not have.
+            TableNotFound, IndexNotFound, InvalidOption: At once, not on subscribing.
+
+        Source:
+            RethinkDB 2.4 API reference, `changes`. What differs is listed in docs/reference/feeds.md.
+        """
+        options = dict(locals())
+        del options["self"]
+        return self._watch(options)
+
+    def _watch(self, options: Mapping[str, Any]) -> Feed:
+        """A feed with these options, by name. Each subclass knows what it watches."""
+        raise NotImplementedError

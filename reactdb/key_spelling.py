@@ -1,0 +1,78 @@
+"""KeySpelling: how a dialect shows primary keys that it cannot say, so that each is shown as another value and comes back.
+
+    key                                       shown as
+    ----------------------------------------  -----------------------------------------------------------------------
+    one that comes back as the same key       itself, as other values are shown
+    any other: a date, a UUID, a microsecond  the text `=` and its JSON: `={"$reactdb_type$":"date","value":"2026-01-31"}`
+    a text that looks like such a spelling    one `=` more before it
+
+Which keys come back is the dialect's to say. Keys that are equal, as 1 and 1.0 are, are one key, and have one spelling.
+
+Rule of this file: keys in, keys out. It knows no document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from reactdb import json
+from reactdb.errors import ReactDBError
+from reactdb.values.collation import key_bytes, key_value, primary_key_bytes
+
+__all__ = ["SIGN", "KeySpelling"]
+
+SIGN: Final = "="
+"""How a spelling begins. A text that does not is a key that is shown as it is."""
+
+
+class KeySpelling:
+    """See the head of this file."""
+
+    def __init__(self, read_back: Callable[[Any], Any]) -> None:
+        """
+        Args:
+            read_back: What would be stored of a value that comes back as it is shown. It may raise a ReactDBError.
+        """
+        self._read_back = read_back
+
+    def shown(self, key: Any) -> Any:
+        """The text that a key is shown as, or the key itself where it is shown as other values are."""
+        if isinstance(key, str):
+            return SIGN + key if key[:1] == SIGN and self._is_like_spelling(key) else key
+        return key if self._comes_back(key) else _spelling(key)
+
+    def stored(self, shown: Any) -> Any:
+        """The key that is shown as this: the value itself where it is no spelling. Of keys that are equal, any."""
+        if not isinstance(shown, str) or shown[:1] != SIGN:
+            return shown
+        if shown[1:2] == SIGN:
+            return shown[1:] if self._is_like_spelling(shown) else shown
+        return self._spelled(shown, shown)
+
+    def _is_like_spelling(self, text: str) -> bool:
+        """Whether a text is a spelling with any number of `=` before it."""
+        return self._spelled(SIGN + text.lstrip(SIGN), None) is not None
+
+    def _spelled(self, text: str, otherwise: Any) -> Any:
+        """The key that has this spelling."""
+        try:
+            key = json.loads(text[1:])
+            # A longer text of the same key would be shown as the spelling, and so come back as another text.
+            if not isinstance(key, str) and not self._comes_back(key) and _spelling(key) == text:
+                primary_key_bytes(key)
+                return key
+        except (ReactDBError, ValueError):
+            pass
+        return otherwise
+
+    def _comes_back(self, key: Any) -> bool:
+        try:
+            return key_bytes(self._read_back(key)) == key_bytes(key)
+        except ReactDBError:
+            return False
+
+
+def _spelling(key: Any) -> str:
+    # Of keys that are equal, the bytes give one.
+    return SIGN + json.dumps(key_value(key_bytes(key)))
