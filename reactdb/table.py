@@ -145,15 +145,15 @@ class Selection(FeedSource):
 
     def __bool__(self) -> NoReturn:
         raise NotAValue(
-            "a selection is a query and no result, neither true nor false: test the result of run(), as in `if selection.run():`"
+            "a selection is a query and no result: test the result of run(), as in `if selection.run():`"
         )
 
     def __len__(self) -> NoReturn:
-        raise NotAValue("a selection is a query and no result, and has no length: use count().run()")
+        raise NotAValue("a selection is a query and has no length: use count().run()")
 
     def __contains__(self, value: object) -> NoReturn:
         raise NotAValue(
-            "a selection is a query and no result, and `in` does not run it: look in the result of run(), as in `... in selection.run()`"
+            "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`"
         )
 
     # -----------------------------------------------------------------------------------------------------------
@@ -677,7 +677,7 @@ def query_of(selection: Selection) -> Query:
 
 def not_compared(sign: str) -> NotAValue:
     return NotAValue(
-        f"a selection is a query and no result, and {sign} does not run it: compare the result of run(), as in `selection.run() {sign} ...`"
+        f"a selection is a query and no result: compare the result of run(), as in `selection.run() {sign} ...`"
     )
 
 
