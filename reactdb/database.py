@@ -81,8 +81,8 @@ def connect(
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
-        retention: How much history the file keeps from now on, whoever writes to it: a number of changes, a timedelta, or None
-            for all; "auto", the default, leaves it at what the file says (see `Database.set_retention`).
+        retention: How much history the file keeps from now on, for all writers: a number of changes, a timedelta, or
+            None for all; "auto", the default, keeps the file's setting (see `Database.set_retention`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it
@@ -140,7 +140,8 @@ def _name_of(path: object) -> str:
 
 
 def delete_database(path: str | os.PathLike[str]) -> None:
-    """Delete a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
+    """Delete a database: the file and the files beside it. Deleting the file alone would leave its write-ahead log to
+    the next one.
 
     Raises:
         CannotOpen: There is none.
@@ -170,7 +171,7 @@ def check_origin(origin: object) -> None:
 
 
 class ReadableDatabase:
-    """What a database has in common with a view of its past: the tables and the log, to be read."""
+    """The common part of a database and a view of its past: reading the tables and the log."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -370,8 +371,8 @@ class Database(ReadableDatabase, FeedSource):
         """Say how much history the file keeps from now on, whichever process writes to it. The file keeps the answer; without one
         it is "auto".
 
-        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold`), what
-        open feeds and durable consumers have still to read.
+        Live documents, and old values of kept changes, always stay; so do, up to a limit (see `hold`), the changes
+        that open feeds and durable consumers have still to read.
 
         Args:
             retention: A number of changes; a timedelta; None: all; "auto": what takes as much room as the rest of the file (live
@@ -390,7 +391,7 @@ class Database(ReadableDatabase, FeedSource):
         )
 
     def hold(self, changes: int) -> None:
-        """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
+        """Set how many changes compaction and retention leave, beyond their own limits, to durable consumers of the
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
@@ -463,11 +464,11 @@ class Database(ReadableDatabase, FeedSource):
         )
 
     def consumers(self) -> list[dict[str, Any]]:
-        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
-        position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
-        has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
-        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were
-        set aside.
+        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`;
+        `seq`, its position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`,
+        whether history that it needs was removed; `holder`, its present worker (None: none), with `lease_s` left and
+        its `fence`; `attempts`, `failing` and `error` of the change that fails (its seq; None: none does);
+        `dead_letters`, the number of changes that were set aside.
         """
         from reactdb.consumer import status
 
@@ -527,14 +528,14 @@ class Database(ReadableDatabase, FeedSource):
 
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
-        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
-        be emptied, and what may keep it.
+        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the
+        write-ahead log can be emptied, and what may prevent it.
 
-        `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
-        may take, None unless `retention` is "auto"; `holds`, a list of what holds history back: dicts of `by`, a durable consumer
-        or the feeds of this process, and `from`, the seq past which it has still to read, the lowest first; `clock_behind_s`, by
-        how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
-        the two is wrong.
+        `history` is a dict: `retention`, as the argument of `connect`; `bytes`, an estimate of the size of history;
+        `limit_bytes`, its limit, None unless `retention` is "auto"; `holds`, a list of the readers that hold history
+        back: dicts of `by`, a durable consumer or the feeds of this process, and `from`, the seq past which it has
+        still to read, the lowest first; `clock_behind_s`, by how many seconds the clock of this machine is behind the
+        newest change: None up to a day; beyond, one of the two is wrong.
 
         `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()
@@ -563,8 +564,8 @@ class Database(ReadableDatabase, FeedSource):
         return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
 
     def subscriptions(self) -> list[dict[str, Any]]:
-        """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
-        `dropped`, `delivered`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
+        """The open subscriptions of this process on the file, by any handle: `table` (None: all), `kind`, `queued`,
+        `dropped`, `delivered`, `is_behind` (it reads from the log) and `lag_seq`. Subscriptions without `dispose()`
         show here."""
         self._session.check_open()
         listener = self._session.engine.publisher.listener
